@@ -24,15 +24,16 @@ from tokenizers_train.vocabularies.files import translate_tokenizers_errors
 NO_LENGTH = 10**20  # of a folder that sets no longest text, as transformers has it
 PADDINGS = {False: "do_not_pad", True: "longest"}
 TRUNCATIONS = {None: "do_not_truncate", False: "do_not_truncate", True: "longest_first"}
-FILL_VALUES = {"attention_mask": 0, "token_type_ids": 0, "special_tokens_mask": 1}  # of what is no text
-SEGMENT_CLASSES = ("Bert", "Electra", "Albert")  # classes of tokenizers whose models have two segments
+FILLS = {"attention_mask": 0, "token_type_ids": 0, "special_tokens_mask": 1}  # of what is no text
+WITH_SEGMENTS = ("Bert", "Electra", "Albert")  # classes of tokenizers whose models have two segments
 
 
 class Encoding(dict[str, Any]):
-    """The result of calling a vocabulary: a dictionary with values that are attributes, too.
+    """The result of calling a vocabulary: a dictionary whose values can also be read as attributes.
 
-    It has `input_ids`, `attention_mask`, and `token_type_ids` if the vocabulary's models have segments. The values are
-    lists [T] for one text, lists of lists [B][T] for several, and arrays or tensors [B, T] if asked for.
+    It has `input_ids` and `attention_mask`, and `token_type_ids` if models with this vocabulary have segments. For one
+    text, the values are lists of integers [T]; for several texts lists of such lists [B][T], or arrays or tensors [B,
+    T] if requested.
     """
 
     encodings: list[tokenizers.Encoding]
@@ -43,26 +44,30 @@ class Encoding(dict[str, Any]):
         raise AttributeError(name)
 
     def tokens(self, number: int = 0) -> list[str]:
-        """Return the tokens of one of the texts, by its index."""
+        """Return the tokens of the text with this index."""
         return list(self.encodings[number].tokens)
 
     def word_ids(self, number: int = 0) -> list[int | None]:
-        """Return the index of its word for each token of a text; None for a special token."""
+        """Return the index of the word of each token, or None for special tokens."""
         return list(self.encodings[number].word_ids)
 
     def sequence_ids(self, number: int = 0) -> list[int | None]:
-        """Return 0 or 1 for each token, the index of its text in the pair; None for a special token."""
+        """Return for each token of a pair 0 (first text) or 1 (second text), or None for special tokens."""
         return list(self.encodings[number].sequence_ids)
 
     def to(self, device: Any) -> "Encoding":
-        """Move the tensors to a device, and return this object."""
+        """Move all tensors to a device. Returns this object."""
         self.update({name: value.to(device) if hasattr(value, "to") else value for name, value in self.items()})
         return self
 
 
 @dataclass(frozen=True)
 class CallOptions:
-    """The options of a call, with the names that transformers gives them. Invalid ones raise InputError."""
+    """The arguments of a call, with the names that transformers uses. They are checked on creation.
+
+    Raises:
+        InputError: If a value is not allowed.
+    """
 
     _: KW_ONLY
     add_special_tokens: bool = True
@@ -90,12 +95,12 @@ class CallOptions:
 
     @property
     def padding_name(self) -> str:
-        """The kind of padding."""
+        """The padding strategy: "longest", "max_length" or "do_not_pad"."""
         return PADDINGS[self.padding] if isinstance(self.padding, bool) else self.padding
 
     @property
     def truncation_name(self) -> str:
-        """The kind of truncation; a `max_length` without `truncation` also asks for it."""
+        """The truncation strategy. As in transformers, texts are also truncated if only `max_length` is given."""
         if isinstance(self.truncation, str):
             return self.truncation
         cuts = self.max_length is not None and self.padding is False and self.truncation is None
@@ -103,27 +108,32 @@ class CallOptions:
 
 
 class TokenizerCall:
-    """A tokenizer that can be called with the options of transformers. Safe to use from several threads.
+    """A tokenizer that can be called like one of transformers, also from several threads at once.
 
     Args:
-        tokenizer: The tokenizer; its truncation and padding are changed.
-        config: The parsed tokenizer_config.json of its folder; {} if there is none.
-        special: The special tokens by role ("pad", "mask", ...).
+        tokenizer: The tokenizer.
+        config: The parsed tokenizer_config.json of its folder.
+        special: The special token of each role, such as "mask".
     """
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, config: dict[str, Any], special: dict[str, str]) -> None:
         self.tokenizer, self._config, self._special, self._lock = tokenizer, config, special, Lock()
         self._prefix = keep_spaces(tokenizer)
         name = str(config.get("tokenizer_class", ""))
-        usual = ["input_ids", *["token_type_ids"] * name.startswith(SEGMENT_CLASSES), "attention_mask"]
-        self.input_names = list(config.get("model_input_names", usual))
+        usual = ["input_ids", *["token_type_ids"] * name.startswith(WITH_SEGMENTS), "attention_mask"]
+        self.names = list(config.get("model_input_names", usual))
         self.max_length = int(config.get("model_max_length") or NO_LENGTH)
 
     def encode(self, text: Any, pair: Any, options: CallOptions) -> Encoding:
-        """Encode a text or several, with a second text each if `pair` is not None.
+        """Encode one or several texts or pairs of texts.
+
+        Args:
+            text: A text, or a list of texts; with `is_split_into_words`, a list of words or a list of such lists.
+            pair: The second texts in the same form, or None.
+            options: The options of the call.
 
         Raises:
-            InputError: If texts are not texts, pairs do not fit, or arrays are wanted of texts of different lengths.
+            InputError: If `text` and `pair` do not match, an option cannot be applied, or a text cannot be encoded.
         """
         text = to_texts(text, "text", options.is_split_into_words)
         pair = None if pair is None else to_texts(pair, "text_pair", options.is_split_into_words)
@@ -131,9 +141,9 @@ class TokenizerCall:
         if pair is not None and isinstance(pair, list) != nested:
             raise InputError("text_pair must be as text is: a text with a text, or a list with a list of as many.")
         batched = bool(nested and text and isinstance(text[0], list)) if options.is_split_into_words else nested
-        rows = _zip_pairs(text, pair) if batched else [(text, pair) if pair else text]
+        rows = _pair_texts(text, pair) if batched else [(text, pair) if pair else text]
         if not rows:
-            return Encoding({name: [] for name in self.input_names})
+            return Encoding({name: [] for name in self.names})
         with self._lock, translate_tokenizers_errors("A text cannot be encoded by this vocabulary's tokenizer"):
             self._set_lengths(options)
             encoded = self.tokenizer.encode_batch(
@@ -144,7 +154,7 @@ class TokenizerCall:
         columns = self._build_columns([e for _, e in numbered], options)
         if "offset_mapping" in columns and self._prefix is not None:
             sides = [row if pair else (row,) for row in rows]
-            columns["offset_mapping"] = [self._locate_tokens(e, sides[number], options) for number, e in numbered]
+            columns["offset_mapping"] = [self._find_offsets(e, sides[number], options) for number, e in numbered]
         if overflow:
             columns["overflow_to_sample_mapping"] = [number for number, _ in numbered]
         if options.return_tensors:
@@ -156,27 +166,27 @@ class TokenizerCall:
         return encoding
 
     def pad(self, rows: Any, options: CallOptions) -> Encoding:
-        """Pad encoded texts to one length.
+        """Pad encoded texts to the same length.
 
         Args:
-            rows: A dictionary of one or of several texts, or a list of dictionaries of one text each.
+            rows: The encoding of one or several texts, or a list of encodings of one text each.
             options: The options of the call.
 
         Raises:
-            InputError: If `input_ids` are missing, or the vocabulary has no pad token.
+            InputError: If `input_ids` are missing or there is no padding token.
         """
         if not isinstance(rows, Mapping):
             rows = [*rows]
             rows = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
         if "input_ids" not in rows:
             raise InputError(f"pad fills what a call gives, with `input_ids`, and got {', '.join(rows) or 'nothing'}.")
-        columns: dict[str, list[Any]] = {name: [*map(_to_list, values)] for name, values in rows.items()}
+        columns: dict[str, list[Any]] = {name: [*map(_to_plain, values)] for name, values in rows.items()}
         single = not all(isinstance(ids, list) for ids in columns["input_ids"])
         if single:
             columns = {name: [values] for name, values in columns.items()}
         lengths = [len(ids) for ids in columns["input_ids"]]
-        filled, asked = dict(FILL_VALUES), options.return_attention_mask
-        if not ("attention_mask" in self.input_names if asked is None else asked):
+        filled, asked = dict(FILLS), options.return_attention_mask
+        if not ("attention_mask" in self.names if asked is None else asked):
             del filled["attention_mask"]
         elif "attention_mask" not in columns:
             columns["attention_mask"] = [[1] * length for length in lengths]
@@ -195,12 +205,16 @@ class TokenizerCall:
 
     @property
     def padding_side(self) -> str:
-        """The side at which texts are filled."""
+        """The side on which texts are padded, "right" or "left"."""
         return str(self._config.get("padding_side", "right"))
 
     @property
     def pad_id(self) -> int:
-        """The id that texts are filled with. Raises InputError if there is none."""
+        """The id of the padding token.
+
+        Raises:
+            InputError: If there is none.
+        """
         pad = self._special.get("pad")
         if pad is None:
             raise InputError("This vocabulary has no pad token to fill texts with: call it with padding=False.")
@@ -209,7 +223,6 @@ class TokenizerCall:
         return number
 
     def _build_columns(self, encoded: Sequence[tokenizers.Encoding], options: CallOptions) -> dict[str, Any]:
-        """Build the columns that the options ask for, a list for each text."""
         asked = {
             ("token_type_ids", "type_ids"): options.return_token_type_ids,
             ("attention_mask", "attention_mask"): options.return_attention_mask,
@@ -218,16 +231,16 @@ class TokenizerCall:
         }
         columns: dict[str, Any] = {"input_ids": [e.ids for e in encoded]}
         for (name, attribute), wanted in asked.items():
-            if name in self.input_names if wanted is None else wanted:
+            if name in self.names if wanted is None else wanted:
                 columns[name] = [getattr(e, attribute) for e in encoded]
         if options.return_length:
             columns["length"] = [len(e.ids) for e in encoded]
         return columns
 
-    def _locate_tokens(
+    def _find_offsets(
         self, encoding: tokenizers.Encoding, texts: Sequence[Any], options: CallOptions
     ) -> list[tuple[int, int]]:
-        """Return the start and end of each token in its text, or in its word if words were given."""
+        """Return the range of characters of each token, relative to its text, or to its word if words were given."""
         places, before = [], None
         each = zip(encoding.tokens, encoding.offsets, encoding.sequence_ids, encoding.word_ids, strict=True)
         for token, place, side, word in each:
@@ -240,7 +253,7 @@ class TokenizerCall:
         return places
 
     def _set_lengths(self, options: CallOptions) -> None:
-        """Set truncation and padding for the next call."""
+        """Set padding and truncation of the tokenizer for the next call."""
         padding, truncation, length = options.padding_name, options.truncation_name, options.max_length
         if length is None and self.max_length >= NO_LENGTH:
             padding = "do_not_pad" if padding == "max_length" else padding
@@ -266,8 +279,7 @@ class TokenizerCall:
         )
 
 
-def _zip_pairs(text: list[Any], pair: Any) -> list[Any]:
-    """Return texts, or pairs of texts if `pair` is not None. Raises InputError if their numbers differ."""
+def _pair_texts(text: list[Any], pair: Any) -> list[Any]:
     if pair is None:
         return list(text)
     if isinstance(pair, str) or len(pair) != len(text):
@@ -276,7 +288,11 @@ def _zip_pairs(text: list[Any], pair: Any) -> list[Any]:
 
 
 def _to_arrays(columns: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Convert columns to arrays ("np") or tensors ("pt"). Raises InputError for texts of different lengths."""
+    """Convert columns to NumPy arrays ("np") or torch tensors ("pt").
+
+    Raises:
+        InputError: If the texts have different lengths.
+    """
     arrays = {name: _to_array(name, values) for name, values in columns.items()}
     if kind == "np":
         return arrays
@@ -285,13 +301,12 @@ def _to_arrays(columns: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return to_tensors(arrays)
 
 
-def _to_list(values: Any) -> Any:
-    """Convert an array or a tensor to a list; other values are returned unchanged."""
+def _to_plain(values: Any) -> Any:
+    """Convert an array or tensor to a list. Other values are returned unchanged."""
     return values.tolist() if hasattr(values, "tolist") else values
 
 
 def _to_array(name: str, values: Any) -> Any:
-    """Convert a column to an array of int64, or of float32 if it has fractions."""
     try:
         array = np.asarray(values)
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""Resolves what a caller gives for texts, rows or files, for every function of the package.
+"""What a caller gives for texts, rows or files: looked at here, for every function of the package.
 
-    a path (str, Path)                                                  ─► the path itself
+    a path (str, Path)                                                  ─► where its files are
     texts or dictionaries (list, generator, array, Series, ...)         ─► a file of JSON lines
     a table (DataFrame, Arrow, datasets.Dataset, a dictionary of columns,
     Documents, a corpus or documents in a store)                        ─► a file of Parquet
@@ -32,10 +32,10 @@ from flows.recipes.privacy import to_one_line
 from flows.recipes.store_folders import find_store
 from flows.run.addresses import Artifact, find_artifacts, pick_newest
 
-VALUE_WIDTH = 60  # characters of a value
+MAX_SHOWN_CHARACTERS = 60  # characters of a value
 ROWS_PER_WRITE = 10_000  # of a table that are written together
 DOCUMENT_COLUMNS = ("text", "title", "url", "date", "license", "group")
-HINTS = {
+HINT_BY_KIND = {
     "shards": "Its examples are opened by cloze.open_shards.",
     "vocabularies": "It is opened by cloze.load_vocabulary.",
     "models": "It is a model: name it in the place of a model, as in cloze.predict(model, rows).",
@@ -44,45 +44,45 @@ HINTS = {
 
 
 @dataclass(frozen=True)
-class InputData:
-    """An input of a caller as a path that can be read.
+class InputLocation:
+    """Where the input of a caller can be read: a path of the caller, or a file into which the input was written.
 
     Attributes:
-        path: A file, a folder, a glob, or an address.
-        written: True if the file was written for the caller; False if the caller gave a path.
-        texts: True if it is a list of texts, which are in the column `text`.
-        documents: True if it has the columns of documents.
-        num_rows: The number of rows that were written; None for a path of the caller.
-        dataset: The `datasets.Dataset` that was given; otherwise None.
+        path: A file, a folder, a glob or an address.
+        is_written: True if the input was written to this path, False if the caller named the path.
+        has_only_texts: True if the input is a list of texts, which are in the column `text`.
+        is_documents: True if the file has the columns of documents.
+        num_rows: Number of rows that were written; None if the caller named the path.
+        dataset: The `datasets.Dataset` that was given, or None.
     """
 
     path: str
     _: KW_ONLY
-    written: bool = True
-    texts: bool = False
-    documents: bool = False
+    is_written: bool = True
+    has_only_texts: bool = False
+    is_documents: bool = False
     num_rows: int | None = None
     dataset: Any = None
 
 
-def resolve_input(value: Any, argument: str, folder: Path, name: str = "") -> InputData:
-    """Resolve an input to a path that can be read; rows and tables are written to a new folder first.
+def locate_input(value: Any, argument: str, folder: Path, name: str = "") -> InputLocation:
+    """Find out where the input of a caller can be read. Rows and tables are written to a file for that.
 
     Args:
-        value: What the caller gave.
-        argument: The name of the argument in messages.
-        folder: Where the new folder is created.
-        name: The name of the written file, without ending; "" for that of the argument.
+        value: The input.
+        argument: Name of the argument in error messages.
+        folder: The folder in which a file may be written.
+        name: Name of that file without ending (default: `argument`).
 
     Raises:
-        InputError: If it is no path, texts, rows or table.
+        InputError: If the input is not of a supported type or the path does not exist.
     """
     path = Path(mkdtemp(dir=folder)) / (name or argument)
     if isinstance(value, str | Path):
-        return _resolve_path(value, argument, path)
+        return _locate_path(value, argument, path)
     if _is_ours(value, "Documents"):
         return _write_documents(value.batches(), path)
-    if refusal := _explain_refusal(value):
+    if refusal := _find_refusal(value):
         raise InputError(f"{argument} is {refusal}")
     if _is_dataset(value):
         tables = chain([value.features.arrow_schema.empty_table()], value.with_format("arrow").iter(ROWS_PER_WRITE))
@@ -92,11 +92,15 @@ def resolve_input(value: Any, argument: str, folder: Path, name: str = "") -> In
     return _write_rows(value, argument, path.with_suffix(".jsonl"))
 
 
-def _resolve_path(value: str | Path, argument: str, path: Path) -> InputData:
-    """Return a path as it is, or the documents of a store written to a file. Raises InputError if there is nothing."""
+def _locate_path(value: str | Path, argument: str, path: Path) -> InputLocation:
+    """Check a path of the caller. If it is in a store, the documents found there are written to `path`.
+
+    Raises:
+        InputError: If the path does not exist, or the store has several corpora or no documents.
+    """
     address = str(value)
     if is_object_address(address) or address.startswith("sample:"):
-        return InputData(address, written=False)
+        return InputLocation(address, is_written=False)
     first, pattern = split_glob(address.removeprefix("file://"))
     try:
         there = first.exists()
@@ -104,11 +108,11 @@ def _resolve_path(value: str | Path, argument: str, path: Path) -> InputData:
         there = False
     if not there or not address:
         raise InputError(
-            f"{argument}: there is no file or folder {to_one_line(address, VALUE_WIDTH)!r}. A text is given in a list: "
-            "[text]."
+            f"{argument}: there is no file or folder {to_one_line(address, MAX_SHOWN_CHARACTERS)!r}. A text is given "
+            "in a list: [text]."
         )
     if find_store(first) is None:
-        return InputData(address, written=False)
+        return InputLocation(address, is_written=False)
     artifact = _find_artifact(address if pattern == "." else str(first), argument)
     stored = (
         Corpus(artifact.place, artifact.manifest).iter_batches()
@@ -119,9 +123,10 @@ def _resolve_path(value: str | Path, argument: str, path: Path) -> InputData:
 
 
 def _find_artifact(address: str, argument: str) -> Artifact:
-    """Return the newest corpus at an address in a store, or else its documents.
+    """Find the corpus at an address in a store, or else the documents.
 
-    Raises InputError if neither is there.
+    Raises:
+        InputError: If there are several, or neither.
     """
     found = find_artifacts(address)
     for kind in ("corpora", "documents"):
@@ -133,19 +138,19 @@ def _find_artifact(address: str, argument: str) -> Artifact:
             return pick_newest(of_kind)
     kind = found[-1].manifest.kind
     raise InputError(
-        f"{argument}: {address} is of a store, and of the kind {kind}. {HINTS.get(kind, 'It is no text.')}"
+        f"{argument}: {address} is of a store, and of the kind {kind}. {HINT_BY_KIND.get(kind, 'It is no text.')}"
     )
 
 
-def _write_documents(batches: Iterable[pa.RecordBatch], path: Path) -> InputData:
-    """Write documents as Parquet, with their ids as text."""
+def _write_documents(batches: Iterable[pa.RecordBatch], path: Path) -> InputLocation:
+    """Write documents to a Parquet file. Their ids are written as hexadecimal text."""
     schema = pa.schema([*((name, DOCUMENTS.field(name).type) for name in DOCUMENT_COLUMNS), ("id", pa.string())])
 
     def plain(batch: pa.RecordBatch) -> pa.Table:
         ids = pa.array([id.hex() for id in batch.column("id").to_pylist()])
         return pa.table([*(batch.column(name) for name in DOCUMENT_COLUMNS), ids], schema=schema)
 
-    return replace(_write_table(chain([schema.empty_table()], map(plain, batches)), path.name, path), documents=True)
+    return replace(_write_table(chain([schema.empty_table()], map(plain, batches)), path.name, path), is_documents=True)
 
 
 def _is_ours(value: Any, name: str = "") -> bool:
@@ -157,8 +162,8 @@ def _is_dataset(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "datasets" and hasattr(value, "select")
 
 
-def _explain_refusal(value: Any) -> str:
-    """Explain why a value cannot be an input, and what to give instead; "" if it can be one."""
+def _find_refusal(value: Any) -> str:
+    """Return why an input is not supported, as the end of an error message. Empty if it may be supported."""
     kind = type(value).__name__
     if _is_ours(value) and kind != "Documents":
         return f"a {kind}, which has no texts: give documents, texts, rows or a file."
@@ -186,9 +191,10 @@ def _is_column(value: Any) -> bool:
 
 
 def _to_tables(value: Any, argument: str) -> Iterable[pa.Table] | None:
-    """Return a table as an iterable of Arrow tables; None if it is no table.
+    """Convert a table of any library to Arrow tables. Returns None if the value is not a table.
 
-    Raises InputError if Arrow cannot hold it.
+    Raises:
+        InputError: If Arrow cannot represent the table.
     """
     try:
         if isinstance(value, Mapping):
@@ -206,8 +212,12 @@ def _to_tables(value: Any, argument: str) -> Iterable[pa.Table] | None:
         ) from error
 
 
-def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> InputData:
-    """Write tables of one schema as Parquet. A table without rows becomes an empty file of JSON lines."""
+def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> InputLocation:
+    """Write Arrow tables with the same schema to one Parquet file.
+
+    Raises:
+        InputError: If Parquet cannot represent the table.
+    """
     whole, writer, num_rows = path.with_suffix(".parquet"), None, 0
     try:
         for table in tables:
@@ -221,32 +231,40 @@ def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> Input
             writer.close()
     if not num_rows:
         return _write_rows((), argument, path.with_suffix(".jsonl"))
-    return InputData(str(whole), num_rows=num_rows)
+    return InputLocation(str(whole), num_rows=num_rows)
 
 
-def map_group_starts(path: Path) -> dict[int, int]:
-    """Map the start in bytes of each row group of a Parquet file to the index of its first row."""
+def compute_group_begins(path: Path) -> dict[int, int]:
+    """Return the index of the first row of each row group in a Parquet file written here.
+
+    The keys are the byte offsets that locators of the group's rows have in `stream`.
+    """
     with open_parquet(path) as table:
         groups = range(table.metadata.num_row_groups)
         firsts = accumulate((table.metadata.row_group(group).num_rows for group in groups), initial=0)
         return dict(zip(compute_group_starts(table, path.stat().st_size), firsts, strict=False))
 
 
-def _write_rows(value: Any, argument: str, path: Path) -> InputData:
-    """Write texts and dictionaries as JSON lines. Raises InputError for rows that are neither."""
+def _write_rows(value: Any, argument: str, path: Path) -> InputLocation:
+    """Write texts and dictionaries as JSON lines. A text becomes a dictionary with the key `text`.
+
+    Raises:
+        InputError: If a row is neither, or has a value that JSON cannot represent.
+    """
     only_texts, number = True, -1
     with path.open("w", encoding="utf-8") as file:
         for number, row in enumerate(value):
             record = _to_record(row, f"{argument}[{number}]")
             only_texts = only_texts and record.keys() == {"text"}
             file.write(_to_json(record, f"{argument}[{number}]") + "\n")
-    return InputData(str(path), texts=only_texts, num_rows=number + 1)
+    return InputLocation(str(path), has_only_texts=only_texts, num_rows=number + 1)
 
 
 def _to_record(row: Any, place: str) -> Mapping[str, Any]:
-    """Return a row as a dictionary, with None for missing values.
+    """Convert a row to a dictionary, in which missing values (such as NaN) are None.
 
-    Raises InputError if it is no text and no dictionary.
+    Raises:
+        InputError: If the row is neither a text nor a dictionary.
     """
     row = row.as_py() if isinstance(row, pa.Scalar) else row
     if isinstance(row, Mapping):
@@ -262,8 +280,6 @@ def _is_missing(value: Any) -> bool:
 
 
 def _to_json(record: Mapping[str, Any], place: str) -> str:
-    """Return a record as JSON; arrays become lists, and dates texts. Raises InputError for other values."""
-
     def plain(value: Any) -> Any:
         for name in ("isoformat", "tolist"):  # of dates; of arrays, tensors and their numbers
             if hasattr(value, name):
@@ -277,20 +293,20 @@ def _to_json(record: Mapping[str, Any], place: str) -> str:
 
 
 def to_texts(value: Any, argument: str, words: bool = False) -> Any:
-    """Return a text, or a list of texts or of pairs of texts.
+    """Check that a value is a text, or a list of texts or of pairs of texts, and return it as a string or list.
 
     Args:
-        value: A text, or a list or column of texts or pairs.
-        argument: The name of the argument in messages.
-        words: True if each text is a list of words.
+        value: The value.
+        argument: Name of the argument in error messages.
+        words: If True, the value must be a list of words, or a list of such lists.
 
     Raises:
-        InputError: If a value is no text.
+        InputError: If it is something else.
     """
     if isinstance(value, str) and not words:
         return str(value)
     named = isinstance(value, Mapping) or hasattr(value, "columns") or hasattr(value, "column_names")
-    if isinstance(value, str | Path) or named or _explain_refusal(value) or _is_ours(value):
+    if isinstance(value, str | Path) or named or _find_refusal(value) or _is_ours(value):
         what = "words" if words else "a text or several"
         raise InputError(
             f"{argument} is of the type {type(value).__name__}: give {what} in a list, or a column of them."

@@ -29,10 +29,12 @@ _RECIPE = re.compile(r"^\S*\.toml: |\bsource \d+: | in the \[\[source\]\] '[^']*
 
 @contextmanager
 def translate_errors(folder: Path | None = None) -> Iterator[None]:
-    """Translate the messages of InputErrors that the block raises into the words of Python.
+    """Rewrite the InputErrors raised inside the block so that they name Python arguments instead of command-line
+    options.
 
     Args:
-        folder: The folder with files that were written for arguments; their paths become the names of the arguments.
+        folder: Folder with the files into which arguments were written. Their paths are replaced by the argument's
+            name.
     """
     try:
         yield
@@ -41,7 +43,7 @@ def translate_errors(folder: Path | None = None) -> Iterator[None]:
 
 
 def to_python_words(message: str, folder: Path | None = None) -> str:
-    """Return a message with arguments of Python in place of options, recipe keys and paths of written files.
+    """Rewrite a message so that it names Python arguments instead of options, recipe keys and temporary files.
 
     >>> to_python_words("source 1: Name one with --set source.tickets.fields.text=NAME.")
     'Name one with fields={"text": "NAME"}.'
@@ -58,12 +60,12 @@ def to_python_words(message: str, folder: Path | None = None) -> str:
     message = _SET.sub(_as_argument, _RECIPE.sub("", message)).replace("Set its `path` to", "Give")
     message = _ONLY.sub(lambda match: match[1] or match[2], _TABLE.sub("", message))
     message = _ACCEPTS.sub(lambda all: f"accept=[{', '.join(map(_format_value, _ACCEPT.findall(all[0])))}]", message)
-    message = _COLUMNS.sub(lambda all: f"columns={{{_format_columns(all[0])}}}", message)
+    message = _COLUMNS.sub(lambda all: f"columns={{{_format_pairs(all[0])}}}", message)
     return _OPTION.sub(lambda match: match[1].replace("-", "_"), message)
 
 
 def to_python_json(value: Any, folder: Path) -> Any:
-    """Return a JSON value with the words of Python in all of its texts."""
+    """Apply `to_python_words` to all texts and keys in a JSON value."""
     if isinstance(value, Mapping):
         return {to_python_words(key, folder): to_python_json(each, folder) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -83,7 +85,7 @@ def _as_argument(match: re.Match[str]) -> str:
     return f"{first}={shown}" if equals else first
 
 
-def _format_columns(columns: str) -> str:
+def _format_pairs(columns: str) -> str:
     named = (column.strip().partition("=") for column in columns.split("--column ")[1:])
     return ", ".join(f'"{role}": {_format_value(name)}' for role, _, name in named)
 

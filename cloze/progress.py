@@ -1,6 +1,6 @@
 """Bars for notebooks and terminals: those of the command, on standard error.
 
-In a notebook a bar needs ipywidgets. Without it, and if standard error is a file, a line every ten seconds replaces it.
+In a notebook a bar needs ipywidgets; there, and where standard error is a file, a line every ten seconds replaces it.
 """
 
 import sys
@@ -14,32 +14,32 @@ from flows.command.progress import RunProgress
 
 
 class _Console(Console):
-    """A console on which bars are drawn in notebooks, too."""
+    """A console that can draw progress bars in notebooks as well."""
 
     @property
     def is_terminal(self) -> bool:
-        """True if a bar can be drawn."""
+        """True if progress bars can be drawn."""
         return find_spec("ipywidgets") is not None if self.is_jupyter else super().is_terminal
 
 
 class Bars:
-    """Progress bars on standard error, or nothing. shown: True to show anything"""
+    """Shows progress bars and messages on standard error, or nothing if `is_shown` is False."""
 
-    def __init__(self, shown: bool) -> None:
-        self._shown = shown
+    def __init__(self, is_shown: bool) -> None:
+        self._shown = is_shown
 
     def tell(self, line: str) -> None:
-        """Print a line on standard error, if anything is shown."""
+        """Print a line to standard error."""
         if self._shown:
             print(line, file=sys.stderr)
 
     @contextmanager
-    def show(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Show a bar for the time of the block, and yield a function that takes the number of items that are done.
+    def show_bar(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
+        """Show a progress bar during the block. Yields a function to call with the number of steps that are done.
 
         Args:
-            what: The name of the bar; a name that ends with " steps" counts steps instead of parts.
-            total: The number of all items.
+            what: The folder of a stage. If it ends in "steps", training steps are counted, otherwise parts.
+            total: Total number of steps or parts.
         """
         if not self._shown:
             yield lambda done: None

@@ -1,4 +1,4 @@
-"""The store that the functions of this package work in: one that the caller names, or a temporary one.
+"""Where the functions of this package work: a store that the caller names, or a temporary one.
 
     workspace = Workspace(store)             raw texts of the caller ─► files ─► recipe ─► stages ─► the store
     workspace.perform(stages)                what a run does for them: look, build what is missing, publish
@@ -40,18 +40,16 @@ Tables = Mapping[str, Any]
 
 
 class Workspace:
-    """A store, and how stages are built in it.
+    """A store, and the means to build stages in it, in this process or in worker processes.
 
     Attributes:
-        folder: A folder of this machine for files that are no artifacts; it is removed with the workspace.
+        folder: A local folder for files that are not artifacts. It is deleted with the workspace.
         place: The store.
-        bars: The progress bars.
 
     Args:
-        store: A folder or `s3://bucket/prefix`; None for a temporary folder.
-        workers: The number of processes that build parts. A program that asks for more than one calls us below
-            `if __name__ == "__main__":`, as for any process that Python spawns.
-        progress: True to show bars.
+        store: A folder or `s3://bucket/prefix`. If None, a temporary folder.
+        workers: Number of processes. With more than one, the program must use it below `if __name__ == "__main__":`.
+        progress: Whether to show progress bars.
     """
 
     def __init__(self, store: str | Path | None = None, workers: int = 1, progress: bool = True) -> None:
@@ -65,7 +63,7 @@ class Workspace:
         self._damage = DamageTracker(place=self.place, tell=self.tell)
 
     def with_progress(self, progress: bool | None) -> "Workspace":
-        """Return this workspace with or without bars; unchanged if `progress` is None."""
+        """Return a workspace that shows progress bars or does not. If `progress` is None, return this one."""
         if progress is None:
             return self
         other = copy(self)
@@ -74,37 +72,44 @@ class Workspace:
         return other
 
     def tell(self, line: str) -> None:
-        """Print a line with the words of Python, if bars are shown."""
+        """Print a line to standard error, rewritten by `to_python_words`, if progress bars are shown."""
         self.bars.tell(to_python_words(line, self.folder))
 
     @property
-    def recipe_folder(self) -> Path:
-        """The folder next to which `recipes` keeps the locks of folders: that of a local store, otherwise `folder`."""
+    def recipes(self) -> Path:
+        """The folder that contains the locks of folders. This is the store, if it is local."""
         return Path(self.place.address) if self.place.is_local else self.folder
 
     def build_recipe(self, tables: Tables) -> Recipe:
-        """Build the recipe of tables, with this store. Raises InputError if they are not valid."""
+        """Build a recipe for this store from its tables.
+
+        Raises:
+            InputError: If a table or key is not valid.
+        """
         recipe = build_recipe({**to_toml_value(tables), "store": self.place.address}, Path.cwd() / "recipe.toml")
         return replace(recipe, path=None)
 
-    def resolve_files(self, recipe: Recipe, lock: Lock) -> Lock:
-        """Find the raw files of a recipe, read each once for its digest, and return the lock with them.
+    def resolve_lock(self, recipe: Recipe, lock: Lock) -> Lock:
+        """Find the raw files of a recipe and compute their digests, for which each file is read once.
 
         Raises:
             InputError: If there are none.
         """
         return resolve_raw_files(replace(recipe, store=self.place.address), lock, StatCache()).lock
 
-    def run_past_damage(self, work: Callable[[], Result]) -> Result:
-        """Run a function that performs stages; damaged files that it meets are built again. Raises InputError if that
-        fails.
+    def repair_and_retry(self, work: Callable[[], Result]) -> Result:
+        """Call `work`. If it meets a damaged file in the store, rebuild the file and call it again.
+
+        Raises:
+            InputError: If the damage cannot be repaired.
         """
         return run_past_damage(work, self._damage)
 
-    def mark_damaged(self, fault: Damaged) -> None:
-        """Mark a file as damaged, so that it is built again when its stage is performed next.
+    def distrust(self, fault: Damaged) -> None:
+        """Mark a file as damaged, so that it is rebuilt when its stage is performed the next time.
 
-        Raises InputError if that cannot help.
+        Raises:
+            InputError: If rebuilding it has not helped before.
         """
         self._damage.mark_damaged(fault)
 
@@ -122,12 +127,12 @@ class Workspace:
         return manifest
 
     def _build(self, stage: Stage, plans: Sequence[PartPlan]) -> None:
-        """Build parts, with a bar."""
+        """Build parts and show the progress."""
         distrusted = frozenset(self._damage.damaged)
         if isinstance(plans[0].job, TrainingJob):
-            with self.bars.show(f"{stage.stage_folder} steps", plans[0].job.training.steps) as advance:
+            with self.bars.show_bar(f"{stage.stage_folder} steps", plans[0].job.training.steps) as advance:
                 train(plans[0].job, lambda event: advance(int(event.get("step", 0))))
-        with self.bars.show(stage.stage_folder, len(plans)) as advance:
+        with self.bars.show_bar(stage.stage_folder, len(plans)) as advance:
             if self._workers == 1 or len(plans) == 1:
                 for number, plan in enumerate(plans):
                     advance(number)
@@ -158,7 +163,7 @@ class Workspace:
 
 
 def to_toml_value(value: Any) -> Any:
-    """Convert a value to one that TOML can hold: lists, tables and texts.
+    """Convert a Python value to the types of TOML: sets and tuples become lists, paths become texts.
 
     >>> to_toml_value({"keep": ("en", "de"), "path": Path("raw")})
     {'keep': ['en', 'de'], 'path': 'raw'}

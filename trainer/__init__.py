@@ -9,7 +9,7 @@
     5. It resumes from the newest checkpoint, and ends with the folder of a model (`huggingface/`), from which `tasks/`
        fine-tunes, by the same `train.py`, predicts and embeds.
 
-It runs as a process of its own, which may live on another machine: where torch, numpy, numba, pyarrow, tokenizers,
+It runs as a process of its own, which may live on another machine, on which torch, numpy, numba, pyarrow, tokenizers,
 safetensors and xxhash are installed, and nothing that orchestrates. It gets everything from a job (`job.py`) and
 learns the size of the vocabulary and the special ids from the manifests of the shards.
 

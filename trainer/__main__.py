@@ -11,7 +11,7 @@
     embed       JOB.json                 vectors of texts, words or tokens, and what is most like queries
 
 With `--die-with PID` before the command the process ends when that parent does, however it ends.
-An error that the user can fix ends as one paragraph and exit code 2. A process whose command has returned ends at once.
+An error that the user can fix ends as one paragraph and exit code 2. A process ends at once when its command returns.
 """
 
 import importlib
@@ -34,7 +34,7 @@ COMMANDS = {
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command; its exit code."""
+    """Run one command, and return its exit code. An error that the user can fix is printed, and the code is 2."""
     if arguments[:1] == ["--die-with"]:
         exit_with_parent(int(arguments[1]))  # before torch is imported, which takes seconds
         arguments = arguments[2:]

@@ -1,8 +1,8 @@
 """Decides what "auto" means on the machine that a training runs on, and lists settings that are slow there. No torch.
 
-    precision   bfloat16 where the card has it, with TF32 for what is left in float32; else float32
+    precision   bfloat16 if the card has it, with TF32 for what is left in float32; else float32
     compile     on a GPU, where there is what torch's compiler needs: a C compiler and Python's headers
-    padding     none inside attention where FlashAttention over boundaries takes the heads, else rows to the longest
+    padding     none inside attention if FlashAttention over boundaries takes the heads, else rows to the longest
 
 A precision that is named is exactly that: "float32" is without TF32. The choice is made at the start of a training by
 all of its processes together (`find_weakest`), and kept: a checkpoint records what was chosen.
@@ -26,12 +26,13 @@ C_COMPILERS = {"cuda": ("CC", "gcc", "clang", "cc"), "cpu": ("CXX", "g++", "clan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """The hardware that one process runs on.
+    """The hardware of one process.
 
-    device:     "cuda" or "cpu"
-    name:       of the card
-    capability: of the card, as its maker counts
-    lacks:      what torch's compiler lacks here; empty if nothing
+    Attributes:
+        device: "cuda" or "cpu".
+        name: The name of the GPU.
+        capability: The compute capability of the GPU.
+        lacks: What torch's compiler is missing; empty if nothing.
     """
 
     device: str
@@ -47,7 +48,14 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeChoice:
-    """How a training computes. tf32: products of what is in float32 have the 10 bits of TF32"""
+    """How a training computes.
+
+    Attributes:
+        device: "cuda" or "cpu".
+        precision: "float32", "bfloat16" or "float16".
+        compile: True if layers are compiled.
+        tf32: True if products of float32 matrices are rounded to TF32 (10 bits).
+    """
 
     device: str
     precision: str
@@ -64,9 +72,15 @@ def find_weakest(machines: Iterable[Hardware]) -> Hardware:
 
 
 def choose(training: TrainingSettings, machine: Hardware, before: ComputeChoice | None = None) -> ComputeChoice:
-    """Resolve the settings on a machine. before: what the checkpoint that training resumes from was trained with
+    """Choose precision and compilation for a machine.
 
-    Raises InputError if this machine cannot continue as training began, or lacks what a setting asks for.
+    Args:
+        training: The settings.
+        machine: The hardware that all processes have in common.
+        before: The choice in the checkpoint that training resumes from; None to begin.
+
+    Raises:
+        InputError: If this machine cannot continue as training began, or lacks what a setting requires.
     """
     precision, tf32 = training.precision, False
     if precision == "auto":
@@ -94,7 +108,7 @@ def choose(training: TrainingSettings, machine: Hardware, before: ComputeChoice 
 
 
 def describe_choice(training: TrainingSettings, choice: ComputeChoice, machine: Hardware, padded: str) -> str:
-    """Return the choice as a line. padded: why attention pads"""
+    """Describe a choice in one line. `padded` is why attention pads sequences; empty if it does not."""
     parts = [_describe_precision(training, choice, machine)]
     if choice.compile:
         parts.append("layers compiled")
@@ -115,7 +129,7 @@ def _describe_precision(training: TrainingSettings, choice: ComputeChoice, machi
 
 
 def explain_padding(precision: str, machine: Hardware, attention_dropout: float, head_size: int) -> str:
-    """Why attention pads rows to the longest in training on a GPU; empty if it need not."""
+    """Explain why attention pads sequences in training on a GPU; empty if it does not need to."""
     if attention_dropout:
         return f"model.attention_dropout = {attention_dropout}, which FlashAttention over boundaries does not have"
     if precision not in HALF:
@@ -130,7 +144,7 @@ def explain_padding(precision: str, machine: Hardware, attention_dropout: float,
 def list_slow_settings(
     training: TrainingSettings, machine: Hardware, attention_dropout: float, head_size: int
 ) -> list[str]:
-    """Return what makes training slow on a card, a line for each setting, with what to set instead."""
+    """List the settings that make training slow on a GPU, one line each, with what to set instead."""
     if machine.device != "cuda" or training.device == "cpu":
         return []
     lines = []
@@ -157,7 +171,12 @@ def list_slow_settings(
 
 
 def find_missing_compiler(device: str, environ: Mapping[str, str] | None = None) -> str:
-    """Return what torch's compiler is missing on this machine; empty if it finds everything."""
+    """Return what torch's compiler is missing on this machine; empty if it finds everything.
+
+    Args:
+        device: "cuda" or "cpu".
+        environ: Environment variables; None for those of this process.
+    """
     environ = os.environ if environ is None else environ
     variable, *usual = C_COMPILERS[device]
     named = [environ[variable].split()[0]] if environ.get(variable, "").split() else usual

@@ -8,7 +8,7 @@ One part. Its fingerprint holds settings and the contents of shards and vocabula
 nor how often the run was killed. `work` is next to the part's files in a local store; for an object store it is
 under `~/.cache/cloze`.
 
-A file of the export whose bytes are not those that were written is not published.
+A file of the export with other bytes than were written is not published.
 
 slots = read + deleted, of all and of each phase and shard set. Memory: twice the model's file.
 """
@@ -77,13 +77,21 @@ def plan_model(
     start: StartModel | None = None,
     teacher: StartModel | None = None,
 ) -> Stage:
-    """The stage that trains a model: one part.
+    """Plan the stage that trains a model. It has one part (file set).
 
-    shards: what the phases of the training read, one after the other; of a mixture every component, in its order
-    start:  the model that training begins with, of these settings and this vocabulary
-    teacher: the model that it learns from, where the objective has one
-    Raises InputError if shards are of another vocabulary, longer than the model's positions or a token budget, mask
-    nothing, or cannot be mixed as a phase asks for; and where a student cannot learn from the teacher.
+    Args:
+        place: The store.
+        name: The name of the model.
+        shards: The shard sets that the phases read, phase by phase; for a mixture one per component, in its order.
+        vocabulary: The vocabulary of the shards.
+        model: The settings of the model.
+        training: The settings of the training.
+        start: The model that training takes its first weights from. It must fit these settings and this vocabulary.
+        teacher: The model that a student learns from.
+
+    Raises:
+        InputError: If shards have another vocabulary, longer examples than the model or a token budget allows, no
+            masks, or cannot be mixed; or if a student cannot learn from the teacher.
     """
     _check_phases(shards, vocabulary, model, training)
     models = Path(place.to_full_path("")) if place.is_local else CACHE.expanduser()
@@ -124,7 +132,7 @@ def plan_model(
 
 
 def _build_stage(job: TrainingJob, settled: SettledTraining, vocabulary: Manifest, notice: str) -> Stage:
-    """The stage of a job, without the folder that it works in. notice: a person should read"""
+    """Build the stage of a job that has no work folder yet. `notice` is a warning for the user; "" for none."""
     shards, model, inputs = settled.shards, job.model, job.inputs
     distinct = {manifest.fingerprint: manifest for manifest in (*shards, vocabulary)}
     contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}
@@ -160,7 +168,7 @@ def _build_stage(job: TrainingJob, settled: SettledTraining, vocabulary: Manifes
 def _check_phases(
     shards: Sequence[Manifest], vocabulary: Manifest, model: ModelSettings, training: TrainingSettings
 ) -> None:
-    """Raise InputError if a phase reads shards from which this model cannot learn as the phase asks for."""
+    """Raise InputError if a phase reads shards from which this model cannot learn as the phase asks."""
     phases = [number for number, phase in enumerate(training.phase, 1) for _ in phase.mixture or (None,)]
     for number, manifest in zip(phases, shards, strict=True):
         _check_shards(f"phase {number}", manifest, vocabulary, model)
@@ -171,27 +179,27 @@ def _check_phases(
 
 
 def _describe_start(start: StartModel, model: ModelSettings, inputs: ModelInputs) -> Json:
-    """Return what a model began with: its folder's content, how many tokens got rows, and the heads it did not have."""
+    """Return the facts of a start model: its content, the number of new tokens, and the heads that it lacks."""
     check_special_ids(start, inputs)
     heads = list_new_heads(start, model, inputs)
     return {"content": start.content, "new_tokens": len(start.rows), "first_heads": [*heads]}
 
 
 def list_phase_contents(settled: SettledTraining) -> Json:
-    """Return what each phase reads, as a fingerprint names it: a content, or those of a mixture with their shares."""
+    """Return what each phase reads, for the fingerprint: a content, or the contents and shares of a mixture."""
     left = iter(settled.shards)
     mixtures = [[{"content": next(left).content, "share": share} for share in shares] for shares in settled.shares]
     return [parts[0]["content"] if len(parts) == 1 else parts for parts in mixtures]
 
 
 def locate_work_folder(place: Place, stage: Stage) -> Path:
-    """Return the folder for checkpoints, metrics and the export while a model is trained: always on this machine."""
+    """Return the local folder for checkpoints, metrics and the export of a model in training."""
     root = Path(place.to_full_path("")) if place.is_local else CACHE.expanduser()
     return root / stage.folder / "work"
 
 
 def _check_shards(what: str, shards: Manifest, vocabulary: Manifest, model: ModelSettings) -> None:
-    """Raise InputError if a model of this vocabulary and these positions cannot read the shards."""
+    """Raise InputError if a model with this vocabulary and these positions cannot read the shards."""
     made_with = [parent.fingerprint for parent in shards.parents if parent.role == vocabulary.kind]
     size = vocabulary.count_rows("tokens")
     if made_with != [vocabulary.fingerprint] or shards.facts["vocab_size"] != size:
@@ -208,7 +216,7 @@ def _check_shards(what: str, shards: Manifest, vocabulary: Manifest, model: Mode
 
 
 def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Train, unless it is done, and put the export, the vocabulary's files and the metrics into the part."""
+    """Train, unless that is done, and write the export, the vocabulary's files and the metrics into the part."""
     job: TrainingJob = plan.job
     train(job)
     facts = job.read_export()
@@ -225,7 +233,7 @@ def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _read_export(job: TrainingJob, facts: Mapping[str, Json], name: str) -> bytes:
-    """A file of the export. Raises InputError if it is not as it was written."""
+    """Read a file of the export. Raises InputError if its bytes are not those that were written."""
     data = (job.export / name).read_bytes()
     if describe_bytes(data) != facts["files"].get(name, describe_bytes(data)):
         raise InputError(
@@ -236,7 +244,7 @@ def _read_export(job: TrainingJob, facts: Mapping[str, Json], name: str) -> byte
 
 
 def build_metrics_table(job: TrainingJob) -> pa.Table:
-    """Return the logged steps and evaluations without times; for a mixture, also each component's evaluation."""
+    """Build the table of logged steps and evaluations, without times; for a mixture also of each component."""
     logged = [e for e in read_metrics(Path(job.work) / METRICS_FILE) if e["event"] in ("step", "evaluation")]
     events = [
         {"step": event["step"], "phase": event["phase"], **figures, "event": called}
@@ -251,7 +259,7 @@ def build_metrics_table(job: TrainingJob) -> pa.Table:
 
 
 def build_metrics_schema(model: ModelSettings, inputs: ModelInputs) -> pa.Schema:
-    """The columns of a model's metrics: masked tokens and pairs always have theirs, and terms of others follow them."""
+    """Build the schema of a model's metrics: fixed columns for masked tokens and pairs, then those of other terms."""
     terms = model.objective_settings.list_terms(model.family_row, inputs)
     names = [f"{term.name}_{what}" for term in terms for what in ("loss", "accuracy")[: 1 + term.has_rights]]
     names += [f"{term.name}_auc" for term in terms if term.has_area]
@@ -260,7 +268,7 @@ def build_metrics_schema(model: ModelSettings, inputs: ModelInputs) -> pa.Schema
 
 
 def read_events(place: Place, model: Manifest) -> list[dict[str, Any]]:
-    """The rows of a model's metrics. Raises Damaged."""
+    """Read the rows of a model's metrics. Raises Damaged if the table is damaged."""
     return [row for batch in read_table(place, model, "metrics", columns=None) for row in batch.to_pylist()]
 
 

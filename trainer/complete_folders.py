@@ -27,7 +27,12 @@ FOLDER_REMEDY = "give another folder, then run the same command again"
 
 @contextmanager
 def explain_disk_errors(path: Path, remedy: str = "name another file") -> Iterator[None]:
-    """Turn an error of the disk into a paragraph on the file being written. elsewhere: how to write to another place"""
+    """Turn an OSError of the block into an InputError about the file being written.
+
+    Args:
+        path: The file or folder being written.
+        remedy: What the user can do, for the message.
+    """
     try:
         yield
     except OSError as error:
@@ -37,9 +42,14 @@ def explain_disk_errors(path: Path, remedy: str = "name another file") -> Iterat
 
 @contextmanager
 def hold_output(output: Path, activity: str) -> Iterator[None]:
-    """Hold an output for the time of the block. Raises InputError if another process makes it.
+    """Hold the lock of an output during the block. On a file system without locks nothing is held.
 
-    doing: what that process does, for the message. On a file system without locks it cannot be detected.
+    Args:
+        output: The file or folder to write.
+        activity: What another process is doing if it holds the lock, for the message.
+
+    Raises:
+        InputError: If another process writes the same output.
     """
 
     def taken() -> None:
@@ -56,12 +66,12 @@ def hold_output(output: Path, activity: str) -> Iterator[None]:
 
 
 def locate_lock(output: Path) -> Path:
-    """Return the file that the process which makes an output holds."""
+    """Return the path of the lock file of an output."""
     return output.with_name(f".{output.name}.lock")
 
 
 def check_output(output: Path) -> None:
-    """Raise InputError if something exists at a path already, except an empty folder."""
+    """Raise InputError if something exists at a path, except an empty folder."""
     if output.is_symlink() or (output.exists() and not output.is_dir()):
         raise InputError(f"{output} is not a folder: name one that does not exist yet.")
     if output.is_dir() and any(output.iterdir()):
@@ -70,9 +80,14 @@ def check_output(output: Path) -> None:
 
 @contextmanager
 def open_unfinished_folder(output: Path) -> Iterator[Path]:
-    """Yield an empty folder next to an output, which is this process's alone and is removed at the end.
+    """Create an empty folder next to an output; it is removed after the block. What a killed process left is removed
+    first.
 
-    Raises InputError if another process makes the output. What a killed process left of it is removed.
+    Yields:
+        The folder, to which only this process writes.
+
+    Raises:
+        InputError: If another process writes the same output, or if the disk refuses.
     """
     new = to_unfinished_path(output, is_only_writer=True)
     with ExitStack() as own:
@@ -85,7 +100,10 @@ def open_unfinished_folder(output: Path) -> Iterator[Path]:
 
 
 def put_folder(new: Path, output: Path) -> None:
-    """Have the disk hold a finished folder, and give it its name. Raises InputError if something is there by now."""
+    """Flush a finished folder to the disk and rename it to its output.
+
+    Raises InputError if something is there by now.
+    """
     with explain_disk_errors(output, FOLDER_REMEDY):
         for path in [*new.rglob("*"), new]:
             flush(path)
@@ -96,9 +114,13 @@ def put_folder(new: Path, output: Path) -> None:
 
 @contextmanager
 def open_new_folder(output: Path) -> Iterator[Path]:
-    """Yield a folder to write to, which is at `output` when the block has ended well. Only one process may make it.
+    """Create a folder that appears at `output` when the block succeeds. Only one process may write it at a time.
 
-    Raises InputError if the output holds something.
+    Yields:
+        The folder to write to.
+
+    Raises:
+        InputError: If the output is not empty, if another process writes it, or if the disk refuses.
     """
     check_output(output)
     with open_unfinished_folder(output) as new:
@@ -117,5 +139,5 @@ def write_lines(output: Path, lines: Iterable[str]) -> None:
 
 
 def write_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Write a JSON file for people."""
+    """Write an indented JSON file."""
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

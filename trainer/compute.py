@@ -57,10 +57,20 @@ NOT_DETERMINISTIC = "does not have a deterministic implementation"
 def resolve_auto(
     training: TrainingSettings, model: ModelSettings, ranks: Ranks, before: ComputeChoice | None = None
 ) -> tuple[TrainingSettings, ComputeChoice, str]:
-    """Return the settings without "auto", what was chosen, and a line about it. All processes must call it.
+    """Resolve each "auto" of the settings on this machine, and set torch's precision and threads. All processes must
+    call it.
 
-    before: what the checkpoint records that training resumes from
-    Raises InputError as `choose` does.
+    Args:
+        training: The settings as they were given.
+        model: The model to train.
+        ranks: This process among all processes.
+        before: The choice in the checkpoint that training resumes from; None to begin.
+
+    Returns:
+        The settings without "auto", the choice, and a line of text that describes it.
+
+    Raises:
+        InputError: As `choose` does.
     """
     machine = find_weakest(ranks.collect(describe_machine(ranks.device)))
     choice = choose(training, machine, before)
@@ -75,7 +85,7 @@ def resolve_auto(
 
 
 def describe_machine(device: torch.device) -> Hardware:
-    """Return the hardware of a process."""
+    """Describe the hardware of this process."""
     lacks = find_missing_compiler(device.type)
     if device.type == "cpu":
         return Hardware(device="cpu", lacks=lacks)
@@ -84,7 +94,7 @@ def describe_machine(device: torch.device) -> Hardware:
 
 
 def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> None:
-    """Choose the algorithms of torch that give the same sums in every run, if that is promised."""
+    """Choose the algorithms of torch that give the same sums in every run, if settings and device promise that."""
     strict = device.type == "cuda" and settings.deterministic
     if strict:
         os.environ.setdefault(*CUBLAS_WORKSPACE)  # if no launcher started this process
@@ -95,7 +105,7 @@ def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> No
 
 @contextmanager
 def explain_torch_errors(settings: TrainingSettings, processes: int, device: str) -> Iterator[None]:
-    """Turn errors that a setting can fix into InputErrors: no memory left, or no deterministic algorithm."""
+    """Turn errors of torch that a setting can fix into InputError: no memory left, or no deterministic algorithm."""
     try:
         yield
     except RuntimeError as error:  # torch.OutOfMemoryError is one
@@ -112,7 +122,7 @@ def explain_torch_errors(settings: TrainingSettings, processes: int, device: str
 
 
 def explain_no_memory(settings: TrainingSettings, processes: int, device: str) -> InputError:
-    """Return what to lower: what is held at once first, then what is kept for the backward pass, then the weights."""
+    """Build the error for exhausted memory: it names the settings to change, the least costly first."""
     remedies = [suggest_smaller_batch(settings, processes)]
     if not settings.activation_checkpointing:
         remedies.append("set training.activation_checkpointing = true, for a third more time")
@@ -126,7 +136,7 @@ def explain_no_memory(settings: TrainingSettings, processes: int, device: str) -
 
 
 def suggest_smaller_batch(settings: TrainingSettings, processes: int) -> str:
-    """Return the setting that bounds a micro-batch, as it is and at half.
+    """Suggest half the current size of a micro-batch.
 
     >>> from trainer.settings.phases import PhaseSettings
     >>> suggest_smaller_batch(TrainingSettings(phase=(PhaseSettings(steps=1, batch=256),)), 2)
@@ -144,11 +154,11 @@ def suggest_smaller_batch(settings: TrainingSettings, processes: int) -> str:
 
 
 def compile_parts(parts: Sequence[nn.Module]) -> None:
-    """Compile each part when it is called first; parts that are alike share their programs.
+    """Have each module compiled at its first call. Modules that are alike share their compiled programs.
 
-    torch counts programs over all parts, and computes operation by operation beyond eight, silently: ModernBERT
-    has three kinds of layers (the first, of all tokens, of a window), each for one shape and for any, learning and
-    judging. A head of words is compiled with its loss: else logits are copied by one operation after the other.
+    torch counts programs over all modules, and past eight it silently runs operation by operation: ModernBERT has three
+    kinds of layers (the first, global, with a window), each for one shape and for any, in training and in evaluation. A
+    head of words is compiled with its loss: otherwise logits are copied by each operation.
     """
     config: Any = importlib.import_module("torch._dynamo.config")
     config.recompile_limit = MAX_PROGRAMS

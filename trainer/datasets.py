@@ -28,20 +28,21 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaddedBatches:
-    """A collate function. L is the longest record's length.
+    """A collate function that pads records to the length of the longest one.
 
-    fill: what is put after the end of a record, by column of tokens; other columns have a number a record
+    Attributes:
+        fill: Maps each column with one value per token to its padding value. Other columns have one value per record.
     """
 
     fill: Mapping[str, int]
 
     @staticmethod
     def from_shard_set(shard_set: ShardSet) -> "PaddedBatches":
-        """For the records of a shard set."""
+        """Create the collate function for the records of a shard set."""
         return PaddedBatches(fill=dict(RecordFormat.from_manifest(shard_set.manifest).fill_values))
 
     def __call__(self, records: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
-        """The batch of some records."""
+        """Return a batch: int64 tensors by column, [B, L] if the column has one value per token, otherwise [B]."""
         width = max(len(record["input_ids"]) for record in records)
         return {
             name: self._pad_rows([record[name] for record in records], width, self.fill[name])
@@ -59,18 +60,24 @@ class PaddedBatches:
 
 
 def to_tensors(arrays: Mapping[str, Any]) -> Tensors:
-    """Return arrays of numpy as tensors, which share their memory."""
+    """Return NumPy arrays as tensors that share their memory."""
     return {name: torch.as_tensor(array) for name, array in arrays.items()}
 
 
 class ExampleDataset(Dataset[Record]):
-    """The live examples of one epoch by number, in the loader's order: to shuffle again is not needed and does no harm.
+    """The live examples of one epoch by number, in the loader's order. Shuffling them again is harmless and not needed.
 
-    The epoch is in memory that workers share, so `set_epoch` reaches those that are kept from one epoch to the next.
+    The epoch is in shared memory, so `set_epoch` also reaches persistent workers.
     """
 
     def __init__(self, shard_set: ShardSet, *, seed: int = 42, padded: bool = False) -> None:
-        """padded: whether all records are of one width, for which torch's own collate function will do."""
+        """Create the dataset.
+
+        Args:
+            shard_set: The split of a shard set to read.
+            seed: Decides the order and the masks.
+            padded: True to pad all records to one length, so that torch's own collate function can be used.
+        """
         self._records = ExampleRecords(shard_set, seed=seed, padded=padded)
         self._epoch = torch.zeros((), dtype=torch.int64)
         self._epoch.share_memory_()  # type: ignore[no-untyped-call]
@@ -79,16 +86,19 @@ class ExampleDataset(Dataset[Record]):
         return self._records.num_live
 
     def __getitem__(self, number: int) -> Record:
-        """A record. Raises IndexError."""
+        """Return the record with a zero-based number. Raises IndexError if it is out of range."""
         if not 0 <= number < len(self):
             raise IndexError(f"example {number} of {len(self)}")
         return self.__getitems__([number])[0]
 
     def __getitems__(self, numbers: Sequence[int]) -> list[Record]:
-        """Return the records of a batch at once, as torch's DataLoader asks for them."""
+        """Return the records with some numbers at once, as torch's DataLoader asks for them."""
         return self._records.read(np.asarray(numbers, np.int64) + int(self._epoch) * len(self))
 
     def set_epoch(self, epoch: int) -> None:
-        """Read another epoch: another order, and other masks where they are drawn."""
+        """Select an epoch: it has another order, and other masks if masks are drawn.
+
+        Raises InputError if it is negative.
+        """
         EPOCH.check("epoch", epoch)
         self._epoch.fill_(epoch)

@@ -17,13 +17,14 @@ from trainer.step_log import compute_losses, describe_counts
 
 
 class EvaluationSums(NamedTuple):
-    """The sums of an evaluation over all processes.
+    """The sums of an evaluation, over all batches and processes.
 
-    sums:     [terms, 2], summed losses of each term, and right answers
-    counts:   [STEP_COUNTS + terms], as of a step
-    guessed:  [vocabulary], how often each token was to be guessed
-    words:    [2], of those apart from the commonest: how many were guessed, and how many there are
-    measures: what else the objective adds up
+    Attributes:
+        sums: float64 [terms, 2], the summed loss of each term and its number of right answers.
+        counts: int64 [STEP_COUNTS + terms], as of a step.
+        guessed: int64 [vocabulary], the number of times each token was to be guessed.
+        words: int64 [2], of the masked tokens that begin a rarer word: the number guessed right, and the number of all.
+        measures: float64, what else the objective adds up.
     """
 
     sums: Float64s
@@ -34,9 +35,10 @@ class EvaluationSums(NamedTuple):
 
 
 def evaluate_held_out(model: Objective, feed: Feed, ranks: Ranks, stop: StopSignal) -> dict[str, Any] | None:
-    """Return losses and accuracies on a phase's held-out examples; None if a signal stopped it, or if there are none.
+    """Compute losses and accuracies on the held-out examples of a phase. All processes must call it.
 
-    All processes call it; only the first one gets the scores.
+    Returns:
+        The scores, on the first process only. None if a signal stopped the evaluation, or if there are no examples.
     """
     names = [shards.name for shards in feed.reading.inputs]
     parts = []
@@ -58,7 +60,7 @@ def evaluate_held_out(model: Objective, feed: Feed, ranks: Ranks, stop: StopSign
 
 @torch.no_grad()
 def sum_batches(model: Objective, micro_batches: Iterable[MicroBatch], ranks: Ranks) -> EvaluationSums:
-    """Return what a model's answers add up to, over all processes."""
+    """Add up the answers of a model over batches and processes. The model is in evaluation mode meanwhile."""
     device, num_terms = ranks.device, len(model.terms)
     vocab_size = next(iter(model.list_encoders())).shape.vocab_size
     sums_T2 = torch.zeros(num_terms, 2, dtype=torch.float64, device=device)
@@ -82,7 +84,7 @@ def sum_batches(model: Objective, micro_batches: Iterable[MicroBatch], ranks: Ra
 
 
 def describe_sums(model: Objective, judged: EvaluationSums) -> Mapping[str, Any]:
-    """Return the means that sums come to."""
+    """Return the scores that some sums amount to."""
     right, num_words = judged.words.tolist()
     losses, rights = judged.sums.T.tolist()
     return {
@@ -94,12 +96,23 @@ def describe_sums(model: Objective, judged: EvaluationSums) -> Mapping[str, Any]
 
 
 def count_right(counted: Bools, targets: npt.NDArray[np.integer], guesses: Int64s) -> Int64s:
-    """Return how many of those that count are guessed, and how many count: int64 [2]. guesses: token ids [M]"""
+    """Count right guesses: int64 [2], the number guessed right and the number of all.
+
+    Args:
+        counted: bool [M], True for the tokens to count.
+        targets: [M], the ids of the masked tokens.
+        guesses: [M], the guessed ids.
+    """
     return np.array([np.count_nonzero(counted & (targets == guesses)), np.count_nonzero(counted)], np.int64)
 
 
 def compute_cross_entropy(targets: Int64s, weights: Int64s) -> float:
-    """Return the nats that a target costs on average under the distribution that the weights are proportional to."""
+    """Compute the mean loss (in nats) of guessing tokens by their frequency.
+
+    Args:
+        targets: int64 [vocabulary], the number of times each token is to be guessed; not all zero.
+        weights: int64 [vocabulary], proportional to the probability of each token. Must not be zero for a target.
+    """
     present = targets > 0
     shares = targets[present] / targets.sum()
     return float(-(shares * np.log(weights[present] / weights.sum())).sum())

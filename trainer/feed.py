@@ -41,7 +41,11 @@ UNIGRAM_TOKENS = 10_000_000  # of the training split, enough to know how frequen
 
 
 class Feed:
-    """The shards of one phase, as one process reads them. `reading`: which they are."""
+    """Reads the shards of one phase for one process, as batches.
+
+    Attributes:
+        reading: The shard sets that the phase reads.
+    """
 
     def __init__(self, job: TrainingJob, phase: int, ranks: Ranks) -> None:
         self._job = job
@@ -70,10 +74,16 @@ class Feed:
         return Loader(shard_set, training.seed, window, near, with_word_starts=not trains, mask_rate=rate)
 
     def iter_steps(self, first: int, slot: int, before: int) -> Generator[Step, None, None]:
-        """Yield the steps of the phase from its step `first` on, whose slots begin at `slot`. before: steps of the run
+        """Yield the steps of the phase from one on, each with this process's micro-batches and the counts of all
+        processes.
 
-        They are counted over all processes, which must all read them.
-        Close it while the processes still answer each other: the step after the last one given is being counted.
+        All processes must read them, because the counts are summed over them. The next step is prepared on a thread.
+        Close the generator while the other processes still answer: the step after the last one is being counted.
+
+        Args:
+            first: The zero-based number of the first step within the phase.
+            slot: The slot (position in the training order) at which that step begins.
+            before: The number of steps of the run that are done.
         """
         numbered = enumerate(self._iter_slots(first, slot), before + 1)
 
@@ -88,9 +98,9 @@ class Feed:
         return (self._settings.get_step_slots(step, begin) for step in range(first, self._settings.steps))
 
     def iter_held_out(self, component: int) -> Iterator[MicroBatch]:
-        """Yield the first examples of a component's held-out split in its first order, under the masks of epoch 0.
+        """Yield held-out examples of one shard set of the phase, in the first order and with the masks of epoch 0.
 
-        They are its share of `evaluate_examples`, or all that it has.
+        It yields the set's share of `evaluate_examples`, or all examples if there are fewer.
         """
         loader = self._held_out[component]
         shares = [Fraction(part, sum(self.reading.shares)) for part in self.reading.shares]
@@ -105,13 +115,13 @@ class Feed:
         return [self._open_loader(shards, "held-out") for shards in self.reading.inputs]
 
     def check_read(self) -> None:
-        """Wait until all that was read so far is checked. Raises Damaged."""
+        """Wait until everything that was read so far is verified. Raises Damaged if a shard is damaged."""
         for reader in (self._train, *vars(self).get("_held_out", ())):
             reader.check_read()
 
     @cached_property
     def token_counts(self) -> Int64s:
-        """Count how often each token occurs in a sample of the training split: int64 [vocabulary]."""
+        """The number of times that each token occurs in a sample of the training split: int64 [vocabulary]."""
         return self._train.sample_token_counts(UNIGRAM_TOKENS)
 
     @cached_property
@@ -119,9 +129,12 @@ class Feed:
         return find_commonest(self.token_counts)
 
     def locate_examples(self, step: int, slot: int, micro_batch: int | None = None) -> dict[str, list[int]]:
-        """Return the numbers of the live examples of a step of the phase, by the folder of their shard set.
+        """Return the numbers of the live examples of a step, by the folder of their shard set.
 
-        slot: at which the step begins; micro_batch: one of this process; None: the whole step
+        Args:
+            step: The zero-based number of the step within the phase.
+            slot: The slot (position in the training order) at which the step begins.
+            micro_batch: The index of one micro-batch of this process; None for the whole step.
         """
         slots = next(self._iter_slots(step, slot))
         cuts = [slots] if micro_batch is None else [some for some, _ in self._iter_cuts(self._train, slots)]
@@ -135,12 +148,14 @@ class Feed:
         }
 
     def _iter_micro_batches(self, reader: SlotReader, slots: range) -> Iterator[MicroBatch]:
-        """Yield this process's part of some slots, in as many micro-batches as every other process."""
+        """Yield this process's micro-batches of some slots. Every process yields as many."""
         for some, capacity in self._iter_cuts(reader, slots):
             yield self._build_micro_batch(reader.gather(some), len(some), capacity)
 
     def _iter_cuts(self, reader: SlotReader, slots: range) -> Iterator[tuple[Slots, int | None]]:
-        """Yield the slots of each micro-batch of this process, and the tokens that it is filled to."""
+        """Yield the slots of each micro-batch of this process, and the number of tokens it is padded to (None: not
+        padded).
+        """
         if self._budget is None:
             return self._split_by_number(slots, self._job.training.micro_batch or self._settings.batch)
         size = PLANNED_STEPS * self._settings.batch
@@ -148,20 +163,23 @@ class Feed:
         return itertools.chain.from_iterable(self._split_by_tokens(reader, piece, self._budget) for piece in pieces)
 
     def _split_by_number(self, slots: range, size: int) -> Iterator[tuple[Slots, None]]:
-        """Yield this process's share of slots in micro-batches of at most `size`."""
+        """Yield this process's share of the slots, in micro-batches of at most `size` slots."""
         mine = take_rank_share(slots, self._ranks.rank, self._ranks.count)
         most = -(-len(slots) // self._ranks.count)
         return ((some, None) for some in split_slots(mine, size, -(-most // size)))
 
     def _split_by_tokens(self, reader: SlotReader, slots: range, budget: int) -> Iterator[tuple[Slots, int]]:
-        """Yield the slots dealt to this process, in micro-batches of at most `budget` tokens."""
+        """Yield the slots that are dealt to this process, in micro-batches of at most `budget` tokens."""
         numbers = np.array(slots, np.int64)
         dealt = plan_micro_batches(reader.find_lengths(numbers), self._ranks.count, budget)
         for capacity, places in zip(dealt.capacities.tolist(), dealt.list_micro_batches(self._ranks.rank), strict=True):
             yield numbers[places], capacity
 
     def _compute_token_budget(self) -> int | None:
-        """Return the most tokens of a micro-batch. Raises InputError if an example may have more."""
+        """Return the maximum number of tokens of a micro-batch, or None.
+
+        Raises InputError if an example may be longer.
+        """
         longest = 0
         for shards in self.reading.inputs:
             length = self._job.read_shard_set(shards).facts["length"]
@@ -171,7 +189,7 @@ class Feed:
         return budget and min(budget, compute_max_share_tokens(self._settings.batch, self._ranks.count, longest))
 
     def _build_micro_batch(self, gathered: GatheredExamples, num_slots: int, capacity: int | None = None) -> MicroBatch:
-        """capacity: the tokens that it is filled to; None: it stays as it is"""
+        """Build a micro-batch. It is padded to `capacity` tokens; if that is None, it is not padded."""
         reads = self._objective.read(gathered, self._terms, self._job.training.seed)
         batch = to_batch(gathered, reads)
         if capacity is not None:
@@ -192,16 +210,14 @@ class Feed:
 
 
 def _count_step(gathered: GatheredExamples, num_slots: int, num_held: int) -> Int64s:
-    """STEP_COUNTS. num_held: tokens of the batch, those that fill it included"""
+    """Return the STEP_COUNTS of a micro-batch. `num_held` is its number of tokens, padding included."""
     pairs, tokens = 0 if gathered.labels is None else gathered.num_examples, len(gathered.ids)
     counts = (len(gathered.masked), pairs, tokens, gathered.num_examples, gathered.deleted, num_slots)
     return np.array([*counts, num_held - tokens], np.int64)
 
 
 def find_commonest(token_counts: Int64s, number: int = COMMONEST) -> Bools:
-    """Return which tokens are the commonest ones; among equal ones, those with lower ids: bool [vocabulary].
-
-    token_counts: how often each occurs in the training split
+    """Mark the most common tokens; if counts are equal, the one with the lower id comes first: bool [vocabulary].
 
     >>> find_commonest(np.array([0, 7, 5, 9, 5]), 3).tolist()
     [False, True, True, True, False]
@@ -212,6 +228,11 @@ def find_commonest(token_counts: Int64s, number: int = COMMONEST) -> Bools:
 
 
 def find_rarer_words(gathered: GatheredExamples, common: Bools) -> Bools:
-    """Return which masked tokens count: bool [M]. gathered: with its word starts; common: of each token"""
+    """Mark the masked tokens that begin a word and are not among the most common tokens: bool [M].
+
+    Args:
+        gathered: Examples that were read with their word starts.
+        common: bool [vocabulary], True for the most common tokens.
+    """
     assert gathered.word_starts is not None, "word starts were not asked for"
     return gathered.word_starts & ~common[gathered.targets]

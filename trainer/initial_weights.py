@@ -48,7 +48,7 @@ from trainer.start_weights import StartModel
 
 
 def draw_first_model(job: TrainingJob) -> Objective:
-    """Return a model with its first weights, drawn on the processor: the same for any number of processes."""
+    """Build a model with random weights, drawn on the processor: the same for any number of processes."""
     torch.manual_seed(job.training.seed)
     with torch.device("cpu"):
         model = build_model(job.model, job.inputs)
@@ -57,12 +57,17 @@ def draw_first_model(job: TrainingJob) -> Objective:
 
 
 def build_initial_model(job: TrainingJob, resumes: bool = False) -> tuple[Objective, str]:
-    """Return the model with the weights that the job begins with, its teacher if it has one, and a message.
+    """Build the model with the weights that the job begins with, and with its teacher if it has one.
 
-    The message says where the weights are from; it is empty for first ones.
+    Args:
+        job: The job.
+        resumes: True if the weights will be loaded from a checkpoint.
 
-    resumes: its weights come from a checkpoint afterwards
-    Raises InputError if a folder is not what it was.
+    Returns:
+        The model, and a message about the source of its weights; empty if they are random.
+
+    Raises:
+        InputError: If the folder of a start model or teacher has changed or does not fit.
     """
     model = draw_first_model(job)
     taught = add_teacher(model, job, begins=job.start is None and not resumes)
@@ -79,9 +84,13 @@ def build_initial_model(job: TrainingJob, resumes: bool = False) -> tuple[Object
 def read_start_weights(
     start: StartModel, model: ModelSettings, inputs: ModelInputs
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """Return the state of the folder's model under our names, with the rows that `inputs` need, and the heads it lacks.
+    """Read the weights of a start model under our names, with rows for the tokens of `inputs`.
 
-    Raises InputError if a tensor of the encoder is missing, or one belongs to no head.
+    Returns:
+        The state, and the names of the heads that the folder lacks.
+
+    Raises:
+        InputError: If a tensor of the encoder is missing, or a tensor belongs to no head.
     """
     before: int = read_config(Path(start.folder) / CONFIG)["vocab_size"]
     with torch.device("meta"):
@@ -99,7 +108,7 @@ def read_start_weights(
 
 
 def _read_part_state(path: Path, part: ModelPart, model: Objective) -> dict[str, Tensor]:
-    """Return what a part's file holds. model: as the folder's, on the meta device"""
+    """Read the tensors of one part's file under our names. `model` has the folder's shapes, on the meta device."""
     family = model.family
     tensors = with_first_part(read_weights(path), family)
     lacking = list_missing_heads(tensors.keys(), part, family)
@@ -109,16 +118,21 @@ def _read_part_state(path: Path, part: ModelPart, model: Objective) -> dict[str,
 
 
 def _with_rows(tensor: Tensor, rows: dict[int, tuple[int, ...]], size: int) -> Tensor:
-    """Return a row for each of `size` tokens: existing rows, means for new tokens, none of the padding after them."""
+    """Return a tensor with `size` rows: existing rows, means for new tokens, and no padding rows after them."""
     numbers = tensor.numpy()
     return torch.from_numpy(with_rows(numbers, rows, max(size, len(numbers)))[:size].copy())
 
 
 def add_teacher(model: Objective, job: TrainingJob, begins: bool) -> str:
-    """Give a model the teacher of its job, if it has one; return a message about it.
+    """Give a student the teacher of its job, if it has one; return a message about it.
 
-    begins: whether the model has first weights, and takes those of its teacher
-    Raises InputError if the folder is not what it was, or of another vocabulary.
+    Args:
+        model: The student, changed in place.
+        job: The job.
+        begins: True if the student has random weights and takes layers of its teacher.
+
+    Raises:
+        InputError: If the folder has changed, or has another vocabulary.
     """
     if job.teacher is None:
         return ""
@@ -135,7 +149,7 @@ def add_teacher(model: Objective, job: TrainingJob, begins: bool) -> str:
 
 
 def load_teacher(folder: Path) -> MaskedModel:
-    """Return the model in a folder. Raises InputError if it does not guess words."""
+    """Load the model in a folder. Raises InputError if it does not guess masked words."""
     settings, inputs, state = load_model(folder)
     model = build_model(settings, inputs)
     if not isinstance(model, MaskedModel):

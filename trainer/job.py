@@ -1,6 +1,6 @@
 """A training job: everything that a process needs to train a model, as one JSON file. No torch.
 
-The `identity` of a job is what decides the weights; the rest is where files are on this machine.
+The `identity` of a job is what decides the weights; the rest locates files on this machine.
 
 Phases: `settle_phases` decides, when a model is planned, which shard sets each phase reads and in which shares. Weights
 and quotas become whole numbers; quotas, tokens and epochs become steps. `list_readings` repeats this for every process.
@@ -11,8 +11,8 @@ So the number of steps is known before the first one, as the learning rate needs
 (`build_seen_ledger`). A quota of more than an epoch reads the set again, in another order and under other masks, unless
 `max_epochs` forbids it.
 
-Promise: what was read and what was deleted add up to the slots that the phase gave the set, which follow from the
-settings alone; both are counted over all processes and every resume.
+Promise: what was read and what was deleted add up to the slots that the phase gave the set, which follow only
+from the settings; both are counted over all processes and every resume.
 
 Repeats: an epoch is one pass over the examples of a set; a set with several copies of its documents passes over their
 text that many times in each epoch. `MAX_HELPFUL_PASSES` is what is known of masked text; smaller models and smaller
@@ -55,7 +55,12 @@ CACHE = Path("~/.cache/cloze")  # for what is of an object store and must be on 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobInput:
-    """An artifact of the store: its folder there, and the digest of what it holds."""
+    """An artifact of the store that a training reads.
+
+    Attributes:
+        folder: Its folder in the store.
+        content: The digest of its content.
+    """
 
     folder: str
     content: str
@@ -68,17 +73,23 @@ class JobInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingJob:
-    """One run of the trainer.
+    """One training of a model.
 
-    store:  address of the store that holds the shards
-    shards: what the phases read, one after the other; of a mixture every component
-    shares: slots of each component in a period of its phase's mixture; none if no phase has one
-    work:   folder of this machine for checkpoints, metrics, logs and the export; one model has one
-    source: address of the object store from which windows of the train split are fetched as they are read; empty where
-            all shards are in `store`
-    start:  the model whose weights it starts from; None for first ones
-    origin: the checkpoint of another run that this one continues from
-    teacher: the model that it learns from; None where its objective has none
+    Attributes:
+        name: The name of the model.
+        store: Address of the store that holds the shards.
+        shards: The shard sets that the phases read, phase by phase; for a mixture one per component.
+        vocabulary: The vocabulary of the shards.
+        model: The settings of the model.
+        training: The settings of the training, with the steps of each phase.
+        inputs: The facts that the model needs about the examples.
+        work: Local folder for checkpoints, metrics, logs and the export. It belongs to one model.
+        shares: For each phase, the slots of each component in a period of its mixture; empty if no phase has a mixture.
+        source: Address of the object store from which the shards of the train split are fetched as they are read; empty
+            if all shards are in `store`.
+        start: The model that training takes its first weights from; None for random weights.
+        origin: The checkpoint of another run that this one continues from; None to begin.
+        teacher: The model that a student learns from; None for other objectives.
     """
 
     name: str
@@ -101,17 +112,17 @@ class TrainingJob:
 
     @property
     def phase_shares(self) -> tuple[tuple[int, ...], ...]:
-        """The shares of every phase: 1 for the only set of a phase without a mixture."""
+        """The shares of every phase: (1,) for a phase without a mixture."""
         return self.shares or ((1,),) * len(self.training.phase)
 
     def get_inputs(self, phase: int) -> tuple[JobInput, ...]:
-        """The shard sets that a phase reads."""
+        """Return the shard sets that a phase reads. `phase` is zero-based."""
         first = sum(map(len, self.phase_shares[:phase]))
         return self.shards[first : first + len(self.phase_shares[phase])]
 
     @property
     def identity(self) -> dict[str, Json]:
-        """Everything that decides the weights, and must be the same where a run is resumed."""
+        """Everything that decides the weights. It must be the same when a run is resumed."""
         return {
             "model": to_model_json(self.model),
             "training": to_settings_json(self.training),
@@ -124,16 +135,22 @@ class TrainingJob:
         }
 
     def to_json(self) -> str:
-        """The job as a JSON document."""
+        """Return the job as a JSON document."""
         return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)
 
     @staticmethod
     def from_json(data: str) -> "TrainingJob":
-        """The job that `to_json` wrote. Raises InputError for keys and values that a job does not have."""
+        """Build the job from what `to_json` returned.
+
+        Raises InputError if a key is unknown or a value is out of range.
+        """
         return bind_settings(TrainingJob, json.loads(data), "job")
 
     def read_shard_set(self, shards: JobInput) -> Manifest:
-        """One that a phase reads. Raises InputError if the store does not hold what the job was planned for."""
+        """Read the manifest of a shard set.
+
+        Raises InputError if the store does not hold what the job was planned for.
+        """
         manifest = read_manifest(Place(self.store), shards.folder)
         if manifest is None or manifest.content != shards.content:
             raise InputError(
@@ -144,12 +161,12 @@ class TrainingJob:
 
     @property
     def shard_sets(self) -> list[Manifest]:
-        """Return the shard sets of all phases. Raises InputError as `read_shard_set` does."""
+        """The manifests of the shard sets of all phases. Raises InputError as `read_shard_set` does."""
         return [self.read_shard_set(shards) for shards in self.shards]
 
     @property
     def fetched_split(self) -> str:
-        """The split whose files are fetched as they are read, and held to their digests then."""
+        """The split with files that are fetched and verified as they are read; empty if there is none."""
         return "train" if self.source else ""
 
     @property
@@ -164,14 +181,16 @@ class TrainingJob:
 
     @property
     def export_folders(self) -> tuple[str, ...]:
-        """The beginning of each model part's path in the export, "" for the export itself."""
+        """The path prefix of each part of the model in the export; "" for the export itself."""
         parts = self.model.objective_settings.list_parts(self.model.family_row, self.inputs)
         return tuple(f"{part.folder}/" if part.folder else "" for part in parts)
 
     def read_export(self) -> dict[str, Json] | None:
-        """Return the facts of the export (steps, parameters, counts, `files`), or None if it is not finished.
+        """Read the facts of the export: steps, parameters, counts and files. Return None if it is not complete.
 
-        Raises InputError if it is of another model, Damaged where its document is damaged.
+        Raises:
+            InputError: If the export belongs to another model.
+            Damaged: If its document is damaged.
         """
         if not (self.export / COMPLETE_FILE).exists():
             return None
@@ -180,7 +199,10 @@ class TrainingJob:
         return facts
 
     def check_identity(self, path: str, identity: Mapping[str, Json]) -> None:
-        """Raise InputError unless a path holds this model, trained as this job says."""
+        """Raise InputError if the identity in a folder is not that of this job.
+
+        `path` names the folder in the message.
+        """
         differing = _find_difference(identity, json.loads(json.dumps(self.identity)))
         if differing is not None:
             key, theirs, ours = differing
@@ -194,10 +216,11 @@ class TrainingJob:
 class Reading:
     """The shard sets that a phase reads.
 
-    inputs: the shard sets; several are a mixture
-    shares: slots of each in a period of the mixture
-    begins: slots of each that earlier phases read
-    slots:  of each in this phase
+    Attributes:
+        inputs: The shard sets; several are a mixture.
+        shares: The slots of each set in a period of the mixture.
+        begins: The slots of each set that were read before the phase.
+        slots: The slots of each set that the phase reads.
     """
 
     inputs: tuple[JobInput, ...]
@@ -207,7 +230,7 @@ class Reading:
 
 
 def list_readings(job: TrainingJob) -> list[Reading]:
-    """Return what each phase reads. A set that an earlier phase read is resumed where that ended."""
+    """Return what each phase reads. A set that an earlier phase read is resumed at its next slot."""
     inputs = [job.get_inputs(phase) for phase in range(len(job.training.phase))]
     phases = zip(job.phase_shares, job.training.phase, strict=True)
     slots = [Interleave(shares).count_before(phase.slots) for shares, phase in phases]
@@ -222,7 +245,7 @@ def list_readings(job: TrainingJob) -> list[Reading]:
 
 
 def _find_difference(theirs: Json, ours: Json, key: str = "") -> tuple[str, Json, Json] | None:
-    """Return the first place where two documents differ, with both values."""
+    """Return the path of the first difference of two documents, and both values; None if they are equal."""
     if not isinstance(theirs, dict) or not isinstance(ours, dict):
         return None if theirs == ours else (key, theirs, ours)
     for name in [*ours, *(name for name in theirs if name not in ours)]:
@@ -241,11 +264,14 @@ REPEATS_EVIDENCE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRead:
-    """A shard set at the end of a phase that reads it.
+    """How often a shard set was read at the end of a phase.
 
-    phase:    counted from 1
-    slots:    that were read of it until then, those of earlier phases and of a checkpoint included
-    examples: of its training split, `copies` of each document
+    Attributes:
+        phase: One-based number of the phase.
+        name: The name of the shard set.
+        slots: The slots that were read until then, also by earlier phases and before a checkpoint to continue from.
+        examples: The examples of the training split, which has `copies` examples for each document.
+        copies: The copies of each document.
     """
 
     phase: int
@@ -266,7 +292,7 @@ class SetRead:
 
 
 def count_train_examples(shards: Manifest) -> tuple[int, int]:
-    """Return the examples and tokens of the training split, by the ledger of each shard."""
+    """Return the number of examples and of tokens in the training split of a shard set."""
     parts = [part for part in shards.parts if part.labels.get("split") == "train"]
     return sum(part.count_rows("examples") for part in parts), sum(
         part.ledger.figures["example tokens"] for part in parts
@@ -274,7 +300,7 @@ def count_train_examples(shards: Manifest) -> tuple[int, int]:
 
 
 def check_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
-    """Raise InputError if a set is read more often than `max_epochs` allows; without one, than `MAX_PASSES`."""
+    """Raise InputError if a set is read more often than `max_epochs` allows, or than MAX_PASSES if that is not set."""
     for read in reads:
         own = training.phase[read.phase - 1].max_epochs
         most = training.max_epochs if own is None else own
@@ -290,7 +316,7 @@ def check_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
 
 
 def describe_repeats(reads: Iterable[SetRead]) -> str:
-    """Return a warning of the set that is read most often, if that is more than is known to help; else ""."""
+    """Return a warning about the set that is read most often, if that is more than is known to help; otherwise ""."""
     last = {
         read.name: read for read in reads if read.passes > MAX_HELPFUL_PASSES
     }  # at the end of all phases that read it
@@ -309,11 +335,12 @@ _UNIT = re.compile(r"slots of phase (\d+): (.+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledTraining:
-    """A training whose phases are settled to the slot.
+    """A training with phases that are planned to the slot.
 
-    training: with the steps of each phase
-    shards:   what the phases read, one after the other; of a mixture in the order of contents
-    shares:   of each phase
+    Attributes:
+        training: The settings, with the steps of each phase.
+        shards: The shard sets that the phases read, phase by phase; for a mixture in the order of their contents.
+        shares: For each phase, the slots of each set in a period of its mixture.
     """
 
     training: TrainingSettings
@@ -321,7 +348,11 @@ class SettledTraining:
     shares: tuple[tuple[int, ...], ...]
 
     def iter_reads(self, before: Mapping[str, int] = MappingProxyType({})) -> Iterator[SetRead]:
-        """Yield what is read of each set until the end of each phase. before: slots read earlier, by content"""
+        """Yield how often each set was read at the end of each phase.
+
+        Args:
+            before: The slots that were read before the first phase, by the content of the set.
+        """
         read, left = {**before}, iter(self.shards)
         for number, (phase, shares) in enumerate(zip(self.training.phase, self.shares, strict=True), 1):
             for slots in Interleave(shares).count_before(phase.slots):
@@ -339,11 +370,15 @@ class SettledTraining:
 def settle_phases(
     training: TrainingSettings, shards: Sequence[Manifest], before: Mapping[str, int] = MappingProxyType({})
 ) -> SettledTraining:
-    """Weights and quotas as shares of slots, quotas as steps.
+    """Resolve the lengths and mixtures of all phases: weights and quotas to shares of slots, quotas to steps.
 
-    shards: what the phases read, one after the other; of a mixture in its order
-    before: slots of each set, by content, that were read before the first phase
-    Raises InputError if a mixture cannot be read so, or a set would be read too often.
+    Args:
+        training: The settings as they were given.
+        shards: The shard sets that the phases read, phase by phase; for a mixture in the order of the recipe.
+        before: The slots that were read before the first phase, by the content of the set.
+
+    Raises:
+        InputError: If sets cannot be mixed, if a phase would take too many steps, or if a set would be read too often.
     """
     left, phases, sets, shares = list(shards), list[PhaseSettings](), list[Manifest](), list[tuple[int, ...]]()
     for number, phase in enumerate(training.phase, 1):
@@ -364,7 +399,10 @@ def settle_phases(
 
 
 def _compute_parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) -> Sequence[Fraction | int]:
-    """The part of each component: its weight, or the slots of its quota. Raises InputError if one is too small."""
+    """Return the weight of each component of a phase, or the slots of its quota.
+
+    Raises InputError if one is too small.
+    """
     quotas = zip(phase.quotas, shards, strict=True) if phase.quotas else ()
     parts: Sequence[Fraction | int] = [_count_slots(what, tokens, manifest) for tokens, manifest in quotas]
     parts = parts or phase.weights or [1]
@@ -380,7 +418,7 @@ def _compute_parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) 
 def _with_ramp(
     what: str, phase: PhaseSettings, parts: Sequence[Fraction | int], shards: Sequence[Manifest]
 ) -> PhaseSettings:
-    """The same with the steps of its ramp: the mean batch of which is half way between its first and its last."""
+    """Return the phase with the number of steps in which its batch grows, if that is given in tokens."""
     ramp = phase.batch_ramp
     if ramp is None or ramp.steps:
         return phase
@@ -390,7 +428,7 @@ def _with_ramp(
 
 
 def _count_steps(what: str, phase: PhaseSettings, parts: Sequence[Fraction | int], shards: Sequence[Manifest]) -> int:
-    """Those that the phase has, or as many as its tokens, epochs or quotas take. Raises InputError for too many."""
+    """Return the steps of a phase, from its steps, tokens, epochs or quotas. Raises InputError if they are too many."""
     if phase.steps:
         return phase.steps
     slots = ceil(sum(parts))
@@ -405,14 +443,14 @@ def _count_steps(what: str, phase: PhaseSettings, parts: Sequence[Fraction | int
 
 
 def _compute_mean_tokens(what: str, parts: Sequence[Fraction | int], shards: Sequence[Manifest]) -> Fraction:
-    """Return the tokens of a slot on average."""
+    """Compute the average number of tokens of a slot."""
     counts = [_count_examples(what, manifest) for manifest in shards]
     means = [part * Fraction(held, examples) for part, (examples, held) in zip(parts, counts, strict=True)]
     return Fraction(sum(means)) / Fraction(sum(parts))
 
 
 def _count_examples(what: str, shards: Manifest) -> tuple[int, int]:
-    """Return the examples and tokens of the training split. Raises InputError if there is none."""
+    """Return the examples and tokens of the training split. Raises InputError if there are none."""
     examples, held = count_train_examples(shards)
     if not examples:
         raise InputError(_explain_no_example(what, shards))
@@ -420,13 +458,13 @@ def _count_examples(what: str, shards: Manifest) -> tuple[int, int]:
 
 
 def _count_slots(what: str, tokens: int, shards: Manifest) -> int:
-    """The slots in which so many tokens are, on average over the set."""
+    """Return the number of slots that hold a number of tokens on average."""
     examples, held = _count_examples(what, shards)
     return ceil(Fraction(tokens * examples, held))
 
 
 def _check_mixture(what: str, shards: Sequence[Manifest]) -> None:
-    """Raise InputError unless sets can be read as one."""
+    """Raise InputError if shard sets cannot be mixed: one is empty, two are equal, or they teach different targets."""
     for number, manifest in enumerate(shards):
         if not count_train_examples(manifest)[0]:
             raise InputError(_explain_no_example(what, manifest))
@@ -446,7 +484,7 @@ def _check_mixture(what: str, shards: Sequence[Manifest]) -> None:
 
 
 def _describe_targets(shards: Manifest) -> str:
-    """Return in words what examples teach."""
+    """Describe what the examples of a shard set teach."""
     labels, masks = shards.facts["labels"], "no masks" if shards.facts["masking"] == "none" else "masks"
     return f"{masks} and {f'labels of {labels}' if labels else 'no labels of pairs'}"
 
@@ -460,14 +498,16 @@ def _explain_no_example(what: str, shards: Manifest) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenPart:
-    """The part of a shard set that a phase read.
+    """What a phase read of a shard set.
 
-    name:     of the set's artifact
-    read:     slots that had an example
-    deleted:  slots whose example was deleted
-    tokens:   of what was read, specials included
-    masked:   tokens that were to be guessed
-    examples: of the whole set
+    Attributes:
+        phase: One-based number of the phase.
+        name: The name of the shard set.
+        read: The slots that had an example.
+        deleted: The slots with an example that was deleted.
+        tokens: The tokens that were read, special tokens included.
+        masked: The tokens that were to be guessed.
+        examples: The examples of the whole set.
     """
 
     phase: int
@@ -485,7 +525,7 @@ class SeenPart:
 
 
 def build_seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
-    """Return an account of slots for each phase and shard set, and its tokens. facts: of the export"""
+    """Build a ledger with one account of slots for each phase and shard set. `facts` are those of the export."""
     accounts, figures = list[Account](), dict[str, int]()
     for phase, (reading, tallies) in enumerate(zip(list_readings(job), facts["seen"], strict=True), 1):
         for shards, slots, counts in zip(reading.inputs, reading.slots, tallies, strict=True):
@@ -500,7 +540,7 @@ def build_seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
 
 
 def iter_seen_parts(model: Manifest) -> Iterator[SeenPart]:
-    """Yield what the manifest of a model records, phase by phase."""
+    """Yield what each phase read of each shard set, from the manifest of a model."""
     units = ((account, _UNIT.fullmatch(account.unit)) for account in model.ledger.accounts)
     accounts = [(int(match[1]), match[2], account.outcomes) for account, match in units if match]
     for phase, name, outcomes in sorted(accounts, key=lambda one: one[:2]):

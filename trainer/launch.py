@@ -4,28 +4,23 @@
 
 Promise: when a process of this chain is gone, however it went, those it started are gone within a moment: each has the
 kernel kill it when its parent dies, before it imports anything that takes time. One work folder trains once at a time;
-a second caller waits for the first, and finds the model finished. A model whose export is whole is finished, however
-the processes end after it.
+a second caller waits for the first, and finds the model finished. A model with a complete export is finished,
+however the processes end after it.
 
 A signal to the first of these processes reaches every rank. Ranks that train end their step, write a checkpoint and
 leave; the agent waits for that as long as it takes, where torchrun by itself kills them after 30 seconds.
 
-How many machines and processes train, by which command, in which environment, and what they print. No torch.
-
-The machines of one training are given by hand, the same command on each, with the number of the machine:
+Several machines: the same command is given by hand on each, with the number of the machine:
 
     cloze train JOB --nodes 2 --node-rank 0 --rendezvous first-host:29500
     cloze train JOB --nodes 2 --node-rank 1 --rendezvous first-host:29500
 
 Every machine has the same number of processes and reads the job's `work` folder at the same path, because each process
-writes its share of a checkpoint there. The first one reports progress. Where one of them ends, all do; the same
+writes its share of a checkpoint there. The first one reports progress. If one of them ends, all do; the same
 commands again continue from the newest checkpoint.
 
-Their output is events, and a log of the rest, whose end explains a failure.
-
-The shards of an object store as files of this machine, for a training. No torch.
-
-A trainer that runs, here or elsewhere, and its stop from another thread. No torch.
+Events are read from the output of the processes; the rest is written to a log, and its end explains a failure. Shards
+of an object store are copied to this machine first (`with_local_shards`). Another thread can stop a training (`Stop`).
 """
 
 import json
@@ -58,7 +53,7 @@ from trainer.settings.training import TrainingSettings
 
 _ADDRESS = re.compile(r"([^\s:/]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 CUBLAS_WORKSPACE = ("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # with which cuBLAS adds up in one order
-LOG_LINES = 20  # of the end of the log, reported where training failed
+LOG_LINES = 20  # of the end of the log, reported if training failed
 RESUME_HINT = "The same command continues from the newest checkpoint."
 FIRST_TO_END = "First to end: rank "
 PREFIX = "trainer: "  # before the paragraph that the trainer ends with
@@ -72,9 +67,10 @@ CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 class Nodes:
     """The machines of a training.
 
-    count:      of machines
-    rank:       the number of this one, from 0
-    rendezvous: HOST:PORT of the first one, at which they find each other; empty for a training of one machine
+    Attributes:
+        count: The number of machines.
+        rank: The zero-based number of this machine.
+        rendezvous: HOST:PORT of the first machine, at which they meet; empty for a training on one machine.
     """
 
     count: int = 1
@@ -96,7 +92,7 @@ class Nodes:
 
     @property
     def suffix(self) -> str:
-        """The suffix of the files that each machine but the first has of its own in the work folder.
+        """The suffix of this machine's own files in the work folder; empty on the first machine.
 
         >>> Nodes().suffix, Nodes(count=2, rank=1, rendezvous="first:29500").suffix
         ('', '-node-1')
@@ -104,7 +100,7 @@ class Nodes:
         return f"-node-{self.rank}" if self.rank else ""
 
     def to_torchrun_arguments(self, processes: int) -> list[str]:
-        """Those of torchrun.
+        """Return the command line arguments of torchrun for this machine. `processes` is the number on each machine.
 
         >>> Nodes(count=2, rank=1, rendezvous="first:29500").to_torchrun_arguments(8)[:5]
         ['--nproc-per-node', '8', '--nnodes', '2', '--node-rank']
@@ -120,15 +116,15 @@ ONE_NODE = Nodes()
 
 
 def count_processes(training: TrainingSettings) -> int:
-    """Return the number of processes on this machine: as many as the settings give, else one a GPU, else one."""
+    """Return the number of processes on this machine: as the settings say, or one for each GPU, or one."""
     return training.processes or (count_gpus() if training.device != "cpu" else 0) or 1
 
 
 def build_environment(training: TrainingSettings, processes: int) -> dict[str, str]:
-    """Return the variables that the trainer is started with; those that the user has set stay.
+    """Return the environment variables for the trainer. Variables that the user has set are kept.
 
-    Its processes share the cores: with a thread per core each, torch's default, they would get in each other's way.
-    Of a container's share of the processor whole cores count.
+    Its processes share the cores: with one thread per core each, which is torch's default, they would block each other.
+    Of a container's share of the processor, only whole cores count.
     """
     threads = max(1, count_usable_cores() // processes)
     chosen = {"OMP_NUM_THREADS": str(threads)}
@@ -138,16 +134,16 @@ def build_environment(training: TrainingSettings, processes: int) -> dict[str, s
 
 
 def count_usable_cores(quota: Path = CPU_QUOTA) -> int:
-    """Cores that this process may run on, or fewer where its container is given less time than they have."""
+    """Count the cores that this process may use. A container's time limit counts as its number of whole cores."""
     cores = len(os.sched_getaffinity(0))
     granted, period = quota.read_text(encoding="ascii").split() if quota.exists() else ("max", "1")
     return cores if granted == "max" else max(1, min(cores, int(granted) // int(period)))
 
 
 def count_gpus() -> int:
-    """Return the number of GPUs that torch can use here; a separate process asks it, only where there is a device.
+    """Return the number of GPUs that torch can use here. A separate process asks torch, only if there is a device.
 
-    An interrupt from the keyboard does not reach that process, which would answer it with a traceback.
+    An interrupt from the keyboard does not reach that process, which would print a traceback.
     """
     if not any(re.fullmatch(r"nvidia\d+", path.name) for path in Path("/dev").glob("nvidia*")):
         return 0
@@ -157,7 +153,14 @@ def count_gpus() -> int:
 
 
 def build_command(job: Path, processes: int, nodes: Nodes = ONE_NODE, does: str = "train") -> list[str]:
-    """Return the command line of the trainer: alone, or as several ranks under torchrun's agent. does: its command"""
+    """Return the command line of the trainer: one process, or torchrun's agent for several.
+
+    Args:
+        job: Path of the job's JSON file.
+        processes: The number of processes on this machine.
+        nodes: The machines of the training.
+        does: The command of the trainer, such as "train".
+    """
     if processes == nodes.count == 1:
         return [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), does, str(job)]
     agent = [sys.executable, "-m", "trainer.torchrun_agent", str(os.getpid()), str(processes), does, str(job)]
@@ -168,7 +171,7 @@ def build_command(job: Path, processes: int, nodes: Nodes = ONE_NODE, does: str 
 
 
 def iter_events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
-    """Yield the events of an output; every other line goes to the log."""
+    """Yield the events in the trainer's output. Every other line is written to the log."""
     for line in output:
         try:
             event = json.loads(line)
@@ -181,21 +184,23 @@ def iter_events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
 
 
 def read_lines_after(log: Path, begin: int) -> list[str]:
-    """Return the lines of a log after a byte."""
+    """Return the lines of a log from a byte offset on."""
     with log.open("rb") as file:
         file.seek(begin)
         return file.read().decode("utf-8", errors="replace").splitlines()
 
 
 def parse_input_error(code: int, lines: Sequence[str]) -> InputError | None:
-    """Return the paragraph that a trainer ended with, whose exit code and last lines these are; None if it has none."""
+    """Return the InputError that a trainer ended with, from its exit code and the last lines of its log; None if it has
+    none.
+    """
     if code == USER_ERROR_CODE and lines and lines[-1].startswith(PREFIX):
         return InputError(lines[-1].removeprefix(PREFIX))
     return None
 
 
 def describe_failure(log: Path, begin: int, code: int) -> str:
-    """Return how the trainer ended, the last lines of its log after a byte, and how to continue."""
+    """Describe how the trainer ended, with the last lines of its log from a byte offset on, and how to continue."""
     lines = read_lines_after(log, begin)
     report = [f"The trainer {describe_exit(code)}; the end of its log {log}:", *select_last_lines(lines)]
     killed = any(describe_exit(-signal.SIGKILL) in each for each in (report[0], report[-1]))
@@ -206,7 +211,8 @@ def describe_failure(log: Path, begin: int, code: int) -> str:
 def select_last_lines(lines: Sequence[str]) -> list[str]:
     """Return the last lines of a log that explain why training failed.
 
-    Left out: what torchrun's agent notes, and the tracebacks of the ranks that failed because another one had ended.
+    Notes of torchrun's agent are omitted, and so are the tracebacks of processes that failed after another one had
+    ended.
     """
     first = next((line.removeprefix(FIRST_TO_END).split()[0] for line in lines if line.startswith(FIRST_TO_END)), None)
     kept = []
@@ -218,7 +224,7 @@ def select_last_lines(lines: Sequence[str]) -> list[str]:
 
 
 def describe_exit(code: int) -> str:
-    """An exit code in words.
+    """Describe an exit code.
 
     >>> describe_exit(-6)
     'was killed by signal 6'
@@ -227,10 +233,14 @@ def describe_exit(code: int) -> str:
 
 
 def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
-    """The job with copies of its shards in a folder, to be mapped into memory; what is there is not fetched again.
+    """Copy the shards of a job to a local folder, to be memory-mapped; return the job that reads them there.
 
-    Where the order is windowed, the shards to train on are left where they are: they are fetched as they are read.
-    Raises Damaged if the store does not hold what was written, InputError where the cache is too small for it.
+    Files that are already there are not copied again. If the order is windowed, the shards to train on are not copied:
+    they are fetched as they are read.
+
+    Raises:
+        Damaged: If the store does not hold what was written.
+        InputError: If the cache is too small for the shards that are read at once.
     """
     store, copy, window = Place(job.store), Place(str(folder)), job.training.mixed_shards
     _check_room(job)
@@ -252,7 +262,7 @@ def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
 
 
 def _check_room(job: TrainingJob) -> None:
-    """Raise InputError if the shards that are read at once do not go into the cache."""
+    """Raise InputError if the shards that are read at once do not fit into the cache."""
     window, most, store = job.training.mixed_shards, job.training.cache_bytes, Place(job.store)
     for phase, settings in enumerate(job.training.phase):
         sets = [ShardSet(store, job.read_shard_set(shards)) for shards in job.get_inputs(phase)]
@@ -261,7 +271,7 @@ def _check_room(job: TrainingJob) -> None:
 
 
 def remove_damaged_copy(copies: Place, damage: Damaged) -> InputError:
-    """Remove a damaged copy; return the error to report."""
+    """Remove a damaged local copy of a shard, and return the error to raise."""
     if copies.find_size(damage.path) is not None:
         copies.delete(damage.path)
     return InputError(
@@ -274,20 +284,24 @@ EVENTS_SECONDS = 2.0  # to hear the last events of a trainer that has ended
 
 
 class TrainerProcess(Protocol):
-    """A trainer that runs, on this machine or another."""
+    """A running trainer, on this machine or another."""
 
     def terminate(self) -> None:
-        """Tell it to write a checkpoint and leave."""
+        """Ask it to write a checkpoint and exit."""
 
     def kill(self) -> None:
-        """End it."""
+        """Kill it."""
 
     def wait(self) -> int:
-        """Wait until it is gone."""
+        """Wait until it has exited, and return the exit code."""
 
 
 class Stop:
-    """Stops a training of this process from another thread: the trainer gets a signal and writes a checkpoint."""
+    """Stops a training from another thread: when called, the trainer gets a signal, writes a checkpoint and exits.
+
+    Attributes:
+        asked: True if a stop was requested.
+    """
 
     def __init__(self) -> None:
         self.asked = False
@@ -296,7 +310,7 @@ class Stop:
         self._ended = threading.Event()
 
     def __call__(self) -> None:
-        """Tell the trainer, and wait until it is gone."""
+        """Request a stop, and wait until the trainer has exited."""
         with self._lock:
             self.asked = True
             if self._process is None:
@@ -306,14 +320,14 @@ class Stop:
         self._ended.wait(EVENTS_SECONDS)
 
     def set_process(self, process: TrainerProcess) -> None:
-        """Record that the trainer runs; stop it if a stop was already requested."""
+        """Set the running trainer. If a stop was already requested, it is stopped."""
         with self._lock:
             self._process = process
             if self.asked:
                 process.terminate()
 
     def end(self) -> None:
-        """Kill the trainer, unless it was asked to stop. Wait until it is gone."""
+        """Kill the trainer unless a stop was requested, and wait until it has exited."""
         assert self._process is not None
         if not self.asked:
             self._process.kill()
@@ -325,7 +339,7 @@ LOG_FILE = "train.log"
 
 
 class TrainingFailed(Exception):
-    """The trainer ended for a reason that the user cannot fix; the end of its log says which."""
+    """Raised if the trainer ended for a reason that the user cannot fix. Its message has the end of the log."""
 
 
 def train(
@@ -334,14 +348,19 @@ def train(
     stop: Stop | None = None,
     nodes: Nodes = ONE_NODE,
 ) -> None:
-    """Train until the export is finished; if it already is, with every byte as it was written, do nothing.
+    """Train until the export is complete. If it already is, and undamaged, return at once.
 
     A damaged export is reported as an event, and written again from the newest checkpoint.
-    on_event: called with every event of `trainer.metrics`, on this thread
-    stop:     stops it from another thread; then this raises TrainingFailed
-    nodes:    the machines that train it together, each of which calls this; the first one hears the events
-    Raises InputError with the trainer's own message where the user can fix the problem (Damaged where a shard is not
-    what was written), else TrainingFailed.
+
+    Args:
+        job: The job.
+        on_event: Called with each event of `trainer.metrics`, on this thread.
+        stop: Stops the training from another thread; this then raises TrainingFailed.
+        nodes: The machines that train together. Each of them calls this; the first one receives the events.
+
+    Raises:
+        InputError: With the trainer's own message, if the user can fix the problem; Damaged if a shard is damaged.
+        TrainingFailed: If it ended otherwise.
     """
     work = Path(job.work)
     with ExitStack() as alone:
@@ -372,7 +391,7 @@ def train(
 
 
 def _find_damaged_shard(job: TrainingJob) -> Damaged | None:
-    """Return a damaged file of the shards that explains why ranks failed, if any. Reads all of them."""
+    """Return the first damaged file of the shards, or None. It reads all of them."""
     for shards in job.shard_sets:
         parts = [
             part for part in shards.parts if not job.fetched_split or part.labels.get("split") != job.fetched_split
@@ -387,7 +406,10 @@ def _find_damaged_shard(job: TrainingJob) -> Damaged | None:
 
 
 def _is_finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
-    """Tells whether the export is complete. Reads all of it, at 10 GB a second where the system has it in memory."""
+    """Return True if the export is complete and undamaged. A damaged export is reported as an event.
+
+    It reads the whole export, at 10 GB a second if the system has it in memory.
+    """
     try:
         facts = job.read_export()
         if facts is not None:
@@ -401,7 +423,7 @@ def _is_finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
 
 
 def _run(path: Path, job: TrainingJob, on_event: Callable[[Event], None], stop: Stop, nodes: Nodes) -> None:
-    """Start the processes and listen to them until they end. Nothing of them outlives this call."""
+    """Start the trainer, and follow it until it ends. None of its processes outlives this call."""
     log_path = path.with_name(LOG_FILE.replace(".", f"{nodes.suffix}."))
     with explain_write_errors(str(log_path)):
         log_path.touch()
@@ -423,10 +445,19 @@ def run_trainer(
     nodes: Nodes = ONE_NODE,
     does: Sequence[str] = ("train",),
 ) -> int:
-    """Run a command of the trainer on a job's file in processes of its own until they end; return the exit code.
+    """Run a command of the trainer on a job's file, in processes of its own, until they end; return the exit code.
 
-    log_path: where all is appended that is no event; does: the command, and its arguments after the file
-    Raises InputError with the trainer's own message where the user can fix the problem.
+    Args:
+        path: The job's JSON file.
+        log_path: Receives all output that is not an event.
+        training: Decides the number of processes and the environment.
+        on_event: Called with each event, on this thread.
+        stop: Stops it from another thread.
+        nodes: The machines that run it together.
+        does: The command, and its arguments after the file.
+
+    Raises:
+        InputError: With the trainer's own message, if the user can fix the problem.
     """
     processes = count_processes(training)
     failures: list[InputError] = []
@@ -460,7 +491,7 @@ def run_trainer(
 
 
 def build_exit_error(log_path: Path, begin: int, code: int) -> Exception:
-    """Return the error of a trainer that ended with an exit code, whose log begins at a byte."""
+    """Return the error for a trainer that ended with an exit code. Its log begins at a byte offset."""
     return parse_input_error(code, read_lines_after(log_path, begin)) or TrainingFailed(
         describe_failure(log_path, begin, code)
     )

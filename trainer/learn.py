@@ -44,12 +44,16 @@ GATHERED_SHARE = 0.25  # of a device's memory, that gathered weights may take by
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
-    """Examples that a process holds at once.
+    """The examples that a process computes at once.
 
-    guessed: the tokens that are to be guessed, in main memory
-    rarer:   bool [M], which of them are words apart from the commonest; None if nobody asks
-    counts:  int64 [STEP_COUNTS + terms]; the sums of the terms are divided by the last ones
-    tallies: of each component
+    Attributes:
+        batch: The examples as tensors, in main memory.
+        guessed: The ids of the tokens to guess, in main memory.
+        counts: int64, the STEP_COUNTS followed by one count per term of the loss. The summed loss of a term is
+            divided by the total of the term's count.
+        tallies: int64, one row per shard set of the phase, with the columns of `TALLY_NAMES`.
+        rarer: bool [M], True for masked tokens that begin a word and are not among the most common tokens;
+            None if it is not needed.
     """
 
     batch: Batch
@@ -61,11 +65,13 @@ class MicroBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The part of a step that this process reads, with totals of the whole step.
+    """This process's share of a training step, with the totals over all processes.
 
-    number:   of the run, from 1
-    counts:   as of a micro-batch, over all processes
-    divisors: int64 [terms], by which the sums of the terms are divided; on the processor
+    Attributes:
+        number: One-based, counted over the whole run.
+        micro_batches: The examples of this process.
+        counts: The counts of all micro-batches of all processes, in the order of `MicroBatch.counts`.
+        divisors: int64 [terms], the number by which each term's summed loss is divided, at least 1. On the processor.
     """
 
     number: int
@@ -75,7 +81,10 @@ class Step:
 
 
 def make_step(number: int, micro_batches: Sequence[MicroBatch], ranks: Ranks) -> Step:
-    """Return a step of micro-batches. All processes call it, each in the same order of steps and on one thread."""
+    """Build a step from this process's micro-batches, with the counts of all processes.
+
+    All processes must call it, on one thread each and for the same steps in the same order.
+    """
     counts = ranks.count_up(np.sum([micro_batch.counts for micro_batch in micro_batches], axis=0))
     divisors = torch.from_numpy(counts[len(STEP_COUNTS) :]).clamp(min=1)
     return Step(
@@ -88,14 +97,17 @@ def make_step(number: int, micro_batches: Sequence[MicroBatch], ranks: Ranks) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """What a step came to, on the device. Nobody has waited for it yet.
+    """The outcome of a step, as tensors on the device. Nobody has waited for the device yet.
 
-    phase:      number of the phase that the step is of
-    sums:       float32 [terms, 2] of each micro-batch of this process: for each term the sum of its losses, and how
-                many answers are right
-    norm:       float32 [], of the whole gradient before it was clipped
-    loss_scale: the factor on the loss after the step; None unless the precision is float16
-    extra:      numbers that watchers add, by name; they are added up over the processes together with the sums
+    Attributes:
+        step: The step.
+        phase: The number of its phase.
+        rate: The learning rate of the step.
+        sums: For each micro-batch of this process float32 [terms, 2]: the summed loss of each term and its number of
+            right answers.
+        norm: float32 [], the norm of the whole gradient before clipping.
+        loss_scale: The factor on the loss after the step; None unless the precision is float16.
+        extra: Scalar tensors that watchers add, by name. They are summed over the processes.
     """
 
     step: Step
@@ -112,23 +124,34 @@ class StepResult:
 
 @dataclass(slots=True)
 class LossScale:
-    """The factor on the loss that keeps float16 gradients above the smallest number; 1 in other precisions.
+    """The factor on the loss that keeps float16 gradients from underflow; 1 in other precisions.
 
-    A step whose gradient overflowed is left out and halves the factor; it is seen in the norm over all processes, so
-    all of them leave out the same steps.
+    If a gradient overflows, the step is skipped and the factor is halved. The overflow is detected in the norm over all
+    processes, so that all of them skip the same steps.
+
+    Attributes:
+        factor: The current factor.
+        good_steps: The number of steps without an overflow since the last one.
     """
 
     factor: float = 1.0
     good_steps: int = 0
 
     def unscale(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Make the gradients what they would be if the loss had not been scaled."""
+        """Divide the gradients by the factor, in place."""
         for parameter in parameters:
             if parameter.grad is not None:
                 parameter.grad.div_(self.factor)
 
     def update(self, finite: bool) -> None:
-        """Adapt the factor after a step. Raises InputError if no factor is small enough."""
+        """Adapt the factor after a step.
+
+        Args:
+            finite: True if the gradient of the step was finite.
+
+        Raises:
+            InputError: If the gradient overflows even with the smallest factor.
+        """
         self.good_steps = self.good_steps + 1 if finite else 0
         if not finite:
             self.factor /= 2
@@ -143,13 +166,21 @@ class LossScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardedModel:
-    """A model whose parameters are sharded. once: all its weights stay gathered for the time of a step"""
+    """A model with parameters that are sharded over all processes.
+
+    Attributes:
+        root: The model.
+        once: True if all weights stay gathered during a step, False if each layer is gathered for each pass.
+    """
 
     root: "FSDPModule"
     once: bool
 
     def begin_micro_batch(self, is_last: bool) -> None:
-        """Prepare for each micro-batch of a step: with the last one gradients are summed, and weights given back."""
+        """Prepare for a micro-batch.
+
+        With the last one of a step, gradients are reduced and gathered weights are freed.
+        """
         self.root.set_requires_gradient_sync(is_last)
         self.root.set_is_last_backward(is_last)
         if self.once:
@@ -158,15 +189,17 @@ class ShardedModel:
 
 @dataclass(slots=True, kw_only=True)
 class TrainState:
-    """A model, its optimizer, and how far they have come. A checkpoint holds its tensors.
+    """A model, its optimizer, and the number of steps done. A checkpoint holds its tensors.
 
-    model:          encoder and heads, sharded over all processes; called with a batch, it returns sums of losses
-    sharded:        tells the sharded model which micro-batch of a step is the last one
-    parameters:     of the model, those that learn
-    num_parameters: how many numbers these are, over all processes
-    scale:          the factor on the loss
-    scales_loss:    whether gradients would underflow without such a factor: in float16
-    steps_done:     in all phases
+    Attributes:
+        model: Encoder and heads, sharded over all processes. Called with a batch, it returns sums of losses.
+        sharded: Tells the sharded model which micro-batch of a step is the last one.
+        parameters: The parameters of the model that learn.
+        num_parameters: The number of values in these parameters, over all processes.
+        optimizer: The optimizer of these parameters.
+        scale: The factor on the loss.
+        scales_loss: True in float16, in which gradients would underflow without the factor.
+        steps_done: The number of steps done, over all phases.
     """
 
     model: Objective
@@ -180,10 +213,12 @@ class TrainState:
 
 
 def build_state(model: Objective, settings: TrainingSettings, ranks: Ranks) -> TrainState:
-    """Shard a model over all processes and make its optimizer.
+    """Shard a model over all processes and build its optimizer. All processes must call it.
 
-    model: with its weights, whole ones on the processor: the same for any number of processes
-    settings: without "auto"
+    Args:
+        model: With its weights, which are whole, on the processor and the same on each process. Sharded in place.
+        settings: With each "auto" resolved.
+        ranks: This process among all processes.
     """
     num_parameters = count_parameters(model)  # before they are cut into shards
     sharded = shard_model(model, model.list_shard_groups(), model.list_shared_parts(), ranks, settings)
@@ -201,7 +236,7 @@ def build_state(model: Objective, settings: TrainingSettings, ranks: Ranks) -> T
 
 
 def compute_gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:
-    """Return float32 []: the Euclidean norm of all whole gradients together, the same on every process."""
+    """Compute the Euclidean norm of all gradients together, over all processes: float32 []."""
     norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
@@ -216,13 +251,19 @@ def shard_model(
     ranks: Ranks,
     settings: TrainingSettings,
 ) -> ShardedModel:
-    """Shard the parameters of a model over all processes.
+    """Shard the parameters of a model over all processes, in place.
 
-    groups: its parts, by calls, that are compiled, recomputed, gathered and sharded one by one; the root has what is in
-            none of them, and all of them if a single process gathers once a step
-    shared: parts that are compiled and recomputed one by one, but belong to the root, since they are called repeatedly
-    Matrices of forward and backward are in the precision of the settings, sums of gradients and the weights that the
-    optimizer keeps in float32. The settings are without "auto".
+    Matrices of the forward and backward pass are in the precision of the settings. Sums of gradients, and the weights
+    that the optimizer keeps, are in float32.
+
+    Args:
+        model: The whole model, on the processor.
+        groups: Modules that are compiled, recomputed, gathered and sharded one by one. If a single process keeps all
+            weights gathered, they are sharded together with the root.
+        shared: Modules that are compiled and recomputed one by one, but sharded with the root, because they are called
+            several times in each pass.
+        ranks: This process among all processes.
+        settings: With each "auto" resolved.
     """
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard  # a second, for what trains alone
 
@@ -248,7 +289,7 @@ def shard_model(
 
 
 def _wrap_recomputed(model: nn.Module, part: nn.Module) -> nn.Module:
-    """Replace a part by a wrapper that recomputes it in the backward pass, and return the wrapper."""
+    """Replace a module of the model by a wrapper that recomputes it in the backward pass; return the wrapper."""
     name = next(name for name, module in model.named_modules() if module is part)
     wrapped = checkpoint_wrapper(part)
     model.set_submodule(name, wrapped)
@@ -256,9 +297,9 @@ def _wrap_recomputed(model: nn.Module, part: nn.Module) -> nn.Module:
 
 
 def should_gather_once(model: nn.Module, ranks: Ranks, settings: TrainingSettings) -> bool:
-    """Return whether all weights stay gathered from a step's first forward to its last backward pass.
+    """Return True if all weights are to stay gathered from the first forward to the last backward pass of a step.
 
-    They are then held twice by this process: its share in float32, and all of them in the precision of the settings.
+    The process then holds its weights twice: its shard in float32, and all of them in the precision of the settings.
     """
     if settings.gather != "auto":
         return settings.gather == "step"
@@ -268,7 +309,7 @@ def should_gather_once(model: nn.Module, ranks: Ranks, settings: TrainingSetting
 
 
 def _find_memory_bytes(ranks: Ranks) -> int:
-    """Return the memory of the GPU, or this process's part of the machine's."""
+    """Return the bytes of memory of the GPU, or this process's share of the machine's main memory."""
     if ranks.device.type == "cuda":
         return int(torch.cuda.get_device_properties(ranks.device).total_memory)
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // ranks.host_count

@@ -56,7 +56,7 @@ class MetricsLog:
         self._board = board
 
     def cut(self, step: int) -> None:
-        """Keep what was logged up to a step; -1 for nothing."""
+        """Keep the events up to a step, and discard later ones; -1 discards all."""
         if self._speaks:
             with replace_file(self._path, is_only_writer=True) as new, new.open("w", encoding="utf-8") as file:
                 file.writelines(to_line(event) for event in read_metrics(self._path) if event["step"] <= step)
@@ -64,7 +64,7 @@ class MetricsLog:
                 self._board.begin(step)
 
     def write_event(self, event: str, step: int, **fields: Any) -> None:
-        """Write one event to standard output and to the file."""
+        """Write an event to standard output and to the file."""
         if self._speaks:
             record = {"event": event, "step": step, **fields}
             with self._path.open("a", encoding="utf-8") as file:
@@ -74,11 +74,11 @@ class MetricsLog:
                 self._board.add_event(record)
 
     def has_event(self, event: str, step: int) -> bool:
-        """Return whether an event of a step is in the file."""
+        """Return True if the file has an event with this name and step."""
         return any(logged["event"] == event and logged["step"] == step for logged in read_metrics(self._path))
 
     def flush(self) -> None:
-        """Have the system write what was logged to the disk, as a checkpoint presumes."""
+        """Write what was logged to the disk, as a checkpoint presumes."""
         if self._speaks and self._path.exists():
             with self._path.open("rb") as file:
                 os.fsync(file.fileno())
@@ -87,7 +87,7 @@ class MetricsLog:
 
 
 def to_line(event: Event) -> str:
-    """An event as a line of JSON; a number that JSON does not have (an overflowed gradient's norm) becomes null."""
+    """Return an event as a line of JSON. Infinite and NaN numbers, such as an overflowed norm, become null."""
     fields = {
         name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in event.items()
     }
@@ -101,7 +101,10 @@ def print_event(event: Event) -> None:
 
 
 def read_metrics(path: Path) -> Iterator[Event]:
-    """Yield the events of a file, if it exists. A last line that a killed process left unfinished is skipped."""
+    """Yield the events of a file, or nothing if it does not exist.
+
+    An unfinished last line of a killed process is skipped.
+    """
     if path.exists():
         with path.open(encoding="utf-8") as file:
             yield from (json.loads(text) for text in file if text.endswith("\n"))

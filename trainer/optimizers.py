@@ -39,7 +39,7 @@ PIECE = 1 << 16  # numbers of a parameter that a thread of a processor takes at 
 
 
 def build_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
-    """Return the optimizer that the settings name, for all parameters that learn."""
+    """Build the optimizer that the settings name, for all parameters that learn."""
     groups = group_parameters(model, settings)
     betas = settings.beta1, settings.beta2
     if settings.optimizer == "adamw" and settings.bias_correction:
@@ -50,9 +50,9 @@ def build_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
 
 
 def group_parameters(model: nn.Module, settings: TrainingSettings) -> list[dict[str, Any]]:
-    """Return the parameters that learn in groups: by depth if the rate goes by it, and with decay only of matrices.
+    """Split the parameters that learn into groups: by depth if the rate depends on it, and into matrices and vectors.
 
-    The vectors, which do not decay, are biases and LayerNorm's weights.
+    Vectors (biases and the weights of LayerNorm) have no weight decay.
     """
     learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     scales = compute_rate_scales(list(learning), settings.layer_decay)
@@ -68,10 +68,10 @@ def group_parameters(model: nn.Module, settings: TrainingSettings) -> list[dict[
 
 
 def compute_rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, float]:
-    """Return the factor on each parameter's rate: d^(n + 2 - depth) as in ELECTRA's code, of an encoder of n layers.
+    """Compute the factor on each parameter's rate: d^(n + 2 - depth), as in ELECTRA's code, for an encoder of n layers.
 
-    Embeddings have depth 0, the layers 1 to n, what else an encoder has n + 1, heads n + 2. Layers that are the same
-    parameters (ALBERT) are one.
+    Embeddings have depth 0, the layers 1 to n, the rest of the encoder n + 1, heads n + 2. Layers that share parameters
+    (ALBERT) are one layer.
 
     >>> compute_rate_scales(["encoder.embeddings.word.weight", "encoder.layers.0.bias", "head.bias"], 0.5)
     {'encoder.embeddings.word.weight': 0.125, 'encoder.layers.0.bias': 0.25, 'head.bias': 1.0}
@@ -84,7 +84,7 @@ def compute_rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, f
 
 
 def _count_depths_above(name: str, layers: Mapping[str, int]) -> int:
-    """Return how many depths are above that of a parameter. layers: of each encoder"""
+    """Count the depths above that of a parameter. `layers` maps the prefix of each encoder to its number of layers."""
     encoder = max((each for each in layers if name.startswith(each)), key=len, default=None)
     if encoder is None:
         return 0
@@ -95,19 +95,28 @@ def _count_depths_above(name: str, layers: Mapping[str, int]) -> int:
 
 
 def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the rate of the next step for all parameters."""
+    """Set the learning rate of the next step, scaled for each group."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("rate_scale", 1.0)
 
 
 def set_weight_decay(optimizer: Optimizer, weight_decay: float) -> None:
-    """Set the weight decay of matrices for the steps to come."""
+    """Set the weight decay of matrices for the steps that follow."""
     for group in optimizer.param_groups:
         group["weight_decay"] = weight_decay if group["params"][0].ndim > 1 else 0.0
 
 
 class GroupTensors(NamedTuple):
-    """Parameters of one group that have a gradient: whole ones, and what this process holds of them."""
+    """The parameters of one group that have a gradient.
+
+    Attributes:
+        group: The optimizer's group, with its settings.
+        parameters: The whole parameters.
+        weights: What this process holds of them.
+        gradients: Their gradients. They are overwritten during a step.
+        averages: The first moments.
+        squares: The second moments.
+    """
 
     group: dict[str, Any]
     parameters: list[Tensor]
@@ -118,11 +127,13 @@ class GroupTensors(NamedTuple):
 
     @property
     def decay(self) -> float:
-        """Return the weight decay, which is multiplied by the rate."""
+        """The weight decay, which is multiplied by the rate."""
         return float(self.group["weight_decay"])
 
     def iter_pieces(self) -> Iterator["GroupTensors"]:
-        """Yield the same in pieces of one parameter each; on a GPU, whose calls take many tensors, as it is."""
+        """Yield the tensors in pieces of one parameter each. On a GPU, where one call takes many tensors, yield them
+        all at once.
+        """
         if _is_on_gpu(self.weights):
             yield self
             return
@@ -134,7 +145,7 @@ class GroupTensors(NamedTuple):
 
 
 class AdamW(Optimizer):
-    """AdamW (Loshchilov, Hutter 2019). bias_correction: whether the moments are corrected for their first steps"""
+    """AdamW (Loshchilov, Hutter 2019)."""
 
     def __init__(
         self,
@@ -145,12 +156,21 @@ class AdamW(Optimizer):
         eps: float,
         bias_correction: bool = True,
     ) -> None:
+        """Create the optimizer.
+
+        Args:
+            groups: The parameter groups.
+            lr: The learning rate.
+            betas: The decay rates of the two moments.
+            eps: Added to the root of the second moment.
+            bias_correction: True to correct the moments for their first steps.
+        """
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0}
         super().__init__(groups, {**defaults, "bias_correction": bias_correction, "steps": 0})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # no caller passes a closure
-        """Move the weights."""
+        """Update the weights. The gradients are overwritten."""
         parts = [part for part in map(self._collect_tensors, self.param_groups) if part.parameters]
         for part in parts:
             for piece in part.iter_pieces():
@@ -176,7 +196,7 @@ class AdamW(Optimizer):
         )
 
     def _prepare(self, piece: GroupTensors) -> None:
-        """Do what can be done while a processor's cache holds the piece: here, the whole step."""
+        """Do what can be done while a processor's cache holds the piece: here the whole step."""
         _put_updates(piece)
         torch._foreach_add_(piece.weights, piece.gradients, alpha=-piece.group["lr"])
 
@@ -185,7 +205,7 @@ class AdamW(Optimizer):
 
 
 class Lamb(AdamW):
-    """LAMB (You et al. 2019, algorithm 2), as ALBERT's authors use it: vectors (biases, LayerNorm) have no ratio."""
+    """LAMB (You et al. 2019, algorithm 2) as ALBERT's authors use it: vectors have no trust ratio."""
 
     def _prepare(self, piece: GroupTensors) -> None:
         _put_updates(piece)
@@ -208,10 +228,10 @@ class Lamb(AdamW):
 
 
 class StableAdamW(AdamW):
-    """AdamW whose rate is lowered for a parameter whose gradient its second moment did not expect.
+    """AdamW with a lower rate for parameters with a gradient that the second moment did not expect.
 
     Wortsman et al. 2023, "Stable and low-precision training for large-scale vision-language models", algorithm 2: the
-    clipping of AdaFactor (Shazeer, Stern 2018) in the place of that of the gradient, as ModernBERT was trained.
+    clipping of AdaFactor (Shazeer, Stern 2018) instead of gradient clipping, as ModernBERT was trained.
     """
 
     def _prepare(self, piece: GroupTensors) -> None:
@@ -231,7 +251,7 @@ class StableAdamW(AdamW):
 
 
 def compute_beta(beta: float, step: int, bias_correction: bool) -> float:
-    """Return the factor with which the average of a step (from 1 on) is taken, so that it is the corrected one.
+    """Compute the decay rate of a moment at a step (one-based) with which the average is the bias-corrected one.
 
     >>> compute_beta(0.9, 1, True), compute_beta(0.9, 1, False)
     (0.0, 0.9)
@@ -249,7 +269,7 @@ def _move_moments(part: GroupTensors) -> None:
 
 
 def _put_updates(part: GroupTensors) -> None:
-    """u + decay w, in the gradients' place."""
+    """Overwrite the gradients with u + decay w."""
     _put_roots(part.squares, part.gradients)
     torch._foreach_add_(part.gradients, part.group["eps"])
     _put_quotients(part.averages, part.gradients)
@@ -258,7 +278,7 @@ def _put_updates(part: GroupTensors) -> None:
 
 
 def _put_surprises(part: GroupTensors) -> None:
-    """g / max(sqrt(v), epsilon), in the gradients' place."""
+    """Overwrite the gradients with g / max(sqrt(v), epsilon)."""
     if _is_on_gpu(part.squares):
         roots = list(torch._foreach_sqrt(part.squares))
     else:
@@ -278,7 +298,7 @@ def _put_roots(squares: list[Tensor], into: list[Tensor]) -> None:
 
 
 def _put_quotients(numerators: list[Tensor], into: list[Tensor]) -> None:
-    """Put numbers, divided by what is there, in its place."""
+    """Overwrite each tensor of `into` with the numerator divided by it."""
     if _is_on_gpu(into):
         torch._foreach_copy_(into, torch._foreach_div(numerators, into))
     else:
@@ -292,19 +312,19 @@ def _is_on_gpu(tensors: Sequence[Tensor]) -> bool:
 
 @lru_cache(2)
 def _reserve_buffer(numbers: int, dtype: torch.dtype) -> Tensor:
-    """Return memory that is kept: asking the system for some for every piece takes longer than the computation."""
+    """Return memory that is reused: to allocate some for every piece takes longer than the computation."""
     return torch.empty(numbers, dtype=dtype)
 
 
 def _to_local(tensors: Sequence[Tensor | None]) -> list[Tensor]:
-    """Return this process's part of each, in the same memory."""
+    """Return this process's part of each tensor, which shares its memory. None is omitted."""
     return [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors if tensor is not None]
 
 
 def sum_squares(parameters: Sequence[Tensor], held: Sequence[Tensor]) -> Tensor:
-    """Return float32 [N]: the squared Euclidean norm of tensors that lie over the processes as N parameters do.
+    """Compute the squared Euclidean norms of N tensors that are sharded as N parameters are: float32 [N].
 
-    held: what this process holds of each
+    All processes must call it. `held` is what this process holds of each tensor.
     """
     squares = torch.stack(list(torch._foreach_norm(list(held)))).square()
     for process_group in _find_process_groups(parameters):
@@ -313,7 +333,7 @@ def sum_squares(parameters: Sequence[Tensor], held: Sequence[Tensor]) -> Tensor:
 
 
 def _find_process_groups(parameters: Sequence[Tensor]) -> list[dist.ProcessGroup]:
-    """Return the groups over which the parameters are sharded: the same for all of them."""
+    """Return the process groups over which the parameters are sharded, which must be the same for all of them."""
     [layout] = {
         (parameter.device_mesh, parameter.placements) if isinstance(parameter, DTensor) else None
         for parameter in parameters

@@ -53,9 +53,14 @@ MAX_NAMED = 16  # examples of a shard set
 
 
 def main(arguments: list[str]) -> int:
-    """Train as a job's file says; 0, or 2 if the user can fix what is wrong (a line of the output says it).
+    """Train the job in a JSON file, as the command `train` does.
 
-    Stopped by a signal: 128 and the signal, after a checkpoint.
+    Returns:
+        The exit code: 0; 2 if the user can fix the problem (a "failure" event says it); 1 if another process did not
+        answer; 128 plus the number of the signal if a signal stopped the run, after a checkpoint.
+
+    Raises:
+        InputError: If there is no such file, or it does not hold a job.
     """
     if len(arguments) != 1 or not Path(arguments[0]).is_file():
         raise InputError("train takes the path of a job's JSON file, as the training stage writes it.")
@@ -77,7 +82,14 @@ def main(arguments: list[str]) -> int:
 
 
 def pretrain(job: TrainingJob, ranks: Ranks) -> int:
-    """Train the model of a job; 0, or 128 and the signal that stopped it. All processes call it. Raises InputError."""
+    """Train the model of a job. All processes must call it.
+
+    Returns:
+        0, or 128 plus the number of the signal that stopped the run.
+
+    Raises:
+        InputError: If the settings, the shards, a checkpoint or the course of the training do not allow to continue.
+    """
     compute_reproducibly(job.training, ranks.device)
     work = Path(job.work)
     work.mkdir(parents=True, exist_ok=True)
@@ -174,7 +186,7 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
 
 
 def export_model(job: TrainingJob, state: TrainState, ranks: Ranks, log: MetricsLog, read_counts: "ReadCounts") -> None:
-    """Write the finished model as a folder, made visible in one step. All processes call it."""
+    """Write the finished model as a folder that appears in one step. All processes must call it."""
     weights, read = gather_weights(state.model), read_counts.to_json()
     facts = {"steps": state.steps_done, "parameters": state.num_parameters, "seen": read["seen"], **read["counts"]}
     if ranks.rank == 0:
@@ -190,7 +202,7 @@ def export_model(job: TrainingJob, state: TrainState, ranks: Ranks, log: Metrics
 
 
 def describe_line(report: StepReport) -> dict[str, Any]:
-    """Return phase, losses, rates and counts of a step."""
+    """Return the fields of a step's line in the log: phase, losses, rates and counts."""
     result = report.result
     scale = {} if result.loss_scale is None else {"loss_scale": result.loss_scale}
     rates = {"learning_rate": result.rate, "gradient_norm": report.norm, **scale}
@@ -198,7 +210,10 @@ def describe_line(report: StepReport) -> dict[str, Any]:
 
 
 def find_cursor(job: TrainingJob, steps_done: int) -> Cursor:
-    """Return where a run is after a number of steps. A phase on the same shards starts reading where the last ended."""
+    """Return the position of a run after a number of steps.
+
+    A phase resumes at the slot (position in the training order) at which the last phase on the same shards stopped.
+    """
     phases, done = job.training.phase, steps_done
     for phase, (settings, reading) in enumerate(zip(phases, list_readings(job), strict=True)):
         if done < settings.steps or phase == len(phases) - 1:
@@ -209,7 +224,7 @@ def find_cursor(job: TrainingJob, steps_done: int) -> Cursor:
 
 
 class PhaseShards(Watcher):
-    """The shards of one phase at a time. Nothing is kept before what was read of them is checked."""
+    """Holds the shards of one phase at a time. What was read is verified before anything is kept."""
 
     def __init__(self, job: TrainingJob, ranks: Ranks) -> None:
         self._job, self._ranks = job, ranks
@@ -217,7 +232,9 @@ class PhaseShards(Watcher):
         self._feed: Feed | None = None
 
     def open(self, phase: int) -> Feed:
-        """Return the feed of a phase, after a check of what was read for another one. All processes call it."""
+        """Return the feed of a phase. If another phase was open, what was read of it is verified first. All processes
+        call it.
+        """
         if self._feed is None or phase != self._phase:
             self.on_pause()
             self._phase, self._feed = phase, Feed(self._job, phase, self._ranks)
@@ -237,7 +254,7 @@ class PhaseShards(Watcher):
 
 
 class ReadCounts(Watcher):
-    """Counts what a run has read, through every resume: in all, and of each shard set in each phase."""
+    """Counts what a run has read, also before a resume: in total, and of each shard set in each phase."""
 
     def __init__(self, job: TrainingJob, ranks: Ranks) -> None:
         self._ranks = ranks
@@ -252,28 +269,30 @@ class ReadCounts(Watcher):
             self._tallies[result.phase] += micro_batch.tallies
 
     def to_json(self) -> dict[str, Json]:
-        """Return the counts. All processes must call it, because tallies are added up over them."""
+        """Return the counts. All processes must call it, because the tallies are summed over them."""
         whole = [self._ranks.sum_ints(tallies.ravel().tolist()) for tallies in self._tallies]
         seen = [np.reshape(numbers, (-1, len(TALLY_NAMES))).tolist() for numbers in whole]
         return {"counts": name_counts(self._counts), "seen": seen}
 
     def restore(self, progress: Mapping[str, Any]) -> None:
-        """Take up what a checkpoint holds."""
+        """Continue from the counts of a checkpoint, as `to_json` returned them."""
         self._counts = np.array([progress["counts"][name] for name in STEP_COUNTS], np.int64)
         if self._ranks.rank == 0:  # the sum over all processes is that of the run
             self._tallies = [np.array(tallies, np.int64) for tallies in progress["seen"]]
 
 
 def has_new_weights(job: TrainingJob, terms: Sequence[str]) -> bool:
-    """Return whether a run begins with untrained weights: not those of another model, and not a teacher's layers."""
+    """Return True if a run begins with random weights: without a start model, and without the layers of a teacher."""
     return job.start is None and not OF_TEACHER & {*terms}
 
 
 def describe_examples(store: str, by_process: Sequence[Mapping[str, Sequence[int]]], of_loss: bool) -> str:
-    """Return which examples a step read, and how to look at one.
+    """Describe the examples that a step read, and the command that shows one of them.
 
-    by_process: of each process, numbers by the folder of their shards
-    of_loss:    whether the loss that was not finite is only of these
+    Args:
+        store: Address of the store.
+        by_process: For each process, the numbers of examples by the folder of their shards.
+        of_loss: True if these are the examples of the loss that was not finite.
 
     >>> describe_examples("store", [{"shards/small/0f": [14]}, {"shards/small/0f": [3]}], True)
     'Its loss was of the examples 3, 14 of shards/small/0f: cloze trace store/shards/small/0f 3'

@@ -3,7 +3,7 @@
 One code path for one process and for many, on processors (gloo) and on GPUs (nccl).
 
 Time-outs: processes wait FIRST_SECONDS for each other until FIRST_STEPS are done, which compile and fill caches, then
-`timeout_seconds`. While one of them works alone (it writes the export, or a file of a checkpoint), the others wait up
+`timeout_seconds`. While only one of them works (it writes the export, or a file of a checkpoint), the others wait up
 to ALONE_SECONDS. A process that is gone is noticed at once by those that wait for it, one that hangs by the time-out,
 and is named with the place it had reached (`record_position`); torchrun's agent then ends all of them. Processors ask
 each other in every step, and nccl, which ends a process silently, waits NCCL_SECONDS longer than they.
@@ -42,13 +42,17 @@ TIMED_OUT = "Timed out"  # gloo's wording
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """This process among all of them.
+    """This process among all processes of a training.
 
-    mesh:       of all processes; None without a process group (`make_single_rank`)
-    host_count: processes of this machine
-    patient:    the same processes over sockets of their own, for what takes long; used by one thread at a time
-    counting:   the same for `count_up`, which a thread of its own calls; None if there is only one process
-    store:      what all processes read and write; None if there is only one
+    Attributes:
+        rank: Zero-based number of this process.
+        count: The number of processes.
+        device: The device on which this process computes.
+        mesh: The device mesh of all processes; None without a process group (`make_single_rank`).
+        host_count: The number of processes on this machine.
+        patient: A process group with a long time-out and sockets of its own. One thread uses it at a time.
+        counting: A process group for `count_up`, which a thread of its own calls; None if there is one process.
+        store: The key-value store that all processes share; None if there is one process.
     """
 
     rank: int
@@ -62,23 +66,23 @@ class Ranks:
 
     @property
     def computes_ahead(self) -> bool:
-        """Return whether this process goes on while its device computes: on a GPU."""
+        """True if this process continues while its device computes, as on a GPU."""
         return self.device.type != "cpu"
 
     def sum(self, numbers: Tensor) -> Tensor:
-        """Add up the numbers of all processes, in place."""
+        """Sum a tensor over all processes, in place, and return it. All processes must call it."""
         dist.all_reduce(numbers)
         return numbers
 
     def sum_ints(self, numbers: Sequence[int]) -> list[int]:
-        """Return whole numbers of all processes added up."""
+        """Sum whole numbers over all processes. All processes must call it. On a GPU it waits for the device."""
         summed: list[int] = self.sum(torch.tensor(numbers, dtype=torch.int64, device=self.device)).tolist()
         return summed
 
     def count_up(self, numbers: Int64s) -> Int64s:
-        """Return whole numbers of all processes added up. The processors exchange them, so no device is waited for.
+        """Sum whole numbers over all processes without waiting for a device, because the processors exchange them.
 
-        One thread of each process calls it at a time, all in the same order; other threads may do anything else.
+        All processes must call it in the same order, on one thread each; other threads may communicate meanwhile.
         """
         if self.count == 1:
             return numbers
@@ -87,28 +91,34 @@ class Ranks:
         return summed.numpy()
 
     def collect(self, mine: Item) -> list[Item]:
-        """Return a small value of every process, in order of rank."""
+        """Return the value of every process, in order of rank.
+
+        All processes must call it; the values must be picklable.
+        """
         every = [mine] * self.count
         dist.all_gather_object(every, mine)
         return every
 
     def reduce_any(self, mine: bool) -> bool:
-        """Return whether `mine` is true on any process. The processors exchange it, so no device is waited for."""
+        """Return True if the argument is true on any process.
+
+        All processes must call it. It does not wait for a device.
+        """
         if self.count == 1:
             return mine
         return bool(self.sum(torch.tensor(int(mine))))
 
     def wait(self) -> None:
-        """Wait until every process arrives; one of them may work for long (ALONE_SECONDS)."""
+        """Wait until every process calls this. One of them may work for up to ALONE_SECONDS before."""
         dist.all_reduce(torch.zeros(1), group=self.patient)
 
     def record_position(self, place: str) -> None:
-        """Record where this process is, for the others to report if it hangs. It does not wait for them."""
+        """Record what this process is doing, for the others to report if it hangs. It does not wait for them."""
         if self.store is not None:
             self.store.set(f"stands {self.rank}", place)
 
     def wait_no_longer_than(self, seconds: float) -> None:
-        """Limit how long to wait for the others from now on, unless `wait` and `patient` allow more."""
+        """Set the time-out for waiting on other processes from now on, except for `wait` and the group `patient`."""
         assert self.mesh is not None
         for group in {dist.group.WORLD, self.mesh.get_group(), self.counting} - {None}:
             _set_pg_timeout(timedelta(seconds=seconds), group)
@@ -121,7 +131,9 @@ class Ranks:
 class StopSignal:
     """Tracks whether any process received a signal to stop: each hears its own, and all leave after the same step.
 
-    is_requested: what the last `ask_all` learned; the same on all processes
+    Attributes:
+        number: The signal that was received last.
+        is_requested: What the last `ask_all` found, which is the same on all processes.
     """
 
     def __init__(self, ranks: Ranks) -> None:
@@ -132,20 +144,20 @@ class StopSignal:
 
     @property
     def exit_code(self) -> int:
-        """Return 0, or 128 and the signal."""
+        """0, or 128 plus the number of the signal if a stop was requested."""
         return 128 + self.number if self.is_requested else 0
 
     def ask_all(self) -> bool:
-        """Ask all processes whether one received a signal; return `is_requested`, the same for all. All must call it.
+        """Ask all processes whether one received a signal, and return `is_requested`. All processes must call it.
 
-        Cost: nothing on one process; else a message to every other one, which waits for no device.
+        Cost: nothing with one process; otherwise one message to each other process. It does not wait for a device.
         """
         self.is_requested = self.is_requested or self._ranks.reduce_any(self._received)
         return self.is_requested
 
     @contextmanager
     def hold_signals(self) -> Iterator[None]:
-        """Keep signals from ending this process during the block. No signal is caught outside the main thread."""
+        """Note signals during the block instead of ending the process. Outside the main thread nothing is changed."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -162,13 +174,21 @@ class StopSignal:
 
 @contextmanager
 def join_process_group(device: str = "auto") -> Iterator[Ranks]:
-    """Join the process group of torchrun, or make one of this process only if nothing started it as one of many.
+    """Join torchrun's process group during the block, or create one of this process if it was started without torchrun.
 
-    If the block ends well, no process closes its connections before every one is there: gloo takes a connection that
-    a peer closes for a fault of what is still sent or received over it. If it fails on a GPU, they are left to the end
-    of the process, for nccl would wait for what the others still owe.
-    device: as in the settings
-    Raises InputError if there are more processes than GPUs, or if a GPU is asked for and there is none.
+    If the block succeeds, no process closes its connections before all have arrived: gloo treats a connection that a
+    peer closes as a fault of pending transfers. If the block fails on a GPU, the connections are left to the end
+    of the process, because nccl would wait for what the others still owe.
+
+    Args:
+        device: "auto", "cuda" or "cpu", as in the settings.
+
+    Yields:
+        This process among all processes.
+
+    Raises:
+        InputError: If there are more processes than GPUs, or if "cuda" is asked for and torch sees no GPU.
+        PeersLost: If other processes do not answer in time.
     """
     host_rank = int(os.environ.get("LOCAL_RANK", 0))
     own = choose_device(device, host_rank)
@@ -203,18 +223,24 @@ def join_process_group(device: str = "auto") -> Iterator[Ranks]:
 
 
 def make_single_rank() -> Ranks:
-    """Return this process without a process group, which another library may have: for work that exchanges nothing.
+    """Describe this process without creating a process group, for work that exchanges nothing.
 
-    It computes on the GPU that torch has in use, if there is one; nothing is set for the process.
+    It computes on torch's current GPU, if there is one. Nothing is changed in the process.
     """
     device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
     return Ranks(rank=0, count=1, device=device)
 
 
 class PeersLost(Exception):
-    """Processes that have not answered in time. late: the place that each had reached"""
+    """Raised if other processes do not answer in time. Its message names their last recorded positions."""
 
     def __init__(self, late: Mapping[int, str], reason: str) -> None:
+        """Create the error.
+
+        Args:
+            late: Maps the rank of each missing process to its last recorded position, or "".
+            reason: The message of the failed communication.
+        """
         named = " and ".join(f"rank {rank} ({place})" if place else f"rank {rank}" for rank, place in late.items())
         super().__init__(
             f"{named} did not answer for longer than training.timeout_seconds, or the network between the processes "
@@ -223,27 +249,35 @@ class PeersLost(Exception):
 
 
 def read_position(store: Store, rank: int) -> str:
-    """Return the place that a process last recorded; empty if it has recorded none."""
+    """Return the position that a process recorded last; empty if it recorded none."""
     key = f"stands {rank}"
     return store.get(key).decode() if store.check([key]) else ""
 
 
 def find_absent(store: Store, rank: int, count: int) -> list[int]:
-    """Return the ranks that have not waited in vain as this one has. All that have call it at about the same time."""
+    """Return the ranks that did not time out as this one did. All that timed out call it at about the same time."""
     store.set(f"waited {rank}", "")
     time.sleep(REPORT_SECONDS)
     return [other for other in range(count) if not store.check([f"waited {other}"])]
 
 
 def wait_for_all(store: Store, count: int) -> None:
-    """Wait until every process is here, without a connection between them: the store is the agent's."""
+    """Wait until every process calls this, through the store of torchrun's agent and without other connections."""
     if store.add("here", 1) == count:
         store.set("all here", "")
     store.wait(["all here"])
 
 
 def choose_device(asked: str, number: int) -> torch.device:
-    """Return the GPU of this process, or the processor if there is no GPU and none is asked for."""
+    """Return the GPU of this process, or the processor if there is no GPU and none is asked for.
+
+    Args:
+        asked: "auto", "cuda" or "cpu".
+        number: The number of this process on its machine.
+
+    Raises:
+        InputError: If "cuda" is asked for without a GPU, or if there are fewer GPUs than processes.
+    """
     if asked == "cuda" and not torch.cuda.is_available():
         why = (
             "its driver or the card does not respond (`nvidia-smi` says why)"

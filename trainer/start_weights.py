@@ -39,11 +39,12 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartModel:
-    """A model's folder as it is.
+    """A folder with a model from which training starts, or from which a student learns.
 
-    folder: on this machine
-    files:  by name, the sha256 of what makes the model: configuration, weights, tokenizer
-    rows:   of each token that the folder's vocabulary does not have at its place: its id, and those of its pieces there
+    Attributes:
+        folder: Path on this machine.
+        files: Maps the names of configuration, weights and tokenizer files to their SHA-256.
+        rows: One item for each token that the model has no row for: its id, and the ids of its pieces in the model.
     """
 
     folder: str
@@ -56,7 +57,11 @@ class StartModel:
         return compute_fingerprint(files=dict(self.files))
 
     def check(self, needed: str = "A training that has a checkpoint does not need it.") -> None:
-        """Raise InputError unless every file is as it was. Reads them, at 1.3 GB a second. needed: how long it is"""
+        """Raise InputError if a file is missing or has changed. It reads all files, at 1.3 GB a second.
+
+        Args:
+            needed: A sentence for the message: until when the folder is needed.
+        """
         for name, digest in self.files.items():
             path = Path(self.folder) / name
             if not path.is_file():
@@ -69,7 +74,15 @@ _REMEDY = "restore the folder as it was; or run the recipe again, which plans a 
 
 
 def read_start(folder: Path, digest: "Callable[[Path], str] | None" = None) -> StartModel:
-    """Return the model in a folder. digest: gives a file's sha256 where it may be known already. Raises InputError."""
+    """Describe the model in a folder.
+
+    Args:
+        folder: A folder with config.json, model.safetensors and a tokenizer.
+        digest: Returns the SHA-256 of a file, if it may be known already; None to read each file.
+
+    Raises:
+        InputError: If a file is missing.
+    """
     check_folder(folder)
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
@@ -83,7 +96,7 @@ def read_start(folder: Path, digest: "Callable[[Path], str] | None" = None) -> S
 
 
 def list_part_folders(folder: Path) -> list[str]:
-    """The folders in it that hold a model of their own, as ELECTRA's generator is in one."""
+    """List the names of subfolders that hold a model of their own, such as ELECTRA's generator."""
     return sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}") if path.with_name(WEIGHTS).is_file())
 
 
@@ -97,7 +110,7 @@ def hash_file(path: Path) -> str:
 
 
 def list_model_files(manifest: Manifest) -> dict[str, StoredFile]:
-    """Return a model artifact's files by their path from its configuration; those of its parts are in folders below."""
+    """Map the path of each file of a model artifact, relative to its config.json, to the stored file."""
     files = [file for part in manifest.parts for file in part.files]
     configs = [file.path.removesuffix(CONFIG) for file in files if f"/{file.path}".endswith(f"/{CONFIG}")]
     folder = min(configs, key=len, default="")
@@ -105,9 +118,10 @@ def list_model_files(manifest: Manifest) -> dict[str, StoredFile]:
 
 
 def copy_model(place: Place, manifest: Manifest, files: Mapping[str, StoredFile], folder: Path) -> None:
-    """Copy an artifact's files to a folder here, all or none; one process at a time does it, and others wait for it.
+    """Copy files of an artifact to a local folder, which appears complete. Other processes that copy it wait.
 
-    Raises Damaged if a file is not what was written.
+    Raises:
+        Damaged: If a file differs from what was written.
     """
     new = to_unfinished_path(folder, is_only_writer=True)
     new.parent.mkdir(parents=True, exist_ok=True)
@@ -127,11 +141,12 @@ _METADATA_FILE = ".metadata"  # of torch's writer: it holds a number that is dra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """A checkpoint to continue from.
+    """The checkpoint of another run to continue from.
 
-    path:    its folder
-    content: a digest of what it holds
-    read:    slots that were read of each shard set, by the set's content
+    Attributes:
+        path: Its folder.
+        content: The digest of its content.
+        read: The slots that were read of each shard set, by the set's content.
     """
 
     path: str
@@ -145,11 +160,16 @@ class Origin:
 
 
 def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, vocabulary: str) -> Origin | None:
-    """Return the checkpoint that `training.continue_from` names; None if it is not given.
+    """Find the checkpoint that `training.continue_from` names; return None if it is not set.
 
-    models:     the folder that holds the work folders of the store's models, under `models/NAME/FINGERPRINT`
-    vocabulary: the content of the vocabulary
-    Raises InputError if there is no such checkpoint, or where it is of another model or optimizer.
+    Args:
+        training: The settings of the training.
+        models: The folder with the work folders of the store's models, under `models/NAME/FINGERPRINT`.
+        model: The settings of the model.
+        vocabulary: The content of the vocabulary.
+
+    Raises:
+        InputError: If there is no such checkpoint, or if it is of another model, vocabulary or optimizer.
     """
     if not training.continue_from:
         return None
@@ -172,10 +192,16 @@ def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, 
 
 
 def find_checkpoint(location: str, models: Path) -> Path:
-    """Return the folder of a checkpoint: the one of a step, or the last before a decay of the rate, or the newest.
+    """Find a checkpoint's folder: of the given step, or the last one before a decay of the learning rate, or the
+    newest.
 
-    location: a folder of a model's artifact, its work folder or a checkpoint of it, with `@STEP` or without; one that
-    begins with `models/` is below `models`. Raises InputError.
+    Args:
+        location: A model's artifact, its work folder or a checkpoint, optionally followed by `@STEP`. It is below
+            `models` if it begins with `models/`.
+        models: The folder with the work folders of the store's models.
+
+    Raises:
+        InputError: If there is no such checkpoint.
     """
     address, _, step = location.rpartition("@") if "@" in Path(location).name else (location, "", "")
     folder = models / address if address.startswith("models/") else Path(address).expanduser()
@@ -207,7 +233,7 @@ def find_checkpoint(location: str, models: Path) -> Path:
 
 
 def _read_facts(path: Path) -> dict[str, Json]:
-    """Return the facts of a checkpoint. Raises InputError if it is damaged."""
+    """Read the facts of a checkpoint. Raises InputError if it is damaged."""
     try:
         return read_complete_file(path)
     except Damaged as damage:
@@ -218,14 +244,14 @@ def _read_facts(path: Path) -> dict[str, Json]:
 
 
 def hash_checkpoint(facts: Mapping[str, Json]) -> str:
-    """A digest of what a checkpoint holds: its tensors, its step, and what was read until there."""
+    """Compute the digest of a checkpoint: of its tensors, its number of steps, and the slots that were read."""
     files = {name: file for name, file in facts["files"].items() if name != _METADATA_FILE}
     held = {"files": files, "step": facts["cursor"]["step"], "read": count_slots_read(facts)}
     return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
 
 
 def count_slots_read(facts: Mapping[str, Json]) -> dict[str, int]:
-    """Slots of each shard set, by content, that were read up to a checkpoint, by earlier runs as well."""
+    """Count the slots that were read up to a checkpoint, also by earlier runs, for each content of a shard set."""
     identity = facts["identity"]
     read = dict(identity.get("origin", {}).get("read", {}))
     tallies = [component for phase in facts["seen"] for component in phase]

@@ -22,13 +22,15 @@ from trainer.ranks import Ranks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
-    """The numbers of a step over all processes.
+    """The numbers of a step, summed over all processes.
 
-    losses:    `loss`, and the mean of each term with its accuracy
-    norm:      of the whole gradient before it was clipped
-    extra:     numbers of watchers, added up
-    is_logged: True if the log gets a line of it. The first steps of a run are reported in any case
-    fields:    what watchers add to the line
+    Attributes:
+        result: The result of the step, with the tensors that the numbers come from.
+        losses: "loss", and for each term its mean loss and its accuracy.
+        norm: The norm of the whole gradient before clipping.
+        extra: The sums of the numbers that watchers added to the result, by name.
+        is_logged: True if the log gets a line of the step. The first steps of a run are reported in any case.
+        fields: What watchers add to the line of the log.
     """
 
     result: StepResult
@@ -40,27 +42,30 @@ class StepReport:
 
 
 class Watcher:
-    """Looks at a training without changing what is learned. All processes call every hook; each does nothing here."""
+    """Follows a training without changing what is learned. All processes call every hook; the hooks here do nothing."""
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
-        """See a step whose weights have changed. A watcher must not wait for the device here."""
+        """Called after each step, when the weights have changed. It must not wait for the device."""
 
     def on_report(self, report: StepReport) -> None:
-        """See the numbers of a step, before its line is written if it has one."""
+        """Called with the numbers of a step, before the line of the log is written, if there is one."""
 
     def on_report_done(self, report: StepReport) -> None:
-        """See the numbers of a step, after its line is written if it has one."""
+        """Called with the numbers of a step, after the line of the log is written, if there is one."""
 
     def on_pause(self) -> None:
-        """Prepare for an evaluation, a checkpoint or the export; refuse if what was learned must not be kept."""
+        """Called before an evaluation, a checkpoint or the export.
+
+        It may raise an error if the state must not be kept.
+        """
 
     def on_pause_end(self) -> None:
-        """See that training goes on."""
+        """Called after an evaluation, a checkpoint or the export."""
 
 
 @contextmanager
 def pause_training(watchers: Sequence[Watcher]) -> Iterator[None]:
-    """Tell watchers that training pauses for the time of the block."""
+    """Tell the watchers that training pauses during the block."""
     for watcher in watchers:
         watcher.on_pause()
     yield
@@ -69,7 +74,10 @@ def pause_training(watchers: Sequence[Watcher]) -> Iterator[None]:
 
 
 class StepReports:
-    """Reports steps to watchers and the log. At most one report, of the newest step, is pending while it travels."""
+    """Reports steps to the watchers and the log.
+
+    At most one report is pending: that of the newest step, while it travels.
+    """
 
     def __init__(
         self,
@@ -79,13 +87,28 @@ class StepReports:
         watchers: Sequence[Watcher],
         describe: Callable[[StepReport], Mapping[str, Any]],
     ) -> None:
-        """describe: gives the fields of a line"""
+        """Create the reporter of a run.
+
+        Args:
+            log: Receives the lines.
+            ranks: This process among all processes.
+            terms: The terms of the loss.
+            watchers: Called with each report, in this order.
+            describe: Returns the fields of a line.
+        """
         self._log, self._ranks, self._terms = log, ranks, terms
         self._watchers, self._describe = watchers, describe
         self._pending: tuple[StepResult, torch.Tensor, torch.cuda.Event | None, bool] | None = None
 
     def begin(self, result: StepResult, is_logged: bool) -> None:
-        """Send the numbers of a step on their way. All processes must call it. is_logged: the log gets a line of it"""
+        """Start to copy the numbers of a step from the device. All processes must call it.
+
+        On a processor the report is finished before this returns; on a GPU by the next `flush`.
+
+        Args:
+            result: The result of the step.
+            is_logged: True if the log gets a line of the step.
+        """
         sums_T2 = torch.zeros(len(self._terms), 2, dtype=torch.float64, device=self._ranks.device)
         for of_micro_batch in result.sums:
             sums_T2 += of_micro_batch
@@ -100,7 +123,10 @@ class StepReports:
             self.flush()
 
     def flush(self) -> None:
-        """Finish the pending report, if any. All processes must call it, because a watcher may refuse to go on."""
+        """Finish the pending report, if there is one.
+
+        All processes must call it, because a watcher may raise an error.
+        """
         if self._pending is None:
             return
         (result, arriving, arrival, is_logged), self._pending = self._pending, None
@@ -126,10 +152,14 @@ class StepReports:
 def compute_losses(
     losses: Sequence[float], rights: Sequence[float], counts: Int64s, terms: Sequence[Term]
 ) -> dict[str, float]:
-    """Return the means of a step or an evaluation, natural logarithms; `loss` is what is minimized.
+    """Compute the mean losses (natural logarithms) and the accuracies of a step or an evaluation. "loss" is the
+    weighted sum.
 
-    losses, rights: of each term the sum of its losses, and how many answers are right
-    counts:         as of a step
+    Args:
+        losses: The summed loss of each term.
+        rights: The number of right answers of each term.
+        counts: The STEP_COUNTS followed by one count per term.
+        terms: The terms of the loss.
 
     >>> import numpy as np
     >>> counts = np.array([0] * len(STEP_COUNTS) + [2, 4])
@@ -147,12 +177,12 @@ def compute_losses(
 
 
 def name_counts(counts: Int64s) -> dict[str, int]:
-    """Return the STEP_COUNTS of a step by name."""
+    """Map the names of STEP_COUNTS to the counts of a step."""
     return dict(zip(STEP_COUNTS, counts.tolist(), strict=False))
 
 
 def describe_counts(counts: Int64s) -> dict[str, int]:
-    """Return the counts of a step that a line of the log holds."""
+    """Return the counts of a step that a line of the log holds, by name."""
     named = dict(zip(STEP_COUNTS, counts.tolist(), strict=False))
     names = ("masked_tokens", "tokens", "sequences", "deleted", *(("dummy_tokens",) if named["dummy_tokens"] else ()))
     return {name: named[name] for name in names}

@@ -2,8 +2,8 @@
 
     step/masked_loss, evaluation/masked_loss, "evaluation of wiki"/masked_loss, step/tokens_per_second, ...
 
-Promise: every step is shown once. A run that resumes from a checkpoint begins a file of its own, whose first event
-takes back what earlier ones hold of later steps.
+Promise: every step is shown once. A run that resumes from a checkpoint begins a file of its own; its first event
+takes back what earlier files hold of later steps.
 Cost: about a kilobyte a logged step, written within FLUSH_SECONDS by a thread of torch's writer.
 """
 
@@ -21,10 +21,10 @@ FLUSH_SECONDS = 5
 
 
 class TensorBoard:
-    """Shows what the log of a run receives as scalars."""
+    """Writes the steps and evaluations of a run as scalars of TensorBoard."""
 
     def __init__(self, work: Path) -> None:
-        """Raises InputError if the package of torch's writer is not installed."""
+        """Find torch's writer. Raises InputError if its package is not installed."""
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ModuleNotFoundError as error:
@@ -37,22 +37,22 @@ class TensorBoard:
         self._writer: Any = None  # once a run has begun
 
     def begin(self, step: int) -> None:
-        """Discard what was shown of later steps; -1: all steps."""
+        """Open a file, and discard what was shown of steps after `step`; -1 discards all steps."""
         self._writer = self._open(str(self._folder), purge_step=step + 1, flush_secs=FLUSH_SECONDS)
 
     def add_event(self, event: Event) -> None:
-        """Write the numbers of an event, if it is one that is shown."""
+        """Write the numbers of an event, if it is a step or an evaluation."""
         for name, values in iter_scalars(event):
             for key, number in values.items():
                 self._writer.add_scalar(f"{name}/{key}", number, event["step"])
 
     def flush(self) -> None:
-        """Have the system write what was shown to disk, as a checkpoint presumes."""
+        """Write what was shown to the disk, as a checkpoint presumes."""
         self._writer.flush()
 
 
 def iter_scalars(event: Event) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield the numbers of an event by what they measure; for a mixture also those of each component."""
+    """Yield the name and numbers of an event, and for a mixture those of each component."""
     if event["event"] in SHOWN:
         yield event["event"], _select_numbers(event)
         for name, component in event.get("components", {}).items():
@@ -60,6 +60,6 @@ def iter_scalars(event: Event) -> Iterator[tuple[str, dict[str, float]]]:
 
 
 def _select_numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return every number but the step's own; null in JSON is NaN."""
+    """Return the numbers of an event, without its step. None becomes NaN."""
     named = {name: math.nan if value is None else value for name, value in values.items() if name != "step"}
     return {name: float(value) for name, value in named.items() if isinstance(value, int | float)}

@@ -19,11 +19,20 @@ LEAVING_SECONDS = 5.0  # for ranks to end after the first one has
 
 
 def run_agent(parent: int, processes: int, does: str, job: str, arguments: Sequence[str]) -> int:
-    """Be torchrun's agent: start the ranks on this machine, and end them all when one fails; an exit code.
+    """Run torchrun's agent: start the processes on this machine, and end all of them when one fails. Return an exit
+    code.
 
-    A signal to stop is passed to the ranks, which leave by themselves; a second one ends all at once. torchrun is on a
-    thread of its own: it takes signals only on the main thread, and would kill the ranks some time after one. A rank
-    that hangs is killed LEAVING_SECONDS after the first one has ended, where torchrun waits half a minute.
+    A signal to stop is passed to the processes, which exit by themselves; a second signal ends all at once. torchrun
+    runs on a thread of its own: it handles signals only on the main thread, and would kill the processes some time
+    after one. A process that hangs is killed LEAVING_SECONDS after the first one has ended, where torchrun waits half a
+    minute.
+
+    Args:
+        parent: Id of the process with which this one ends.
+        processes: The number of processes on this machine.
+        does: The command of the trainer.
+        job: Path of the job's JSON file.
+        arguments: The arguments of torchrun.
     """
     exit_with_parent(parent)
     pass_signals_on()
@@ -34,7 +43,7 @@ def run_agent(parent: int, processes: int, does: str, job: str, arguments: Seque
 
 
 def kill_those_left(ended: Future[int], processes: int) -> None:
-    """Until torchrun is done: once all ranks were there, kill those that outlive another one by LEAVING_SECONDS."""
+    """Wait for torchrun. Once all processes have started, kill those that outlive another one by LEAVING_SECONDS."""
     met, alone_since = False, None
     while not wait([ended], timeout=0.5).done:
         ranks = list_children(os.getpid())
@@ -49,7 +58,9 @@ def kill_those_left(ended: Future[int], processes: int) -> None:
 
 
 def pass_signals_on() -> None:
-    """Pass the signals that stop a process to its children, once; without a child it ends."""
+    """Have signals to stop passed to the child processes, once. Without a child, or at a second signal, this process
+    exits.
+    """
     passed_on: list[int] = []
 
     def tell(number: int, frame: FrameType | None) -> None:

@@ -43,11 +43,14 @@ from trainer.step_log import StepReport, StepReports, Watcher, pause_training
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """Steps with one weight decay, from one source of examples.
+    """A part of a run: steps with one weight decay and one source of examples.
 
-    number:     from 0
-    first, end: how many steps of the run are done before it, and at its end
-    schedule:   of the learning rate; phases that follow each other may share one
+    Attributes:
+        number: Zero-based.
+        first: The number of steps of the run that are done before the phase.
+        end: The number of steps of the run that are done after the phase.
+        weight_decay: Of matrices; vectors have none.
+        schedule: The learning rate by step of the run. Consecutive phases may share one.
     """
 
     number: int
@@ -61,16 +64,20 @@ class Phase:
 class Run:
     """What a training uses besides its state.
 
-    settings:      of all steps, without "auto"
-    choice:        how they are computed
-    identity:      what decides the weights, as a checkpoint has it
-    ranks:         this process among all of them
-    watchers:      look at steps from outside, in this order
-    describe_line: gives the fields of a step's line in the log
-    find_cursor:   gives the place of a run after so many steps
-    describe_progress: gives what else this kind of training must know to resume; all processes call it
-    checked_steps: how many steps at the beginning of a run are reported even if the log has no line of them, so that
-                   watchers can refuse a start that leads nowhere
+    Attributes:
+        settings: The settings of all steps, with each "auto" resolved.
+        choice: How the steps are computed: precision, compilation, TF32.
+        identity: What decides the weights, as it is written into checkpoints.
+        ranks: This process among all processes.
+        log: Receives the events of the run.
+        stop: Knows whether a signal asked the run to stop.
+        checkpoints: Writes and reads the checkpoints of the run.
+        watchers: Called at each step, in this order, without changing what is learned.
+        describe_line: Returns the fields of a step's line in the log.
+        find_cursor: Maps a number of steps done to the position of the run.
+        describe_progress: Returns what else a checkpoint must hold to resume. All processes call it.
+        checked_steps: The number of steps at the beginning of a run that are reported even if the log has no line
+            of them, so that watchers can refuse a run that cannot succeed.
     """
 
     settings: TrainingSettings
@@ -105,12 +112,20 @@ def train(
     resume_from: CheckpointFacts | None,
     evaluates_first: bool = False,
 ) -> None:
-    """Train through the phases and export, or until a signal stops the run. All processes call it.
+    """Train through the phases and export the model, or stop after a signal. All processes must call it.
 
-    state:  a model that has its first weights
-    export: None if the caller trains another model after this one
-    evaluates_first: whether a run that begins evaluates before its first step
-    Raises InputError if the loss or the gradient is no longer finite, or if a watcher refuses to go on.
+    Args:
+        run: What the training uses.
+        state: A model with its first weights, and its optimizer. Both are changed in place.
+        phases: In order; each begins at the end of the previous one.
+        read_steps: Yields the steps of a phase, given the number of steps of the run that are done.
+        evaluate: Returns the scores of the model. They are written to the log.
+        export: Writes the finished model; None if the caller trains another model after this one.
+        resume_from: The checkpoint to resume from; None to begin.
+        evaluates_first: True to evaluate before the first step of a run that begins.
+
+    Raises:
+        InputError: If the loss or the gradient is no longer finite, or if a watcher refuses to continue.
     """
     settings, ranks, stop, watchers = run.settings, run.ranks, run.stop, run.watchers
     reports = StepReports(run.log, ranks, state.model.terms, watchers, run.describe_line)
@@ -209,7 +224,7 @@ def train(
 
 
 def split_phases(settings: TrainingSettings) -> list[Phase]:
-    """Return the phases of a run in their order."""
+    """Return the phases of the settings, each with the steps, the weight decay and the schedule that apply to it."""
     ends = accumulate(phase.steps for phase in settings.phase)
     stretches = settings.stretches
     return [
@@ -225,19 +240,25 @@ def split_phases(settings: TrainingSettings) -> list[Phase]:
 
 
 def find_phase(phases: Sequence[Phase], steps_done: int) -> Phase:
-    """Return the phase of the last of the steps done."""
+    """Return the phase that contains the last of the given number of steps done."""
     return next(phase for phase in phases if steps_done <= phase.end)
 
 
 def is_evaluation_missing(run: Run, phase: Phase, steps_done: int) -> bool:
-    """Return whether an evaluation that was due after a step is not in the log, because a signal stopped it."""
+    """Return True if an evaluation was due after a step and is not in the log, because a signal stopped it.
+
+    All processes must call it. They return what the first process finds, which has the log.
+    """
     was_due = is_due(run.settings.evaluate_every, steps_done, phase.end)
     [is_missing, *_] = run.ranks.collect(was_due and not run.log.has_event("evaluation", steps_done))
     return is_missing  # as the first process says, which has the log
 
 
 def run_evaluation(run: Run, phase: Phase, state: TrainState, evaluate: Evaluate) -> None:
-    """Evaluate, and log the scores. If a signal stops it, nothing is logged, and it is done after the resume."""
+    """Evaluate and log the scores.
+
+    If a signal stops the evaluation, nothing is logged; it is repeated after the resume.
+    """
     run.ranks.record_position(f"in the evaluation after step {state.steps_done}")
     with pause_training(run.watchers):
         began = time.monotonic()
@@ -247,7 +268,10 @@ def run_evaluation(run: Run, phase: Phase, state: TrainState, evaluate: Evaluate
 
 
 def save_checkpoint(run: Run, state: TrainState) -> None:
-    """Write a checkpoint, unless a watcher refuses what it would hold. On a GPU training goes on meanwhile."""
+    """Write a checkpoint, unless a watcher refuses to keep the state. On a GPU training continues in the meantime.
+
+    All processes must call it. An earlier checkpoint that is still being written is finished first.
+    """
     run.ranks.record_position(f"before the checkpoint of step {state.steps_done}")
     in_background = run.settings.async_checkpoints and run.ranks.computes_ahead  # a processor cannot do both
     with pause_training(run.watchers):
@@ -266,14 +290,17 @@ def save_checkpoint(run: Run, state: TrainState) -> None:
 
 
 def finish_checkpoint(run: Run, wait: bool) -> None:
-    """Log the checkpoint that was being written, if it is complete by now. wait: wait until it is"""
+    """Log the checkpoint that was being written, if it is complete. If `wait` is True, wait until it is complete."""
     if written := run.checkpoints.take_written(wait):
         seconds = {"seconds": round(written.seconds, 3), "wait_seconds": round(written.wait_seconds, 4)}
         run.log.write_event("checkpoint", written.step, name=written.name, **seconds)
 
 
 def is_checkpoint_due(run: Run, steps_done: int, end: int) -> bool:
-    """Return whether a checkpoint is due after a step: by its number, or by the clock of the first process."""
+    """Return True if a checkpoint is due: by the number of steps done, or by the clock of the first process.
+
+    All processes must call it if `checkpoint_minutes` is set. `end` is the number of steps done after the phase.
+    """
     if is_due(run.settings.checkpoint_every, steps_done, end) or steps_done in run.checkpoints.kept_steps:
         return True
     seconds = run.settings.checkpoint_minutes * 60
@@ -282,7 +309,7 @@ def is_checkpoint_due(run: Run, steps_done: int, end: int) -> bool:
 
 
 def is_due(every: int, steps_done: int, end: int) -> bool:
-    """Return whether something is due after a step: every so many steps (0: never), and at the end of a phase.
+    """Return True after each `every` steps (0: never), and at the end of a phase.
 
     >>> is_due(10, 20, end=25), is_due(10, 25, end=25), is_due(0, 20, end=25), is_due(0, 25, end=25)
     (True, True, False, True)

@@ -1,6 +1,6 @@
 """Watchers: what looks at a training from outside. A run has a list of them, and asks them in its order.
 
-    NonFinite   stops a run whose loss or gradient is no longer finite, and names the examples
+    NonFinite   stops a run if its loss or gradient is no longer finite, and names the examples
     Speed       adds the speed since the last line to a line
     FirstSteps  stops or warns of a run that cannot succeed, as its first steps show
 
@@ -8,14 +8,14 @@ Pre-training has two more (`pretrain.py`), which check the shards and count what
 
     tokens_per_second  real ones, over all processes; evaluations and checkpoints do not count
     wait_seconds       for examples, and `wait_share`: the part of the time that this was
-    mfu                model FLOPs as a share of what the devices could do; if their peak is known
+    mfu                model FLOPs as a share of the peak of the devices, if that is known
     memory_bytes       of the first process: on a GPU the most that was allocated, on a processor what is resident
 
 The first step of a phase gives the FLOPs of a token and of a place that a head reads (`Macs`); from there on they are
 multiplied with the counts of each step. So attention is counted for sequences as long as those of that step.
 
-    stops     first weights whose loss is far from guessing by chance, or whose gradient is nothing or enormous; labels
-              of pairs that are all the same; texts of which most tokens are [UNK]
+    stops     first weights with a loss far from guessing by chance, or with a gradient of zero or enormous; labels
+              of pairs that are all the same; texts with mostly [UNK] tokens
     warns     what is rarely meant: weights of elsewhere that guess worse than by chance, labels far out of balance,
               many [UNK], a loss that has not fallen by the end of the first hundreds of steps
 
@@ -65,24 +65,27 @@ OFF_HINT = "If this is intended, set training.health_checks = false."
 
 
 class NonFinite(Watcher):
-    """Stops a run after the first loss or gradient that is not finite. No checkpoint holds what came of it.
+    """Stops a run after the first loss or gradient that is not finite, before a checkpoint could hold it.
 
-    It is noted on the device and read with the numbers of the next line, so no step waits for it. Precision float16 is
-    left out: there an overflow is expected, and the loss scale deals with it. A loss is of one micro-batch of one
-    process, so it leads to the examples; a gradient is of all of them.
+    The step is noted on the device and read with the numbers of the next report, so that no step waits for it.
+    Precision float16 is excluded: there an overflow is expected, and the loss scale handles it. A loss belongs to one
+    micro-batch of one process, so it leads to the examples; a gradient comes from all of them.
     """
 
     def __init__(self, ranks: Ranks, explain: Callable[[int, int], InputError]) -> None:
-        """explain: gives the refusal of a step; told its number, and this process's micro-batch whose loss it was or -1
+        """Create the watcher. All processes must call it.
 
-        All processes call it.
+        Args:
+            ranks: This process among all processes.
+            explain: Returns the error to raise, given the number of the step and the index of this process's
+                micro-batch with a loss that is not finite, or -1. All processes call it.
         """
         self._ranks, self._explain = ranks, explain
         self.step = torch.full((), -1, dtype=torch.int64, device=ranks.device)  # the first such step; -1: none yet
         self.micro_batch = self.step.clone()  # whose loss it was; -1: only a gradient, or not of this process
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
-        """Note the step if it is the first one."""
+        """Note the step if it is the first one that is not finite."""
         if not state.scales_loss:
             is_bad_N = ~torch.stack([*result.sums]).isfinite().flatten(1).all(1)  # bool [micro-batches]
             is_first = (self.step < 0) & (is_bad_N.any() | ~result.norm.isfinite())
@@ -91,12 +94,12 @@ class NonFinite(Watcher):
         result.extra["nonfinite"] = self.step >= 0
 
     def on_report(self, report: StepReport) -> None:
-        """Refuse to go on if any process has noted a step."""
+        """Raise the explained error on all processes if any of them has noted a step."""
         if report.extra["nonfinite"]:
             self._refuse()
 
     def on_pause(self) -> None:
-        """Refuse to evaluate and to save what is not finite. Steps without a line are seen here."""
+        """Raise the explained error before an evaluation or a checkpoint, also for steps that were not reported."""
         if self._ranks.reduce_any(bool(self.step >= 0)):
             self._refuse()
 
@@ -107,7 +110,7 @@ class NonFinite(Watcher):
 
 
 class Speed(Watcher):
-    """Measures how fast a run is between two lines of its log. Evaluations and checkpoints do not count."""
+    """Measures the speed of a run between two lines of its log. Evaluations and checkpoints are excluded."""
 
     def __init__(self, settings: TrainingSettings, ranks: Ranks) -> None:
         self._ranks, self._peak = ranks, find_peak(settings, ranks.device)
@@ -117,7 +120,7 @@ class Speed(Watcher):
         self._since = self._paused_at = time.monotonic()
 
     def count_waiting(self, steps: Iterator[Item]) -> Iterator[Item]:
-        """Yield the same steps, and count how long training waits for each."""
+        """Yield the same steps, and add up the time that training waits for each."""
         while True:
             began = time.monotonic()
             step = next(steps, None)
@@ -127,7 +130,7 @@ class Speed(Watcher):
             yield step
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
-        """Count a step."""
+        """Add the tokens and the FLOPs of a step."""
         if result.phase != self._phase and (measured := measure_flops(state.model, result.step)) is not None:
             self._phase, self._flops_of = result.phase, measured
         places, _, tokens, *_ = result.step.counts.tolist()
@@ -139,11 +142,11 @@ class Speed(Watcher):
         self._paused_at = time.monotonic()
 
     def on_pause_end(self) -> None:
-        """Start it again."""
+        """Restart the clock."""
         self._since += time.monotonic() - self._paused_at
 
     def on_report(self, report: StepReport) -> None:
-        """Add the speed since the last line."""
+        """Add the speed since the last line to the fields of the line, and start over."""
         if not report.is_logged:
             return
         seconds, device = max(time.monotonic() - self._since, 1e-9), self._ranks.device
@@ -160,16 +163,20 @@ class Speed(Watcher):
 
 
 def find_peak(settings: TrainingSettings, device: torch.device) -> float | None:
-    """Return a device's peak FLOPs a second, from the settings or by its name; None if unknown."""
+    """Return the peak FLOPs per second of a device, from the settings or by its name; None if it is unknown."""
     if settings.peak_tflops is not None:
         return settings.peak_tflops * 1e12
     return find_peak_flops(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
 
 
 def measure_flops(model: Objective, step: Step) -> tuple[float, float] | None:
-    """Return the FLOPs of learning from a token and from a place that a head reads; 0 if the objective does not say.
+    """Compute the FLOPs of training on one token, and on one token that a head reads; 0 if the objective does not count
+    them.
 
-    Sequences are taken to be as long as those that this process reads of the step; None if it reads none.
+    Sequences are assumed to be as long as those that this process reads in the step.
+
+    Returns:
+        The two numbers; None if this process reads no sequence in the step.
     """
     real = STEP_COUNTS.index("sequences")  # what fills a batch follows them
     own = [np.diff(each.batch.boundaries.numpy())[: each.counts[real]] for each in step.micro_batches]
@@ -181,13 +188,7 @@ def measure_flops(model: Objective, step: Step) -> tuple[float, float] | None:
 
 
 class FirstSteps(Watcher):
-    """Judges the first steps of a run. All processes judge the same numbers, so all come to the same result.
-
-    terms:       names of the loss's terms
-    new_weights: whether the model begins with weights that were drawn
-    warmup:      steps until the learning rate is at its highest
-    last:        the last step of which examples are counted
-    """
+    """Judges the first steps of a run. All processes judge the same numbers, so all come to the same result."""
 
     def __init__(
         self,
@@ -199,6 +200,17 @@ class FirstSteps(Watcher):
         warmup: int,
         last: int,
     ) -> None:
+        """Create the watcher.
+
+        Args:
+            ranks: This process among all processes.
+            log: Receives the warnings.
+            inputs: The facts about the examples.
+            terms: The names of the loss's terms.
+            new_weights: True if the model begins with random weights.
+            warmup: The number of steps until the learning rate reaches its peak.
+            last: The number of the last step to count labels and tokens of.
+        """
         self._ranks, self._log, self._inputs = ranks, log, inputs
         self._terms, self._new_weights, self._last = terms, new_weights, last
         self._counts: Int64s = np.zeros(4, np.int64)  # of this process's examples, as `count_texts` returns them
@@ -207,14 +219,14 @@ class FirstSteps(Watcher):
         self._recent = defaultdict[str, deque[float]](lambda: deque(maxlen=NUM_RECENT))
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
-        """Count the examples of one of the first steps."""
+        """Count the labels and tokens of one of the first steps."""
         for micro_batch in result.step.micro_batches if result.step.number <= self._last else ():
             labels = micro_batch.batch.targets.get(PAIR)
             ids = micro_batch.batch.ids.numpy()
             self._counts += count_texts(self._inputs.special_ids, ids, None if labels is None else labels.numpy())
 
     def on_report_done(self, report: StepReport) -> None:
-        """Warn, or raise InputError if the run cannot succeed."""
+        """Log warnings about a step. Raises InputError if the run cannot succeed."""
         number, counts = report.result.step.number, report.result.step.counts[len(STEP_COUNTS) :].tolist()
         losses = {name: report.losses[f"{name}_loss"] for name in self._terms}
         warnings = self.judge_step(number, losses, dict(zip(losses, counts, strict=True)), report.norm)
@@ -224,9 +236,16 @@ class FirstSteps(Watcher):
             self._log.write_event("warning", number, message=message)
 
     def judge_step(self, step: int, losses: Mapping[str, float], counts: Mapping[str, int], norm: float) -> list[str]:
-        """Return warnings about a step. Raises InputError if the run cannot succeed.
+        """Return warnings about a step.
 
-        losses, counts: of each term, its mean and of how many; norm: of the gradient
+        Args:
+            step: The number of the step, one-based.
+            losses: The mean loss of each term.
+            counts: The number of answers of each term.
+            norm: The norm of the gradient.
+
+        Raises:
+            InputError: If the run cannot succeed.
         """
         warnings = [*self._judge_first(losses, counts, norm)] if step == 1 else []
         if step == 1:
@@ -239,6 +258,7 @@ class FirstSteps(Watcher):
         return warnings
 
     def _judge_first(self, losses: Mapping[str, float], counts: Mapping[str, int], norm: float) -> Iterator[str]:
+        """Yield warnings about the first step. Raises InputError if the run cannot succeed."""
         for name in self._terms:
             chance = math.log(self._inputs.vocab_size) if name == TOKEN_TERM else math.log(2)
             if name in (TOKEN_TERM, *PAIR_TERMS) and counts[name] >= MIN_ANSWERS:
@@ -256,6 +276,7 @@ class FirstSteps(Watcher):
             )
 
     def _compare_with_chance(self, name: str, loss: float, chance: float) -> Iterator[str]:
+        """Yield a warning if a loss is far from chance. Raises InputError if the weights are new."""
         comparison = f"The {name} loss of the first step is {loss:.2f}, and guessing by chance costs {chance:.2f}"
         if not self._new_weights and loss > chance + MAX_LOSS_FROM_CHANCE:
             yield (
@@ -270,7 +291,7 @@ class FirstSteps(Watcher):
             )
 
     def _find_flat(self, step: int) -> Iterator[str]:
-        """Yield a warning about each loss that has not fallen by now, when the rate is at its highest."""
+        """Yield a warning about each loss that has not fallen by now, when the learning rate has reached its peak."""
         for name, first in self._first.items():
             now = fmean(self._recent[name])
             if now > first - MIN_FALL:
@@ -282,16 +303,22 @@ class FirstSteps(Watcher):
 
 
 def refuse_or_warn(message: str, is_fatal: bool) -> str:
-    """Return a warning. Raises InputError with it if it is fatal: the run cannot succeed."""
+    """Return the message as a warning, or raise it as InputError if it is fatal."""
     if is_fatal:
         raise InputError(message)
     return message
 
 
 def count_texts(special: SpecialIds, ids: Int64s, labels: Int64s | None) -> Int64s:
-    """Count examples as the model reads them: int64 [pairs, those of label 1, ordinary tokens, [UNK] among them].
+    """Count the labels and tokens of some examples as the model reads them.
 
-    Masked tokens are left out, and so are labels below 0.
+    Args:
+        special: The ids of the special tokens.
+        ids: int64 [T], with masks in place.
+        labels: int64 [B], the labels of pairs; None if there are none. Labels below 0 are ignored.
+
+    Returns:
+        int64 [4]: pairs, pairs with the label 1, tokens that are not special, and the [UNK] tokens among them.
     """
     ordinary = np.isin(ids, [special.pad, special.cls, special.sep, special.mask], invert=True).sum()
     some = labels[labels >= 0] if labels is not None else np.zeros(0, np.int64)
@@ -299,7 +326,11 @@ def count_texts(special: SpecialIds, ids: Int64s, labels: Int64s | None) -> Int6
 
 
 def judge_texts(counts: Sequence[int]) -> list[str]:
-    """Return warnings about the counts of all processes, added up. Raises InputError if the run cannot succeed."""
+    """Return warnings about the counts of `count_texts`, summed over all processes.
+
+    Raises:
+        InputError: If the run cannot succeed.
+    """
     pairs, ones, tokens, unknown = counts
     warnings = []
     share = ones / max(1, pairs)

@@ -34,7 +34,7 @@ from typing import Any
 import httpx
 
 from corpora.acquire.fetch_table import RemoteFile
-from corpora.acquire.http_client import Attempts, Hosts, Later
+from corpora.acquire.http_client import Attempts, Hosts, TransientFault
 from corpora.errors import InputError
 from corpora.generic_types import Json
 from corpora.sources.contract import RawFile, StatCache
@@ -46,12 +46,12 @@ BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """What a server said of the bytes of a part: by this two versions are told apart (RFC 9110, 8.8).
+    """A version of a remote file, as the headers of its server describe it (RFC 9110, 8.8).
 
     url:        address of the bytes
     etag:       the header `ETag`, or None
     modified:   the header `Last-Modified`, or None
-    size_bytes: of the whole file; None until the server has said it
+    size_bytes: size of the whole file; None until the server has said it
     """
 
     url: str
@@ -339,7 +339,7 @@ class _Download:
                 self._hosts.wait(self._hosts.patience.compute_wait(1))
 
     def _receive(self) -> None:
-        """Ask for what is missing and receive it. Raises Later unless everything is here then."""
+        """Ask for what is missing and receive it. Raises TransientFault unless everything is here then."""
         part = self._part
         if part.is_whole:
             return
@@ -348,11 +348,11 @@ class _Download:
                 self._begin(reply)
             elif not self._accept_rest(reply):
                 part.clear()
-                raise Later("the server has another version now, or cannot send the rest of this one")
+                raise TransientFault("the server has another version now, or cannot send the rest of this one")
             if reply.status_code != 416:
                 self._read_body(reply)
         if not part.is_whole:
-            raise Later(f"the body ended at byte {part.position}")
+            raise TransientFault(f"the body ended at byte {part.position}")
 
     def _build_headers(self) -> dict[str, str]:
         """Build the headers that ask for the rest, if its version can be told by the server's word or by the digest at

@@ -2,7 +2,7 @@
 
 Promises: a reply that is handed out is one that answers the request, in the file's own bytes (no content encoding).
 Redirects are followed. A 429 or 503 holds back every request to that host, for as long as it says, up to five minutes.
-What another attempt may fix is a `Later`; what the user must fix is an InputError.
+What another attempt may fix is a `TransientFault`; what the user must fix is an InputError.
 Costs: one connection for each download that is under way; up to 20 stay open for the next one.
 """
 
@@ -37,7 +37,7 @@ Outcome = TypeVar("Outcome")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long a server is waited for, in seconds, and how often it is asked.
+    """The timeouts and retries of the client, in seconds.
 
     first_seconds:  wait before the second attempt; doubled for each one after
     max_seconds:    bound of every wait, also of one that a server asks for
@@ -80,7 +80,7 @@ class Absent(InputError):
     """The server refuses this file (401, 403) or does not have it (404, 410)."""
 
 
-class Later(Exception):
+class TransientFault(Exception):
     """An attempt failed and another one may succeed. Ask nothing of `host` for `seconds`."""
 
     def __init__(self, message: str, host: str = "", seconds: float = 0.0) -> None:
@@ -135,7 +135,7 @@ class Hosts:
         It waits first if the host is held back.
 
         Raises:
-            Later: If another attempt may succeed, also for a fault while the caller reads the body.
+            TransientFault: If another attempt may succeed, also for a fault while the caller reads the body.
             InputError: If the address, the mirror or a certificate has to be fixed; Absent if there is no such file.
             Stopped: If the work was stopped.
         """
@@ -156,12 +156,12 @@ class Hosts:
         return Attempts(self, url).run(read)
 
     def _check(self, url: str, reply: httpx.Response) -> None:
-        """Raise Later or InputError unless a reply is one to read."""
+        """Raise TransientFault or InputError unless a reply is one to read."""
         status = reply.status_code
         if status in TRANSIENT or status >= 500:
             seconds = self.patience.parse_retry_after(reply.headers.get("retry-after", "0"))
             host = find_host(url) if status in BUSY else ""
-            raise Later(f"the server answers {status} {reply.reason_phrase}".rstrip(), host, seconds)
+            raise TransientFault(f"the server answers {status} {reply.reason_phrase}".rstrip(), host, seconds)
         if status in REFUSALS:
             raise Absent(f"{url}: the server answers {status}: {REFUSALS[status]}.")
         if status not in ((200, 206, 416) if "Range" in reply.request.headers else (200,)):
@@ -175,14 +175,14 @@ class Hosts:
 
 
 class Attempts:
-    """The attempts at one address: failures in a row are counted, and each is followed by a wait."""
+    """The attempts to fetch one address: failures in a row are counted, and each is followed by a wait."""
 
     def __init__(self, hosts: Hosts, url: str) -> None:
         self._hosts, self._url = hosts, url
         self._failures = 0
 
     def run(self, attempt: Callable[[], Outcome]) -> Outcome:
-        """Call `attempt` until it does not raise Later, and return its result.
+        """Call `attempt` until it does not raise TransientFault, and return its result.
 
         Raises:
             InputError: After the allowed number of failures in a row.
@@ -191,14 +191,14 @@ class Attempts:
         while True:
             try:
                 return attempt()
-            except Later as fault:
+            except TransientFault as fault:
                 self._wait(fault)
 
     def reset(self) -> None:
         """Reset the number of failures: something was received."""
         self._failures = 0
 
-    def _wait(self, fault: Later) -> None:
+    def _wait(self, fault: TransientFault) -> None:
         """Wait before the next attempt. Raises InputError if there were enough, and Stopped."""
         self._failures += 1
         seconds = max(self._hosts.patience.compute_wait(self._failures), fault.seconds)
@@ -226,7 +226,9 @@ def find_host(url: str) -> str:
 
 @contextmanager
 def _translate_errors(url: str) -> Iterator[None]:
-    """Turn faults of the connection in this block into Later, and wrong addresses and certificates into InputError."""
+    """Turn faults of the connection in this block into TransientFault, and wrong addresses and certificates into
+    InputError.
+    """
     try:
         yield
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeError) as error:
@@ -236,11 +238,11 @@ def _translate_errors(url: str) -> Iterator[None]:
             f"{url}: the server sends this request round in circles. Fix the address or the mirror."
         ) from error
     except httpx.TimeoutException as error:
-        raise Later("no bytes came for too long") from error
+        raise TransientFault("no bytes came for too long") from error
     except httpx.TransportError as error:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise InputError(
                 f"{url}: the server's certificate is not valid here ({error}). Fix this machine's clock or "
                 "certificates (SSL_CERT_FILE), or use another mirror."
             ) from error
-        raise Later(f"the connection failed ({error or type(error).__name__})") from error
+        raise TransientFault(f"the connection failed ({error or type(error).__name__})") from error

@@ -346,7 +346,7 @@ FINDERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedFetch:
-    """A `fetch` table, resolved to files.
+    """The files that a `fetch` table means, as the lock file of a recipe keeps them.
 
     asked:    the keys of the table that decide which files are meant
     fixed:    what they led to: the dump ("enwiki-20261101"), the months, the crawl or the list

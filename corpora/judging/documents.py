@@ -56,10 +56,14 @@ NOTHING_LEFT_OUT: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentsJob:
-    """What one part (file set) of a source's documents is built from.
+    """The inputs from which one part (file set) of a source's documents is built.
 
-    `slices` are the pieces of raw files to read, `quarantine` the places of records in them to skip, `statistics` the
-    folder and the part of the source's stage `fits`, if its settings need it.
+    source:     parses the raw files
+    settings:   settings of the documents stage
+    slices:     byte ranges of raw files to read
+    inputs:     evaluation sets and questions
+    statistics: folder and part of the source's stage `fits`; None if the settings do not need it
+    quarantine: places (file, stream, offset) of records to skip
     """
 
     source: Source

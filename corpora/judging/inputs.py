@@ -15,7 +15,7 @@ from corpora.judging.steps.selection import QuestionIndex, StoriesScoreSettings,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgingInputs:
-    """What the steps judge by besides settings and texts. A value is None if its step is off.
+    """Inputs of the judging steps besides settings and texts. A value is None if its step is off.
 
     evaluation: index of the items of evaluation sets
     questions:  index of the questions that selection scores documents by

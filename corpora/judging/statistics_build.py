@@ -51,9 +51,13 @@ MAX_WAITING_BYTES = 64_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsJob:
-    """What the statistics of a source are computed from: one part of the stage `fits` has one of these.
+    """The inputs from which the statistics of a source are computed.
 
-    `slices` are the sampled pieces of raw files, `quarantine` the places (file, stream, offset) of records to skip.
+    source:     parses the raw files
+    settings:   settings of the documents stage
+    inputs:     evaluation sets and questions
+    slices:     the sampled byte ranges of raw files
+    quarantine: places (file, stream, offset) of records to skip
     """
 
     source: Source

@@ -40,7 +40,7 @@ _AMPERSANDS, _TAGS = ONES * np.uint64(ord("&")), ONES * np.uint64(ord("<"))
 
 
 class Signs(NamedTuple):
-    """Tables by which lines are recognized that ftfy may change.
+    """Lookup tables that tell the lines that ftfy may change.
 
     flags:   uint8, for each code point below 0x30000 a sum of the constants above
     classes: uint8, for each of them its class; 0 if it is in no pair

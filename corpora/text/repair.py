@@ -50,7 +50,7 @@ class RepairedText(NamedTuple):
 
 
 class _ReadingBudget:
-    """The number of characters that may still be read of a line."""
+    """A budget of characters that may still be read of a line, so that repairing it takes linear time."""
 
     def __init__(self, line: str) -> None:
         self._left = MAX_READINGS * len(line)

@@ -160,7 +160,7 @@ def _replace_texts(chunk: RowChunk, new: Mapping[int, str], names: Sequence[str]
 
 
 def with_text(fields: Fields, names: Sequence[str], text: str) -> Fields:
-    """Return a copy of some fields with another text, in the field from which `find_text` reads it.
+    """Return a copy of some fields with another text, in the field from which `find_text` reads it; there must be one.
 
     >>> with_text({"data": {"text": "old", "n": 1}}, ["body", "data.text"], "new")
     {'data': {'text': 'new', 'n': 1}}
@@ -182,8 +182,8 @@ def remove_parts(text: str, spans: Sequence[Sequence[int]], is_removed: Sequence
     """
     data = text.encode()
     ends = [*(begin for begin, _ in spans[1:]), len(data)]
-    left, removed = (
+    kept, removed = (
         [data[b:e] for (b, _), e, each in zip(spans, ends, is_removed, strict=True) if each == side] for side in (0, 1)
     )
-    whole = b"".join(left) if not is_removed[-1] else b"".join(left).rstrip()
-    return (data[: spans[0][0]] + whole).decode() if left else "", b"".join(removed).rstrip().decode()
+    kept_bytes = b"".join(kept) if not is_removed[-1] else b"".join(kept).rstrip()
+    return (data[: spans[0][0]] + kept_bytes).decode() if kept else "", b"".join(removed).rstrip().decode()

@@ -169,12 +169,12 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
     _check_absent(output)
     against = find_corpus_inputs(settings.against, settings.text) if settings.against else Inputs(pieces=())
     files = find_inputs(inputs, settings.text, settings.within, settings.id)
-    given, own = against.pieces, files.pieces
-    pieces = [*given, *own]
+    pieces, first = [*against.pieces, *files.pieces], len(against.pieces)  # the first one that is judged
     is_parallel = sum(piece.size for piece in pieces) > MIN_PARALLEL_BYTES and workers > 1
+    workers = workers if is_parallel else 1
     columns = dict.fromkeys(("set_hash", *name_key_columns(duplicates.bands)), np.uint64)
     with ExitStack() as stack, ExitStack() as reading:
-        call = stack.enter_context(_open_workers(workers if is_parallel else 1))
+        call = stack.enter_context(_open_workers(workers))
         scratch = stack.enter_context(open_scratch_folder(output))
         table = stack.enter_context(open_scratch_table(str(scratch), columns))
         max_cache_bytes = 0 if is_parallel else min(MAX_CACHE_BYTES, disk_usage(scratch).free // 4)
@@ -184,13 +184,13 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
             duplicates=duplicates,
             exact_only=settings.exact_only,
             with_types=output.suffix != ".jsonl",
-            num_samples=-(-RECALL_SAMPLES // max(len(own), 1)),  # an empty file has no piece
+            num_samples=-(-RECALL_SAMPLES // max(len(files.pieces), 1)),  # an empty file has no piece
             with_shingles=max_cache_bytes > 0,
         )
         sketches = _sketch_pieces(call if is_parallel else None, pieces, sketch_settings, table, cache)
         sketch = join_sketches(sketches)
         starts = np.cumsum([0, *(len(each.state) for each in sketches)])
-        num_against = int(starts[len(given)])
+        num_against = int(starts[first])
         _check_has_text(sketch, num_against, settings.text)
 
         def read_sets(rows: Int64s) -> Iterator[ShingleSets]:
@@ -199,22 +199,13 @@ def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers:
         verdicts = judge_rows(table, sketch, num_against, duplicates, settings.keep, read_sets, str(scratch))
         names = _RowNamer(pieces, starts, [each.ids for each in sketches])
         cuts = _find_part_cuts(call, pieces, starts, verdicts, num_against, settings.parts)
-        piece_verdicts = [
-            _build_verdict(verdicts, names, cuts[at], at, starts) for at in range(len(given), len(pieces))
-        ]
-        types = merge_types(each.types for each in sketches[len(given) :])
-        _write_output(
-            call,
-            list(zip(own, piece_verdicts, strict=True)),
-            types,
-            output,
-            scratch,
-            workers if is_parallel else 1,
-            reading,
-        )
+        piece_verdicts = [_build_verdict(verdicts, names, cuts[at], at, starts) for at in range(first, len(pieces))]
+        types = merge_types(each.types for each in sketches[first:])
+        judged = list(zip(files.pieces, piece_verdicts, strict=True))
+        _write_output(call, judged, types, output, scratch, workers, reading)
     parts_cut = sum(int(np.count_nonzero(each.is_removed)) for each in cuts)
-    num_files = len({piece.name for piece in own})
-    text_bytes = sum(each.text_bytes for each in sketches[len(given) :])
+    num_files = len({piece.name for piece in files.pieces})
+    text_bytes = sum(each.text_bytes for each in sketches[first:])
     outcome = _build_outcome(sketch, verdicts, text_bytes, parts_cut, num_against, num_files, settings, duplicates)
     return replace(outcome, not_read=files.unread_files)
 

@@ -118,7 +118,7 @@ def get_workers(client: Client) -> Mapping[str, Any]:
 
 def list_training_workers(client: Client) -> list[str]:
     """Return the addresses of the workers that declare a GPU, on which models may be trained."""
-    return [worker for worker, what in get_workers(client).items() if what["resources"].get(GPU, 0) >= 1]
+    return [worker for worker, info in get_workers(client).items() if info["resources"].get(GPU, 0) >= 1]
 
 
 def ask_all(client: Client, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
@@ -168,9 +168,9 @@ def inspect_cluster(address: str) -> tuple[str, str]:
         client.close(CLOSE_SECONDS)
     memory = {machine.host: machine.memory_bytes for machine in machines.values()}
     gpus = f"{with_gpus or 'none'} with GPUs"
-    has = f"{format_count(len(workers), 'worker')} ({gpus}) with {format_count(threads, 'thread')}"
-    where = f"{format_count(len(memory), 'machine')} with {sum(memory.values()) / 1e9:.1f} GB of memory"
-    return f"{address}: {has} on {where}", _describe_remedy(machines)
+    workers_in_words = f"{format_count(len(workers), 'worker')} ({gpus}) with {format_count(threads, 'thread')}"
+    machines_in_words = f"{format_count(len(memory), 'machine')} with {sum(memory.values()) / 1e9:.1f} GB of memory"
+    return f"{address}: {workers_in_words} on {machines_in_words}", _describe_remedy(machines)
 
 
 def _describe_remedy(machines: Mapping[str, Machine]) -> str:

@@ -178,8 +178,8 @@ class RemoteTraining:
         self._check_workers()
         if self._stopped_at is None:
             return not self._future.done()
-        begun = bool(self._worker) or time.monotonic() - self._stopped_at < BEGIN_SECONDS_OF_CANCELLED
-        return begun and not self._has_left
+        has_begun = bool(self._worker) or time.monotonic() - self._stopped_at < BEGIN_SECONDS_OF_CANCELLED
+        return has_begun and not self._has_left
 
     def _check_workers(self) -> None:
         """Check every few seconds whether this training still has its worker, and whether another could take it.
@@ -388,8 +388,8 @@ class Cluster:
             now = time.monotonic()
             if now - self._checked_at >= SECONDS_BETWEEN_WORKER_CHECKS:
                 self._checked_at = now
-                fit = set(get_workers(client)) - set(self._skipped_workers)
-                self._empty_since = None if fit else (self._empty_since or now)
+                fit_workers = set(get_workers(client)) - set(self._skipped_workers)
+                self._empty_since = None if fit_workers else (self._empty_since or now)
             empty = now - self._empty_since if self._empty_since is not None else 0.0
         if empty > RECONNECT_SECONDS:
             raise InputError(
@@ -420,23 +420,23 @@ class Cluster:
 
     def _check_identities(self, identities: Mapping[str, Identity]) -> None:
         """Raise InputError if a worker has other programs than this machine."""
-        for worker, theirs in sorted(identities.items()):
-            if unlike := describe_differences(self._identity, theirs):
+        for worker, identity in sorted(identities.items()):
+            if mismatch := describe_differences(self._identity, identity):
                 raise InputError(
                     f"The worker {worker} is not like this machine, so it could produce other bytes: it has "
-                    f"{unlike}. Install the same versions of everything, as with `pip install -c constraints.txt`, and "
-                    "start the worker again."
+                    f"{mismatch}. Install the same versions of everything, as with `pip install -c constraints.txt`, "
+                    "and start the worker again."
                 )
 
     def _skip_worker(self, worker: str, differences: str) -> None:
         """Ask a worker for nothing more: it joined later, and has other programs than this machine."""
         with self._lock:
-            reported, self._skipped_workers[worker] = worker in self._skipped_workers, differences
-        if not reported:
+            is_reported, self._skipped_workers[worker] = worker in self._skipped_workers, differences
+        if not is_reported:
             self._tell(f"The worker {worker} is skipped because it is not like this machine: it has {differences}.")
 
     def _list_fit_workers(self, client: Client) -> list[str] | None:
-        """Return the workers that may be asked; None if all may."""
+        """Return the addresses of the workers with the same programs as this machine; None if all have them."""
         if not self._skipped_workers:
             return None
         return [worker for worker in get_workers(client) if worker not in self._skipped_workers] or ["none"]

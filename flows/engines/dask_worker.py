@@ -154,8 +154,8 @@ def perform_call(call: bytes, limits: WorkerLimits, expected: Identity) -> Answe
 
 def refuse_mismatch(worker: Worker, expected: Identity) -> Answer | None:
     """Return the answer with which a worker refuses a call if its identity is not the expected one; None if it is."""
-    unlike = describe_differences(expected, read_identity())
-    return Answer(UNFIT, unlike.encode(), worker.address) if unlike else None
+    mismatch = describe_differences(expected, read_identity())
+    return Answer(UNFIT, mismatch.encode(), worker.address) if mismatch else None
 
 
 def answer_call(worker: str, call: Callable[[], object], notices: list[str]) -> Answer:
@@ -236,17 +236,17 @@ def save_checkpoint(place: Place, stage: Stage, work: Path) -> None:
 
 def fetch_checkpoint(place: Place, stage: Stage, work: Path) -> None:
     """Copy the checkpoint in the store into a work folder, unless the folder has one of that step or a later one."""
-    if not (stored := _list_stored_steps(place, stage)):
+    if not (stored_steps := _list_stored_steps(place, stage)):
         return
     work.mkdir(parents=True, exist_ok=True)
     with hold_lock(work / "fetching"):
-        if _list_local_steps(work)[-1:] >= stored[-1:]:
+        if _list_local_steps(work)[-1:] >= stored_steps[-1:]:
             return
-        base, final = f"{_get_copy_folder(stage)}/", work / CHECKPOINTS / stored[-1]
+        base, final = f"{_get_copy_folder(stage)}/", work / CHECKPOINTS / stored_steps[-1]
         new = final.with_name(f"fetched-{final.name}")  # until it is whole: not the name of a checkpoint
         shutil.rmtree(new, ignore_errors=True)
-        for path in place.list_files(f"{base}{CHECKPOINTS}/{stored[-1]}"):
-            _download(place, path, new / path.removeprefix(f"{base}{CHECKPOINTS}/{stored[-1]}/"))
+        for path in place.list_files(f"{base}{CHECKPOINTS}/{stored_steps[-1]}"):
+            _download(place, path, new / path.removeprefix(f"{base}{CHECKPOINTS}/{stored_steps[-1]}/"))
         _download(place, f"{base}{METRICS_FILE}", work / METRICS_FILE)
         shutil.rmtree(final, ignore_errors=True)
         new.rename(final)
@@ -332,10 +332,10 @@ def _train(work: bytes, send_event: Callable[..., None], stop: Stop) -> int:
     if find_spec("torch") is None:
         raise InputError(f"The worker has the resource {GPU} but no torch to train with: install it there.")
     work_here = str(locate_work_folder(place, stage))  # the plans name the folder of the machine that runs the recipe
-    here = [replace(plan, job=replace(plan.job, work=work_here)) for plan in plans]
-    for plan in here:
+    local_plans = [replace(plan, job=replace(plan.job, work=work_here)) for plan in plans]
+    for plan in local_plans:
         _train_one(place, stage, plan.job, send_event, stop)
-    built = len(build_parts(place, stage, here, distrusted))
+    built = len(build_parts(place, stage, local_plans, distrusted))
     if not place.is_local:
         remove_checkpoints(place, stage)
     return built

@@ -109,8 +109,8 @@ class SharedPaths:
         """
         digest = hashlib.sha256(place.read(probe_file)).hexdigest()
         present = [[file for file in files if file.path] for files in sources.values()]
-        some = [file for files in present for file in files[:: max(1, len(files) // FILES_CHECKED_PER_SOURCE)]]
-        sizes = {file.path: file.size_bytes for file in some}
+        sampled = [file for files in present for file in files[:: max(1, len(files) // FILES_CHECKED_PER_SOURCE)]]
+        sizes = {file.path: file.size_bytes for file in sampled}
         return SharedPaths(store=place.address, probe_file=probe_file, sha256=digest, files=sizes)
 
 

@@ -299,8 +299,8 @@ class Provenance:
 
     def find_parent(self, manifest: Manifest, kind: str) -> Manifest | None:
         """Find the last parent of a kind of a manifest; None if it has none or the store no longer has it."""
-        named = [parent.fingerprint for parent in manifest.parents if parent.role == kind][-1:]
-        return next((ancestor for ancestor in self.find_all(kind) if ancestor.fingerprint in named), None)
+        fingerprints = [parent.fingerprint for parent in manifest.parents if parent.role == kind][-1:]
+        return next((ancestor for ancestor in self.find_all(kind) if ancestor.fingerprint in fingerprints), None)
 
     def find_all(self, kind: str) -> list[Manifest]:
         """Return the manifests of a kind in the chain, the oldest first."""
@@ -395,9 +395,9 @@ class ExportContent:
         recipe, sums = self.provenance.recipe, dict[str, dict[str, int]]()
         by_recipe = {entry.source.name: entry.license for entry in recipe.sources} if recipe is not None else {}
         for (source, license), number in self.documents.sum_by("source", "license").items() if self.documents else ():
-            named = license or by_recipe.get(source) or NOT_STATED
+            name = license or by_recipe.get(source) or NOT_STATED
             counts = sums.setdefault(source, {})
-            counts[named] = counts.get(named, 0) + number
+            counts[name] = counts.get(name, 0) + number
         return {source: sort_by_count(counts) for source, counts in sums.items()}
 
     @property
@@ -447,11 +447,11 @@ class ExportContent:
         if self.tokenised is None or self.provenance.manifest.facts.get("special_ids", {}).get("unk") is None:
             return []
         figures = self.tokenised.ledger.figures
-        unknown, whole = (
+        unknown, total = (
             sum(figures.get(f"{split} {what}", 0) for split in ("train", "held-out"))
             for what in ("unknown tokens", "tokens")
         )
-        return [(unknown, whole)]
+        return [(unknown, total)]
 
 
 def collect_content(artifact: Artifact) -> ExportContent:

@@ -49,10 +49,10 @@ def export_release(address: str, target: Path) -> dict[str, Json]:
         InputError: If there is no such release, or the target cannot be used.
         Damaged: If a file differs from its manifest.
     """
-    named = find_release(address)
-    if named is None:
+    found = find_release(address)
+    if found is None:
         raise InputError(f"{address} is no release: give STORE@NAME, or STORE@NAME:2 for the second of its history.")
-    place, release = named
+    place, release = found
     manifests = read_manifests(place, release)
     with open_new_folder(target) as folder:
         folders = {path: manifest for manifest in manifests if (path := _name_folder(manifest, release.recipe))}

@@ -147,17 +147,17 @@ def read_inventory(place: Place, inside: str = "") -> Inventory:
     paths = [path for path in sorted(sizes) if path.split("/")[0] in STAGES]
     manifests, faults = _read_manifests(place, [path for path in paths if _is_manifest(path)])
     claims = _collect_published(manifests)
-    named = {path for claim in claims for path in claim.paths}
+    named_paths = {path for claim in claims for path in claim.paths}
     for path in paths:
         folder = "/".join(path.split("/")[:3])
-        if is_part_record(path) and path not in named and folder not in manifests:
+        if is_part_record(path) and path not in named_paths and folder not in manifests:
             claim = _read_unpublished(place, path, folder)
-            named.add(path)
+            named_paths.add(path)
             if isinstance(claim, Fault):
                 faults.append(claim)
             else:
                 claims.append(claim)
-                named |= set(claim.paths)
+                named_paths |= set(claim.paths)
     if not paths and not any(path.startswith("runs/") for path in sizes):
         raise InputError(
             f"There is no artifact at {place.to_address(inside)}. Give a store's folder, or an "
@@ -167,7 +167,7 @@ def read_inventory(place: Place, inside: str = "") -> Inventory:
     runs = {run_id: files for run_id, files in files_by_run.items() if _is_recorded(files)}
     newest = {parse_recipe_name(run_id): run_id for run_id in files_by_run}
     tombstone_files = tuple(path for path in paths if path.endswith(f"/{TOMBSTONES_FILE}"))
-    expected = named | set(tombstone_files) | {path for path in paths if _is_manifest(path)}
+    expected = named_paths | set(tombstone_files) | {path for path in paths if _is_manifest(path)}
     return Inventory(
         place=place,
         manifests=manifests,
@@ -236,9 +236,9 @@ def _collect_published(manifests: Mapping[str, Manifest]) -> list[Claim]:
         for part in manifest.parts:
             key = (manifest.stage_folder, compute_identity(part))
             before = claims.get(key)
-            named = (*before.artifacts, folder) if before is not None else (folder,)
+            artifacts = (*before.artifacts, folder) if before is not None else (folder,)
             claims[key] = Claim(
-                kind=manifest.kind, folder=manifest.stage_folder, part=part, artifacts=named, is_published=True
+                kind=manifest.kind, folder=manifest.stage_folder, part=part, artifacts=artifacts, is_published=True
             )
     return [replace(claim, artifacts=_sort_owner_first(claim)) for claim in claims.values()]
 
@@ -384,13 +384,13 @@ def _find_missing(inventory: Inventory) -> Iterator[Fault]:
                 yield Fault(path=path, what="it is gone", loss=loss)
     named_by = {folder: f"the run {run_id}" for run_id, folder in _iter_run_folders(inventory, records)}
     in_removal = {str(f) for present in list_cleanups(place).values() for f in present.report.get("folders", ())}
-    left = [*dict.fromkeys([*named_by, *(artifact.folder for artifact in _iter_released(inventory))])]
-    while left:
-        folder = left.pop()
+    waiting = [*dict.fromkeys([*named_by, *(artifact.folder for artifact in _iter_released(inventory))])]
+    while waiting:
+        folder = waiting.pop()
         manifest = inventory.manifests.get(folder)
         if manifest is not None:
             parents = [parent.folder for parent in manifest.parents if parent.role in STAGES]
-            left += [parent for parent in parents if parent not in named_by]
+            waiting += [parent for parent in parents if parent not in named_by]
             named_by = {**dict.fromkeys(parents, folder), **named_by}
         elif folder in named_by and folder not in in_removal and place.find_size(f"{folder}/{MANIFEST}") is None:
             yield Fault(path=f"{folder}/{MANIFEST}", what=f"it is gone, and {named_by[folder]} names it")
@@ -441,8 +441,8 @@ def _find_release_faults(inventory: Inventory, path: str) -> Iterator[Fault]:
     for artifact in release.artifacts:
         manifest = inventory.manifests.get(artifact.folder)
         if manifest is None and inventory.place.find_size(f"{artifact.folder}/{MANIFEST}") is None:
-            gone = f"{artifact.folder}, which it names, is gone"
-            yield Fault(path=path, what=gone, loss="run its recipe once more")
+            what = f"{artifact.folder}, which it names, is gone"
+            yield Fault(path=path, what=what, loss="run its recipe once more")
         elif manifest is not None and manifest.content != artifact.content:
             what = (
                 f"{artifact.folder} does not hold what was released: {manifest.content} instead of {artifact.content}"

@@ -81,10 +81,10 @@ def find_stage(place: Place, manifest: Manifest) -> Stage:
             if stage.folder == manifest.folder:
                 raise _StageFound(stage)
         manifests = [survey_stage(place, stage).manifest for stage in stages]
-        whole = [manifest for manifest in manifests if manifest is not None]
-        if len(whole) < len(stages):
+        complete = [manifest for manifest in manifests if manifest is not None]
+        if len(complete) < len(stages):
             raise _ParentMissing
-        return whole
+        return complete
 
     for record in iter_newest_runs(place):
         if manifest.folder in record.folders:

@@ -199,18 +199,18 @@ def find_leftovers(snapshot: StoreSnapshot, kept: Mapping[str, Manifest], remove
     Returns:
         Maps paths to sizes, records of parts first.
     """
-    named = {f"{m.stage_folder}/{path}" for m in kept.values() for part in m.parts for path in part.paths}
-    gone = {*removed, *snapshot.in_removal} - kept.keys()
-    paths = [path for path in snapshot.sizes if path not in named and _is_garbage(path, snapshot.needed, kept, gone)]
+    kept_paths = {f"{m.stage_folder}/{path}" for m in kept.values() for part in m.parts for path in part.paths}
+    absent = {*removed, *snapshot.in_removal} - kept.keys()
+    paths = [p for p in snapshot.sizes if p not in kept_paths and _is_garbage(p, snapshot.needed, kept, absent)]
     return {path: snapshot.sizes[path] for path in sorted(paths, key=lambda path: (not is_part_record(path), path))}
 
 
-def _is_garbage(path: str, needed: Needs, kept: Mapping[str, Manifest], gone: Collection[str]) -> bool:
+def _is_garbage(path: str, needed: Needs, kept: Mapping[str, Manifest], absent: Collection[str]) -> bool:
     """Return True if a file that no artifact names may be removed."""
     folder = "/".join(path.split("/")[:3])
     if not needed.can_remove(folder) or path == f"{folder}/{MANIFEST}":
         return False
-    return folder in kept or folder in gone or folder.split("/")[1] not in needed.unfinished_names
+    return folder in kept or folder in absent or folder.split("/")[1] not in needed.unfinished_names
 
 
 def find_needed(

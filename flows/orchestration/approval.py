@@ -95,10 +95,10 @@ def _wait_for_answer(candidate: ReleaseCandidate, seconds: int) -> ApprovalDecis
     """Pause the current flow run with the form until a person has answered; reject after some seconds."""
     form = Decision.with_initial_data(description=format_crossed_bounds(candidate))
     try:
-        given = pause_flow_run(wait_for_input=form, timeout=seconds, poll_interval=POLL_SECONDS)
+        answer = pause_flow_run(wait_for_input=form, timeout=seconds, poll_interval=POLL_SECONDS)
     except FlowPauseTimeout:
         return ApprovalDecision(approved=False, reason=f"nobody answered within {seconds} s")
-    return ApprovalDecision(approved=given.decision == "approve", reason=given.reason, who=given.who)
+    return ApprovalDecision(approved=answer.decision == "approve", reason=answer.reason, who=answer.who)
 
 
 def format_crossed_bounds(candidate: ReleaseCandidate) -> str:

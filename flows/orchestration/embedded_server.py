@@ -154,8 +154,8 @@ def launch_server(prefect_home: Path, tell: Callable[[str], None], port: int | N
         port: The port of a full server; None for one without the UI.
     """
     first = not get_database_path(prefect_home).exists()
-    which = "embedded " if port is None else ""
-    tell(f"Starting the {which}Prefect server{': the first time it makes its database, some 20 s' * first} ...")
+    kind = "embedded " if port is None else ""
+    tell(f"Starting the {kind}Prefect server{': the first time it makes its database, some 20 s' * first} ...")
     return EmbeddedServer(str(prefect_home / "server.log"), port)
 
 
@@ -177,7 +177,7 @@ def is_answering(address: str) -> bool:
 
 
 def identify_server(home: Path, port: int) -> bool:
-    """Check whether a full server of this home answers on a port, and remember its password for later requests.
+    """Return True if a server of this home with the UI answers on a port, and remember its password for later.
 
     It makes no difference whether `cloze ui`, a schedule or this process started it.
     """
@@ -210,8 +210,8 @@ def restore_password(home: Path, port: int) -> None:
 
 def build_client_environment(address: str) -> dict[str, str]:
     """Return the environment variables by which Prefect's clients find an API, with the password of our server."""
-    ours = find_own_password(address)
-    return {"PREFECT_API_URL": address, **({PASSWORD: ours} if ours else {})}
+    password = find_own_password(address)
+    return {"PREFECT_API_URL": address, **({PASSWORD: password} if password else {})}
 
 
 def use_api(address: str) -> None:
@@ -221,15 +221,15 @@ def use_api(address: str) -> None:
     """
     from prefect.context import refresh_global_settings_context
 
-    own = build_client_environment(address)
-    os.environ |= own
+    environment = build_client_environment(address)
+    os.environ |= environment
     refresh_global_settings_context()
-    if PASSWORD in own:
+    if PASSWORD in environment:
         del os.environ[PASSWORD]
 
 
 def find_server_of_home(home: Path) -> str:
-    """Return the API of the full server of this home that was started last; "" if it does not answer."""
+    """Return the API of the server with the UI that this home started last; "" if it does not answer."""
     try:
         port = int((home / "prefect" / PORT_FILE).read_text())
     except (OSError, ValueError):
@@ -239,14 +239,17 @@ def find_server_of_home(home: Path) -> str:
 
 def _build_auth_header(url: str) -> dict[str, str]:
     """Return the headers that authorize a request. A password is sent only to the server that it is for."""
-    here = urlsplit(url).hostname in LOOPBACK
-    if here and urlsplit(url).path in OPEN_PATHS:
+    is_local = urlsplit(url).hostname in LOOPBACK
+    if is_local and urlsplit(url).path in OPEN_PATHS:
         return {}
-    if ours := find_own_password(url):
-        return {"Authorization": format_basic_auth(ours)}
-    theirs = os.environ.get("PREFECT_API_URL") or os.environ.get("CLOZE_PREFECT_API", "")
-    password, key = os.environ.get(PASSWORD), None if here else os.environ.get("PREFECT_API_KEY")  # of Prefect Cloud
-    if not (theirs and url.startswith(f"{theirs.rstrip('/')}/") and (password or key)):
+    if own_password := find_own_password(url):
+        return {"Authorization": format_basic_auth(own_password)}
+    user_api = os.environ.get("PREFECT_API_URL") or os.environ.get("CLOZE_PREFECT_API", "")
+    password, key = (
+        os.environ.get(PASSWORD),
+        None if is_local else os.environ.get("PREFECT_API_KEY"),
+    )  # of Prefect Cloud
+    if not (user_api and url.startswith(f"{user_api.rstrip('/')}/") and (password or key)):
         return {}
     return {"Authorization": format_basic_auth(password) if password else f"Bearer {key}"}
 
@@ -269,8 +272,8 @@ def _request(url: str, body: object = None, seconds: float = REQUEST_SECONDS) ->
 
     A server on another machine is asked as Prefect asks it: over the proxy and with the credentials of the environment.
     """
-    here = urlsplit(url).hostname in LOOPBACK
-    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if here else []))
+    is_local = urlsplit(url).hostname in LOOPBACK
+    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_local else []))
     headers = {"Content-Type": "application/json", **_build_auth_header(url)}
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
     try:
@@ -289,7 +292,7 @@ def is_port_free(port: int) -> bool:
 
 
 def prepare_server(home: Path, port: int, days: float, tell: Callable[[str], None]) -> None:
-    """Prepare the start of a full server of a home on a port: check the port and the database, which is made smaller.
+    """Check the port and the database for a server with the UI, and free unused space of the database.
 
     Nothing is checked if one of this home answers on the port. It waits for a server that is starting.
 
@@ -321,7 +324,7 @@ def check_port(port: int) -> None:
 
 
 def start_server(home: Path, port: int, tell: Callable[[str], None]) -> EmbeddedServer | None:
-    """Start a full server of a home, wait until it answers, and return it.
+    """Start a server of a home with the UI, wait until it answers, and return it.
 
     None if one of this home has the port already. tell: is called with the line that says how to open the UI Raises
     ServerFailed.
@@ -342,7 +345,7 @@ def start_server(home: Path, port: int, tell: Callable[[str], None]) -> Embedded
 
 
 def serve_ui(port: int, tell: Callable[[str], None], on_ready: Callable[[Path, str], object]) -> None:
-    """Run a full server with its UI until the process is stopped. If one of this home runs, only say how to open it.
+    """Run a server with the UI until the process is stopped. If one of this home runs, only print how to open it.
 
     Args:
         port: The port of the server.
@@ -435,7 +438,7 @@ def get_database_path(prefect_home: Path) -> Path:
 
 
 def hold_start_lock(prefect_home: Path) -> AbstractContextManager[None]:
-    """Hold the lock under which one server of a Prefect home starts at a time; it is waited for."""
+    """Wait for the lock under which one server of a Prefect home starts at a time, and hold it during the block."""
     return hold_lock(prefect_home / "starting.lock")
 
 

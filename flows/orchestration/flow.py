@@ -1,6 +1,6 @@
 """The run as a flow of Prefect, with its tasks. No other file makes states of Prefect of what a run does.
 
-    cloze                 a run that is prepared: build, judge, report, release (`complete_run` in `steps.py`)
+    cloze                 a run that is prepared: build, judge, report, release (`steps.complete_run`)
       build_stage         builds what a stage lacks on all workers, and publishes it; a complete stage is reused
       models, tasks       subflows, because trainings take long and have logs and curves of their own
         train_stage       trains a model, fine-tunes one, or lets one answer
@@ -16,7 +16,6 @@ imports Prefect, which takes two seconds of a core and reads PREFECT_API_URL the
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -65,11 +64,11 @@ _current_work: ContextVar[Callable[[], Any]] = ContextVar("the work of a subflow
 
 @flow(name="cloze", persist_result=False)
 def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
-    """Build, judge, report and release a prepared run (`run_in_flow`). The parameters are only for its page."""
+    """Build, judge, report and release the run that `run_in_flow` is given. The parameters are only for its page."""
     run = _current_run.get()
     with close_when_stopped():
         show_run(run)
-        return keep_end(lambda: run_to_state(partial(complete_run, run, FlowTasks())))
+        return keep_end(lambda: run_to_state(lambda: complete_run(run, FlowTasks())))
 
 
 def run_in_flow(run: RunState) -> bool:
@@ -83,13 +82,13 @@ def run_in_flow(run: RunState) -> bool:
     Raises:
         Exception: What a stage raised.
     """
-    named = cloze.with_options(
+    recipe_flow = cloze.with_options(
         name=to_flow_name(run.recipe.name),  # the orchestrator keeps the runs of each recipe apart
         flow_run_name=escape_braces(name_run(run.recipe.name, run.started)),
         task_runner=ThreadPoolTaskRunner(max_workers=choose_num_threads(run.pool.num_workers)),  # type: ignore[arg-type]
     )
     _current_run.set(run)
-    state = FlowEnd().call(lambda: named(**build_flow_parameters(run.recipe), return_state=True))
+    state = FlowEnd().call(lambda: recipe_flow(**build_flow_parameters(run.recipe), return_state=True))
     if state is None:
         return False
     if state.state_details.flow_run_id is not None:
@@ -127,13 +126,13 @@ def run_in_this_flow(
 
 def show_run(run: RunState) -> None:
     """Show how far the run is on the page of the current flow run, tag it, and link it to the report of the run."""
-    mine, id = get_recording(), flow_run.id
-    assert mine is not None and id is not None, "a flow run is recorded"
+    recording, id = get_recording(), flow_run.id
+    assert recording is not None and id is not None, "a flow run is recorded"
     run.progress.show()
     add_tags(UUID(id), run_tags(run.recipe, "builds"))
-    run.flow_run = describe_flow_run(mine.address, id, mine.is_embedded)
+    run.flow_run = describe_flow_run(recording.address, id, recording.is_embedded)
     report = render_report_link(
-        run.place, run.run_id, id, mine.is_embedded or bool(find_own_password(mine.address)), run.tell
+        run.place, run.run_id, id, recording.is_embedded or bool(find_own_password(recording.address)), run.tell
     )
     show_artifact(f"report-{run.recipe.name}", report, f"{run.recipe.name}: the report of this run")
 
@@ -206,9 +205,9 @@ class FlowTasks:
 
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
         """Call `work` as a subflow, or directly if no server answers before it begins. Raises what `work` raised."""
-        named = SUBFLOW_BY_GROUP[group].with_options(flow_run_name=escape_braces(", ".join(stages)))
+        subflow = SUBFLOW_BY_GROUP[group].with_options(flow_run_name=escape_braces(", ".join(stages)))
         _current_work.set(lambda: WorkResult(work(), f"{', '.join(stages)} is whole"))
-        state = FlowEnd().call(lambda: named([*stages], return_state=True))  # type: ignore[arg-type, return-value]
+        state = FlowEnd().call(lambda: subflow([*stages], return_state=True))  # type: ignore[arg-type, return-value]
         return work() if state is None else state.result(raise_on_failure=True)
 
 
@@ -239,6 +238,6 @@ def run_to_state(
     try:
         ended = work()
     except expected as error:
-        shown = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        return Failed(name=failed, message=shown, data=error)
+        message = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        return Failed(name=failed, message=message, data=error)
     return Completed(name=ended.name, message=ended.text, data=ended.value)

@@ -72,8 +72,8 @@ class FlowEnd:
             _current_end.reset(token)
         if not self._has_begun or (state is not None and not _is_unanswered_failure(state)):
             return state
-        if (mine := get_recording()) is not None:
-            mine.send_last(self._close)
+        if (recording := get_recording()) is not None:
+            recording.send_last(self._close)
         if self._error is not None and is_unanswered(self._error):
             raise InputError(
                 f"The Prefect API does not answer ({self._error}), and a task of the run ended by that. What is "
@@ -156,8 +156,8 @@ def await_tasks(
 
 def wait_until_recorded(flow_run_id: UUID) -> None:
     """Wait until every task run of a flow run is on record in a final state, but at most RECORD_SECONDS."""
-    mine = get_recording()
-    if mine is not None and mine.is_lost:
+    recording = get_recording()
+    if recording is not None and recording.is_lost:
         return
     APILogWorker.drain_all(timeout=RECORD_SECONDS)
     with get_client(sync_client=True) as client:

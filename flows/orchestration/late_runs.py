@@ -94,20 +94,20 @@ def send_run(api: str, late: LateRun, tell: Tell) -> str | None:
         return ask(f"{api}/{path}", body, ANSWER_SECONDS)
 
     flow = post("flows/", {"name": late.flow})
-    asked = {**late.run, "idempotency_key": late.run_id, "state": late.state}
-    made = flow and post("flow_runs/", {**asked, "flow_id": flow["id"]})
-    if not made:
+    new_run = {**late.run, "idempotency_key": late.run_id, "state": late.state}
+    created = flow and post("flow_runs/", {**new_run, "flow_id": flow["id"]})
+    if not created:
         return None
-    id = str(made["id"])
-    mine = {"flow_runs": {"id": {"any_": [id]}}}
-    there = {shown["key"] for shown in post("artifacts/filter", {**mine, "limit": 200}) or ()}
+    id = str(created["id"])
+    run_filter = {"flow_runs": {"id": {"any_": [id]}}}
+    keys_there = {shown["key"] for shown in post("artifacts/filter", {**run_filter, "limit": 200}) or ()}
     page = render_report_link(Place(late.store), late.run_id, id, bool(find_own_password(api)), tell)
     report = build_artifact(f"report-{late.recipe}", page, f"{late.recipe}: the report of this run")
-    if report["key"] in there:  # it is sent last, so nothing is missing
+    if report["key"] in keys_there:  # it is sent last, so nothing is missing
         return id
     post("events", [event for task in enumerate(late.tasks) for event in _iter_events(id, *task)])
     for shown in late.artifacts:
-        if shown["key"] not in there:
+        if shown["key"] not in keys_there:
             post("artifacts/", {**shown, "flow_run_id": id})
     if not post("logs/filter", {"logs": {"flow_run_id": {"any_": [id]}}, "limit": 1}):
         for first in range(0, len(late.lines), LINES_PER_REQUEST):
@@ -136,7 +136,7 @@ def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") 
 
     Args:
         prefect_home: The Prefect home that has the folder.
-        api: To send to.
+        api: The address of the API.
         tell: Called with a line for each run that is not sent.
         profile: If given, only runs that were to be recorded at this API (of a profile, without its password) are sent.
     """

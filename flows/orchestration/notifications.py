@@ -72,27 +72,27 @@ class Notifier:
         if not self.settings.is_enabled:
             return
         place = Place(self.recipe.store)
-        before = read_named(place, record.recipe)
+        reported_before = read_named(place, record.recipe)
         bounds = [*map(parse_bound, record.all_crossed)] if "bounds" in self.settings.on else []
-        named = {bound: before[bound] for bound in bounds if bound in before}
-        if any(bound not in named or is_due(named[bound]) for bound in bounds):
+        reported = {bound: reported_before[bound] for bound in bounds if bound in reported_before}
+        if any(bound not in reported or is_due(reported[bound]) for bound in bounds):
             crossed = "; ".join(record.all_crossed)
             text = f"The run of {record.recipe} is complete and crosses {len(bounds)} of its bounds. {crossed}."
             if self.send("bounds", text, bounds=record.all_crossed, report=report):
-                named = dict.fromkeys(bounds, format_now())
+                reported = dict.fromkeys(bounds, format_now())
         elif bounds:
-            self.tell(f"No notice: the one of {max(named.values())} has named the bounds that are crossed.")
-        aside = {f"{each.kind}: {each.place}": each for each in record.set_aside}
-        named |= {what: before[what] for what in aside if what in before}
-        new = {what: each for what, each in aside.items() if what not in before}
-        if new and "damage" in self.settings.on:
-            kinds = describe_set_aside(new.values())
+            self.tell(f"No notice: the one of {max(reported.values())} has named the bounds that are crossed.")
+        set_aside = {f"{each.kind}: {each.place}": each for each in record.set_aside}
+        reported |= {what: reported_before[what] for what in set_aside if what in reported_before}
+        new_set_aside = {what: each for what, each in set_aside.items() if what not in reported_before}
+        if new_set_aside and "damage" in self.settings.on:
+            kinds = describe_set_aside(new_set_aside.values())
             text = f"The run of {record.recipe} is complete and goes on without {kinds}. Its report names them."
             if self.send("damage", text, report=report):
-                named |= dict.fromkeys(new, format_now())
-        if named != before:
+                reported |= dict.fromkeys(new_set_aside, format_now())
+        if reported != reported_before:
             try:
-                write_named(place, record.recipe, named)
+                write_named(place, record.recipe, reported)
             except InputError as error:
                 self.tell(f"The next run may send this notice again: {error}")
 
@@ -110,8 +110,8 @@ def report_failure(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
         yield notifier
     except BaseException as error:
         wait_if_stopping()
-        why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        notifier.send("failure", f"The run of {recipe.name} failed. {why}")
+        reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        notifier.send("failure", f"The run of {recipe.name} failed. {reason}")
         raise
 
 
@@ -176,16 +176,18 @@ def report_stalls(notifier: Notifier, monitor: ActivityMonitor) -> Iterator[None
 def _watch_for_stalls(notifier: Notifier, snapshot: Callable[[], object], is_over: threading.Event) -> None:
     most = notifier.settings.stall_seconds
     pause = min(MAX_CHECK_SECONDS, most / CHECKS_PER_STALL)
-    seen, since, reported = snapshot(), time.monotonic(), False
-    looked = since
+    last_snapshot, unchanged_since, is_reported = snapshot(), time.monotonic(), False
+    checked_at = unchanged_since
     while not is_over.wait(pause):
         now, latest = time.monotonic(), snapshot()
-        if latest != seen or now - looked > 10 * pause + 1:  # we were stopped ourselves, or the machine slept
-            seen, since, reported = latest, now, False
-        looked = now
-        if not reported and now - since >= most:
-            reported = True
+        if (
+            latest != last_snapshot or now - checked_at > 10 * pause + 1
+        ):  # we were stopped ourselves, or the machine slept
+            last_snapshot, unchanged_since, is_reported = latest, now, False
+        checked_at = now
+        if not is_reported and now - unchanged_since >= most:
+            is_reported = True
             name = notifier.recipe.name
-            text = f"The run of {name} has shown no progress for {now - since:.0f} s. It is still running."
+            text = f"The run of {name} has shown no progress for {now - unchanged_since:.0f} s. It is still running."
             notifier.tell(text)
             notifier.send("stall", text)

@@ -139,10 +139,10 @@ def log(line: str, level: str = "info") -> None:
     Args:
         level: The name of a method of a logger.
     """
-    mine = get_recording()
-    if mine is not None and mine.buffer is not None:
-        mine.buffer.add_line(line, level)
-    if mine is None or mine.is_lost:
+    recording = get_recording()
+    if recording is not None and recording.buffer is not None:
+        recording.buffer.add_line(line, level)
+    if recording is None or recording.is_lost:
         return
     from prefect.logging import get_run_logger
     from prefect.runtime import flow_run
@@ -158,11 +158,11 @@ def build_artifact(key: str, data: float | str | Sequence[Row], description: str
         data, description: Our own Markdown, or texts that the caller has escaped.
     """
     kinds: dict[type, str] = {float: "progress", str: "markdown"}
-    shown = data if isinstance(data, (float, str)) else json.dumps(data)
+    contents = data if isinstance(data, (float, str)) else json.dumps(data)
     return {
         "key": to_artifact_key(key),
         "type": kinds.get(type(data), "table"),
-        "data": shown,
+        "data": contents,
         "description": description,
     }
 
@@ -199,34 +199,38 @@ class LiveArtifact:
             if isinstance(data, (float, str))
             else [{n: escape_markdown(text) for n, text in row.items()} for row in data]
         )
-        described, made = escape_markdown(description), self._id
-        if (mine := get_recording()) is not None and mine.buffer is not None:
-            mine.buffer.artifacts[to_artifact_key(self.key)] = build_artifact(self.key, rows, described)
-        elif made is None:
-            self._id = send_to_api(lambda: self._create(rows, described))
+        escaped, artifact_id = escape_markdown(description), self._id
+        if (recording := get_recording()) is not None and recording.buffer is not None:
+            recording.buffer.artifacts[to_artifact_key(self.key)] = build_artifact(self.key, rows, escaped)
+        elif artifact_id is None:
+            self._id = send_to_api(lambda: self._create(rows, escaped))
         else:
-            send_to_api(lambda: self._update(made, rows, described))
+            send_to_api(lambda: self._update(artifact_id, rows, escaped))
 
     def _create(self, data: Data, description: str) -> UUID | None:
         from prefect import artifacts
 
         if isinstance(data, float):
-            made = artifacts.create_progress_artifact(data, key=to_artifact_key(self.key), description=description)
+            artifact_id = artifacts.create_progress_artifact(
+                data, key=to_artifact_key(self.key), description=description
+            )
         elif isinstance(data, str):
-            made = artifacts.create_markdown_artifact(data, key=to_artifact_key(self.key), description=description)
+            artifact_id = artifacts.create_markdown_artifact(
+                data, key=to_artifact_key(self.key), description=description
+            )
         else:
             rows = [dict(row) for row in data]
-            made = artifacts.create_table_artifact(rows, key=to_artifact_key(self.key), description=description)
-        assert isinstance(made, UUID)
-        return made
+            artifact_id = artifacts.create_table_artifact(rows, key=to_artifact_key(self.key), description=description)
+        assert isinstance(artifact_id, UUID)
+        return artifact_id
 
-    def _update(self, made: UUID, data: Data, description: str) -> None:
+    def _update(self, artifact_id: UUID, data: Data, description: str) -> None:
         from prefect.client.orchestration import get_client
         from prefect.client.schemas.actions import ArtifactUpdate
 
-        given = data if isinstance(data, (float, str)) else json.dumps(data)
+        contents = data if isinstance(data, (float, str)) else json.dumps(data)
         with get_client(sync_client=True) as client:
-            client.update_artifact(made, ArtifactUpdate(data=given, description=description))
+            client.update_artifact(artifact_id, ArtifactUpdate(data=contents, description=description))
 
 
 KindAndName = tuple[str, str]  # kind and name of an artifact
@@ -244,13 +248,13 @@ def show_ledger(place: Place, manifest: Manifest, privacy: str) -> None:
         privacy: "text", "hashed" or "none", as `[privacy] samples`: how much of a text may be shown.
     """
     name = manifest.stage_folder
-    described = ": ".join(filter(None, [name, summarize_manifest(manifest)]))
-    show_artifact(f"ledger-{name}", build_ledger_rows(manifest), described)
+    description = ": ".join(filter(None, [name, summarize_manifest(manifest)]))
+    show_artifact(f"ledger-{name}", build_ledger_rows(manifest), description)
     for table in ("dropped", "removed"):
         samples = sample_dropped(place, manifest, table, Privacy(privacy))
         if samples:
-            described = f"{name}: samples of the {describe_rows(manifest)[table]}, by reason"
-            show_artifact(f"{table}-{name}", samples, described)
+            description = f"{name}: samples of the {describe_rows(manifest)[table]}, by reason"
+            show_artifact(f"{table}-{name}", samples, description)
 
 
 def name_run(recipe: str, began: str) -> str:
@@ -413,13 +417,15 @@ def render_lineage_picture(manifests: Sequence[Manifest]) -> str:
         names.setdefault(kind, []).append(name)
     drawn = {(kind, name): _choose_box(kind, name, names[kind]) for kind, name in newest}
     boxes = {
-        drawn[made]: Box(
-            key=drawn[made], title=manifest.kind, texts=(drawn[made][1], *summarize_manifest(manifest).split(", "))
+        drawn[product]: Box(
+            key=drawn[product],
+            title=manifest.kind,
+            texts=(drawn[product][1], *summarize_manifest(manifest).split(", ")),
         )
-        for made, manifest in reversed(newest.items())
+        for product, manifest in reversed(newest.items())
     }
-    for made, box in drawn.items():
-        if box != made:
+    for product, box in drawn.items():
+        if box != product:
             boxes[box] = Box(key=box, title=box[0], texts=(box[1],))
     ordered = [boxes[key] for key in dict.fromkeys(drawn.values())]
     between = dict.fromkeys((drawn[old], drawn[new]) for old, new in find_arrows(manifests))
@@ -447,23 +453,22 @@ def run_tags(recipe: Recipe, kind: str) -> list[str]:
 def find_arrows(manifests: Sequence[Manifest]) -> list[tuple[KindAndName, KindAndName]]:
     """Return the arrows of the lineage as pairs (made from, made), without those that a longer path implies."""
     by_fingerprint = {m.fingerprint: (m.kind, m.name) for m in manifests}
-    parents: dict[KindAndName, dict[KindAndName, None]] = {made: {} for made in by_fingerprint.values()}
+    parents: dict[KindAndName, dict[KindAndName, None]] = {product: {} for product in by_fingerprint.values()}
     for manifest in manifests:
-        made = by_fingerprint[manifest.fingerprint]
+        product = by_fingerprint[manifest.fingerprint]
         sources = (
             by_fingerprint[parent.fingerprint] for parent in manifest.parents if parent.fingerprint in by_fingerprint
         )
-        parents[made].update((parent, None) for parent in sources if parent != made)
-    behind: dict[
-        KindAndName, set[KindAndName]
-    ] = {}  # each kind comes after those it is made from, so theirs exist already
-    for made, direct in parents.items():
-        behind[made] = {further for parent in direct for further in (parent, *behind[parent])}
+        parents[product].update((parent, None) for parent in sources if parent != product)
+    # Each kind comes after those it is made from, so their ancestors are known already.
+    ancestors: dict[KindAndName, set[KindAndName]] = {}
+    for product, direct in parents.items():
+        ancestors[product] = {further for parent in direct for further in (parent, *ancestors[parent])}
     return [
-        (parent, made)
-        for made, direct in parents.items()
+        (parent, product)
+        for product, direct in parents.items()
         for parent in direct
-        if not any(parent in behind[other] for other in direct)
+        if not any(parent in ancestors[other] for other in direct)
     ]
 
 

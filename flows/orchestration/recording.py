@@ -140,14 +140,14 @@ class Recording:
             self._wait(deadline, f"The Prefect API {without_password(self.address)} does not answer ({why}).")
         return None
 
-    def _wait(self, deadline: float, why: str) -> None:
+    def _wait(self, deadline: float, reason: str) -> None:
         """Wait until the API answers. It is lost after a deadline, or if its server has ended."""
         while not self.is_lost:
             wait_if_stopping()
             if self.server is not None and self.server.has_ended:
                 self.give_up(f"The embedded Prefect server has ended; its log is {self.server.log_path}.")
             elif time.monotonic() >= deadline:
-                self.give_up(why)
+                self.give_up(reason)
             time.sleep(RETRY_SECONDS)
             if is_answering(self.address):
                 return
@@ -159,7 +159,7 @@ class Recording:
             self.is_lost = False
         self.send(call)
 
-    def give_up(self, why: str) -> None:
+    def give_up(self, reason: str) -> None:
         """Continue without the API to the end of the run; what should be sent to it is dropped.
 
         Args:
@@ -169,7 +169,7 @@ class Recording:
             if self.is_lost:
                 return
             self.is_lost = True
-        self.tell(f"{why} {WITHOUT_SERVER}")
+        self.tell(f"{reason} {WITHOUT_SERVER}")
         os.environ |= {"PREFECT_LOGGING_TO_API_ENABLED": "false", "PREFECT_CLIENT_MAX_RETRIES": "0"}
         use_api(self.address)
 
@@ -184,8 +184,8 @@ def get_recording() -> Recording | None:
 
 def send_to_api(call: Callable[[], Result]) -> Result | None:
     """Call a function that sends a request for the page of the current run; return None if its API is lost."""
-    mine = get_recording()
-    return call() if mine is None else mine.send(call)
+    recording = get_recording()
+    return call() if recording is None else recording.send(call)
 
 
 def list_api_errors() -> tuple[type[Exception], ...]:
@@ -260,12 +260,12 @@ def record_run(
         server = servers.enter_context(launch_server(home / "prefect", tell)) if ambient is None else None
         os.environ["PREFECT_API_URL"] = address = server.address if server is not None else str(ambient)
         on_starting()
-        mine = (
+        recording = (
             _connect_to_profile(address, tell, buffer) if server is None else _connect_to_embedded(server, tell, buffer)
         )
         use_api(address)
-        with use_recording(mine):
-            yield mine
+        with use_recording(recording):
+            yield recording
 
 
 @contextmanager
@@ -275,35 +275,35 @@ def keep_pages(tell: Tell, buffer: PageBuffer, find_api: Callable[[], str]) -> I
     Args:
         find_api: Returns the API that answers now.
     """
-    mine = Recording("", tell, is_lost=True, buffer=buffer, find_api=find_api)
-    token = _current_recording.set(mine)
+    recording = Recording("", tell, is_lost=True, buffer=buffer, find_api=find_api)
+    token = _current_recording.set(recording)
     try:
-        yield mine
+        yield recording
     finally:
         _current_recording.reset(token)
 
 
 @contextmanager
-def use_recording(mine: Recording) -> Iterator[None]:
+def use_recording(recording: Recording) -> Iterator[None]:
     """Use a recording for the run in the block."""
-    token = _current_recording.set(mine)
+    token = _current_recording.set(recording)
     logging.raiseExceptions = False  # else Prefect prints a line of its own for each that it cannot send
     try:
         yield
     finally:
-        logging.raiseExceptions = not mine.is_lost
-        if mine.is_lost:
+        logging.raiseExceptions = not recording.is_lost
+        if recording.is_lost:
             exit_without_waiting()
         _current_recording.reset(token)
 
 
-def explain_no_server(why: str) -> str:
+def explain_no_server(reason: str) -> str:
     """Return the message for a run that begins without a server.
 
     Args:
         why: A sentence.
     """
-    return f"{why} The run continues without one, and builds the same; `cloze runs` will list it."
+    return f"{reason} The run continues without one, and builds the same; `cloze runs` will list it."
 
 
 def _connect_to_profile(address: str, tell: Tell, buffer: PageBuffer) -> Recording:

@@ -107,8 +107,8 @@ def run_recipe(
             with open_workers(run, pool):
                 if run.is_watched:
                     with (
-                        record_run(home, own_server, run.tell, run.pages, import_flow) as mine,
-                        keep_failure(run, mine),
+                        record_run(home, own_server, run.tell, run.pages, import_flow) as recording,
+                        keep_failure(run, recording),
                     ):
                         if not import_flow()(run):
                             run_on_threads(run)
@@ -117,7 +117,7 @@ def run_recipe(
                 if profile and not find_api():
                     shown = without_password(profile)
                     run.tell(explain_no_server(f"The Prefect API {shown} of your profile does not answer."))
-                with keep_pages(run.tell, run.pages, find_api) as mine, keep_failure(run, mine):
+                with keep_pages(run.tell, run.pages, find_api) as recording, keep_failure(run, recording):
                     run_on_threads(run)
     return run
 
@@ -163,20 +163,20 @@ def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[Wo
 
 
 @contextmanager
-def keep_failure(run: RunState, mine: Recording) -> Iterator[None]:
+def keep_failure(run: RunState, recording: Recording) -> Iterator[None]:
     """Send or keep the failure or stop of a run that has no flow run, if one happens during the block."""
 
     def keep_stopped() -> None:
-        if mine.buffer is not None:
+        if recording.buffer is not None:
             keep_run(run.describe_late_run(STOPPED), run.tell)
 
     with call_on_stop(keep_stopped):
         try:
             yield
         finally:
-            if (error := sys.exception()) is not None and mine.buffer is not None:
+            if (error := sys.exception()) is not None and recording.buffer is not None:
                 wait_if_stopping()
-                send_late_run(mine.find_api_now(), run.describe_late_run(describe_failure(error)), run.tell)
+                send_late_run(recording.find_api_now(), run.describe_late_run(describe_failure(error)), run.tell)
 
 
 # A run that nobody watches

@@ -270,15 +270,15 @@ def build_recipe(path: Path, overrides: dict[str, str], workers: int | None, hom
         merge_due_runs(note)
         recipe = read_recipe_or_notify(path, overrides, note)
         with use_recording(Recording(PREFECT_API_URL.value(), run_log)):
-            shown = LiveArtifact(key=f"next-run-{recipe.name}")
-            show_next = partial(show_next_run, shown, recipe.name)
+            artifact = LiveArtifact(key=f"next-run-{recipe.name}")
+            show_next = partial(show_next_run, artifact, recipe.name)
             run = run_in_this_flow(recipe, home, run_log, workers, run_log.begin, show_next)  # it logs its lines itself
             coming = show_next()
     note(f"Report: {run.report_path}")
     return run.final_state_name, "; ".join(filter(None, [run.summarize(), coming]))
 
 
-def show_next_run(shown: LiveArtifact, recipe: str) -> str:
+def show_next_run(artifact: LiveArtifact, recipe: str) -> str:
     """Show on the page of a run when the next run of its schedule is due, and how many wait; return it in words.
 
     Return "" if no other run is due, or the server does not say.
@@ -292,7 +292,9 @@ def show_next_run(shown: LiveArtifact, recipe: str) -> str:
         return ""
     moment = f"{due.astimezone():%Y-%m-%d %H:%M:%S %Z}" if due is not None else ""
     text = f"the next run is due at {moment}" if moment else ""
-    shown.show([{"next run": moment or "none", "waiting": str(waiting)}], f"{recipe}: {text or 'no other run is due'}")
+    artifact.show(
+        [{"next run": moment or "none", "waiting": str(waiting)}], f"{recipe}: {text or 'no other run is due'}"
+    )
     return text
 
 
@@ -306,23 +308,25 @@ def merge_due_runs(tell: Callable[[str], None]) -> None:
     by_now = FlowRunFilterExpectedStartTime(before_=datetime.now(UTC))  # type: ignore[arg-type]
     try:
         with get_client(sync_client=True) as client:
-            me = client.read_flow_run(UUID(runtime.flow_run.id))
+            this_run = client.read_flow_run(UUID(runtime.flow_run.id))
             deployment_id = UUID(runtime.deployment.id)
-            others = read_runs(client, deployment_id, [StateType.SCHEDULED], expected_start_time=by_now)
-            same = [run for run in others if run.auto_scheduled and run.id != me.id and run.parameters == me.parameters]
+            due_runs = read_runs(client, deployment_id, [StateType.SCHEDULED], expected_start_time=by_now)
+            covered = [
+                run
+                for run in due_runs
+                if run.auto_scheduled and run.id != this_run.id and run.parameters == this_run.parameters
+            ]
             merged: State[None] = Cancelled(
-                name=MERGED, message=f"Due while another run was going; {me.name} followed."
+                name=MERGED, message=f"Due while another run was going; {this_run.name} followed."
             )
-            for run in same:
+            for run in covered:
                 client.set_flow_run_state(run.id, merged)
     except httpx.HTTPError as error:
         tell(f"Other runs that are due follow each by itself: the Prefect server does not say which ({error}).")
         return
-    if same:
-        tell(
-            f"{len(same)} more run{'s' * (len(same) > 1)} of the schedule became due meanwhile: this one follows for "
-            "all."
-        )
+    if covered:
+        runs = f"{len(covered)} more run{'s' * (len(covered) > 1)}"
+        tell(f"{runs} of the schedule became due meanwhile: this one follows for all.")
 
 
 def end_with_parent(parent: int, end: Callable[[], object]) -> None:
@@ -352,9 +356,7 @@ ALLOWED_KEYS = {
     "shards": ("length", "copies", "target_tokens", "seed"),
     "training": ("learning_rate", "warmup_steps", "weight_decay", "clip_norm", "seed", "max_epochs"),
 }
-GIVEN_VARIABLE = (
-    "CLOZE_GIVEN"  # in the environment of a run: the settings that `cloze serve` or `cloze deploy` were given
-)
+GIVEN_VARIABLE = "CLOZE_GIVEN"  # in the environment of a run: the settings that its command was given
 SUFFIX = ".toml"
 RUN_ID_VARIABLE = "PREFECT__FLOW_RUN_ID"  # in the environment of a run's process
 
@@ -436,9 +438,9 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
     Args:
         pairs: The settings, each as "key=value".
     """
-    given = json.loads(os.environ.get(GIVEN_VARIABLE, "[]"))
+    allowed_pairs = json.loads(os.environ.get(GIVEN_VARIABLE, "[]"))
     for pair in pairs:
-        if not (is_allowed(pair) or pair in given):
+        if not (is_allowed(pair) or pair in allowed_pairs):
             raise InputError(
                 f"set {pair}: a run of a schedule is not given this setting. Write it into the recipe, or give it to "
                 f"`cloze serve` or `cloze deploy` as `--set {shlex.quote(pair)}`."

@@ -117,15 +117,15 @@ def serve_recipe(
     assert recipe.path is not None
     path, parameters = str(recipe.path.resolve()), build_run_parameters(recipe, store, workers)
     build_entrypoint(path)
-    given = {"name": recipe.name, "path": path, "parameters": parameters, "cron": cron, "every": every}
-    given["since"] = datetime.now(UTC).isoformat()
+    deployment = {"name": recipe.name, "path": path, "parameters": parameters, "cron": cron, "every": every}
+    deployment["since"] = datetime.now(UTC).isoformat()
     restore_password(home, port)  # of others: this one does not serve yet
     with hold_serving_lock(home, recipe):
         profile = find_profile(tell)
         if profile is None:
             prepare_server(home, port, recipe.retention.history_days, tell)
         write_recipe(recipe)
-        service = Service(recipe, given, profile is None, tell)
+        service = Service(recipe, deployment, profile is None, tell)
         with call_on_stop(service.stop, STOPPING_MESSAGE, patient=True):
             first = True
             while True:
@@ -147,8 +147,8 @@ def find_profile(tell: Tell) -> str | None:
     profile = os.environ.get("CLOZE_PREFECT_API")
     if profile is None or is_answering(profile):
         return profile
-    shown = without_password(profile)
-    tell(f"The Prefect API {shown} of your profile does not answer; this uses a server of its own.")
+    address = without_password(profile)
+    tell(f"The Prefect API {address} of your profile does not answer; this uses a server of its own.")
     return None
 
 
@@ -241,13 +241,13 @@ class Service:
 
     Args:
         recipe: The recipe.
-        given: The arguments of `build_deployment`.
-        own: True if the API is of a server of this home.
+        deployment: The arguments of `build_deployment`.
+        owns_server: True if the API is of a server of this home.
         tell: Called with each line.
     """
 
-    def __init__(self, recipe: Recipe, given: dict[str, Any], own: bool, tell: Tell) -> None:
-        self._recipe, self._given, self._owns_server, self._tell = recipe, given, own, tell
+    def __init__(self, recipe: Recipe, deployment: dict[str, Any], owns_server: bool, tell: Tell) -> None:
+        self._recipe, self._deployment, self._owns_server, self._tell = recipe, deployment, owns_server, tell
         self._runner: subprocess.Popen[bytes] | None = None
         self._deployment_id: UUID | None = None
 
@@ -261,14 +261,14 @@ class Service:
             ServerFailed: If the API fails for BUSY_SECONDS.
         """
         with get_client(sync_client=True) as client:
-            deployment_id = call_patiently(lambda: build_deployment(**self._given).apply())
+            deployment_id = call_patiently(lambda: build_deployment(**self._deployment).apply())
             assert isinstance(deployment_id, UUID), "this is no coroutine"
             self._deployment_id = deployment_id
             self._ensure_runner(client, deployment_id)
             if run_now:
                 key = str(uuid4())  # asked again, it is the same run
                 call_patiently(lambda: client.create_flow_run_from_deployment(deployment_id, idempotency_key=key))
-            timing = describe_schedule(build_schedule(self._given["cron"], self._given["every"]))
+            timing = describe_schedule(build_schedule(self._deployment["cron"], self._deployment["every"]))
             self._tell(f"{self._recipe.name} is on its schedule, {timing}; Ctrl-C ends it.")
             facts = {"recipe": self._recipe.name, "when": timing, "next": None, "waiting": 0}
             place, path = Place(self._recipe.store), get_schedule_path(self._recipe.name)
@@ -277,7 +277,7 @@ class Service:
         return "The Prefect server is gone"
 
     def _watch(self, client: SyncPrefectClient, deployment_id: UUID, facts: dict[str, Any]) -> None:
-        """Keep a runner alive, and look at what is due, until the API has not answered MAX_MISSED_CHECKS times."""
+        """Keep a runner alive, and look at what is due, until the API has failed MAX_MISSED_CHECKS times in a row."""
         misses, announced = 0, None
         while misses < MAX_MISSED_CHECKS:
             try:
@@ -302,7 +302,7 @@ class Service:
             self._tell(f"{why}; the schedule continues with the next one.")
         if self._owns_server:  # other users of a profile's server are not known here
             call_patiently(lambda: close_abandoned_runs(client, deployment_id, since_start=self._runner is None))
-        self._runner = start_runner(self._given)
+        self._runner = start_runner(self._deployment)
 
     def stop(self) -> None:
         """End the runs, the runner and this process, and let no more runs become due. Does not return."""
@@ -364,16 +364,16 @@ def get_runner_log() -> Path:
     return Path(PREFECT_HOME.value(), "runner.log")
 
 
-def start_runner(given: dict[str, Any]) -> "subprocess.Popen[bytes]":
+def start_runner(deployment: dict[str, Any]) -> "subprocess.Popen[bytes]":
     """Start the runner of a deployment, in a process group of its own: Ctrl-C is the service's to answer."""
-    command = [sys.executable, "-m", "flows.orchestration.serve", json.dumps(given), str(os.getpid())]
+    command = [sys.executable, "-m", "flows.orchestration.serve", json.dumps(deployment), str(os.getpid())]
     with get_runner_log().open("a") as log:
         own = {**os.environ, **OWN_CODE, **build_client_environment(PREFECT_API_URL.value())}
         return subprocess.Popen(command, process_group=0, stderr=log, env=own)
 
 
 def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], seconds: float = RUN_SECONDS) -> None:
-    """End a runner with its runs: they get SIGTERM, and what still lives after some seconds is killed.
+    """End a runner and its runs: the runs get SIGTERM, and whatever still lives after some seconds is killed.
 
     Args:
         meanwhile: Called after the signal.
@@ -394,24 +394,27 @@ def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], s
     runner.wait()
 
 
-def run_runner(given: dict[str, Any], parent: int) -> None:
+def run_runner(deployment: dict[str, Any], parent: int) -> None:
     """Start runs that are due, in the process of the runner, until the service that started it ends.
 
     Args:
-        given: The arguments of `build_deployment`.
+        deployment: The arguments of `build_deployment`.
         parent: The process id of the service.
     """
     end_with_parent(parent, lambda: os._exit(1))
     use_api(PREFECT_API_URL.value())  # a run gets it from Prefect's settings, the command of a notice does not
-    os.environ |= {PARENT_VARIABLE: str(os.getpid()), GIVEN_VARIABLE: json.dumps(given["parameters"].get("set", []))}
-    folder = PREFECT_HOME.value() / "runners" / quote(given["name"], safe="")
+    os.environ |= {
+        PARENT_VARIABLE: str(os.getpid()),
+        GIVEN_VARIABLE: json.dumps(deployment["parameters"].get("set", [])),
+    }
+    folder = PREFECT_HOME.value() / "runners" / quote(deployment["name"], safe="")
     shutil.rmtree(folder, ignore_errors=True)  # from one that was killed
     folder.mkdir(parents=True)
     tempfile.tempdir = str(folder)
     os.chdir(
         folder
     )  # Prefect looks for the code of a run in the working folder first, and the user's is no place of it
-    serve(build_deployment(**given), limit=1, pause_on_shutdown=False, print_starting_message=False)
+    serve(build_deployment(**deployment), limit=1, pause_on_shutdown=False, print_starting_message=False)
 
 
 if __name__ == "__main__":

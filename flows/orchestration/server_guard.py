@@ -102,15 +102,15 @@ class Guard:
         from fastapi.requests import HTTPConnection
         from fastapi.responses import HTMLResponse, PlainTextResponse
 
-        asked, path = HTTPConnection(scope), scope["path"]
-        headers = asked.headers
+        request, path = HTTPConnection(scope), scope["path"]
+        headers = request.headers
         hosts = {host.rpartition(":")[0] or host for host in headers.getlist("host")}
         framed = headers.get("sec-fetch-dest") in FRAMES
         if framed or not (hosts <= self._hosts and {*headers.getlist("origin")} <= self._origins):
             return PlainTextResponse("This server answers its own pages only.", 403)
         if path == PROOF_PATH:
             return PlainTextResponse(
-                sign_challenge(self._password, self._port, asked.query_params.get("challenge", ""))
+                sign_challenge(self._password, self._port, request.query_params.get("challenge", ""))
             )
         shown = hmac.compare_digest(
             headers.get("authorization", "").encode(), format_basic_auth(self._password).encode()
@@ -126,19 +126,19 @@ def generate_password() -> str:
 
 
 def get_password_path(prefect_home: Path, port: int) -> Path:
-    """Return the path of the file with the password of the full server on a port."""
+    """Return the path of the file with the password of the server with the UI on a port."""
     return prefect_home / f"server-{port}.password"
 
 
 def write_password(prefect_home: Path, port: int, password: str) -> None:
-    """Write the password of a full server into its Prefect home, for the other commands of the home. Raises OSError."""
+    """Write the password of a server with the UI into its Prefect home, for other commands. Raises OSError."""
     with replace_file(get_password_path(prefect_home, port)) as new:
         new.chmod(0o600)
         new.write_text(password)
 
 
 def read_password(prefect_home: Path, port: int) -> str:
-    """Return the password of the full server that was started last on a port; "" if there was none."""
+    """Return the password of the server with the UI that was started last on a port; "" if there was none."""
     with suppress(OSError, ValueError):
         return get_password_path(prefect_home, port).read_text(encoding="ascii")
     return ""
@@ -212,8 +212,8 @@ def read_report(prefect_home: Path, flow_run_id: str, run_id: str) -> bytes | No
     if "/" in run_id or run_id.startswith("."):
         return None
     try:
-        kept = json.loads((prefect_home / "reports" / f"{UUID(flow_run_id)}.json").read_text())
-        return Place(str(kept["store"])).read(f"runs/{run_id}/report.html")
+        entry = json.loads((prefect_home / "reports" / f"{UUID(flow_run_id)}.json").read_text())
+        return Place(str(entry["store"])).read(f"runs/{run_id}/report.html")
     except (OSError, ValueError, KeyError, TypeError, InputError):
         return None
 

@@ -251,14 +251,14 @@ def build_stage(build: StageBuild) -> WorkResult[Manifest]:
     run, stage, parts, faults = build.run, build.stage, list[Part](), list[FileFault]()
     pieces = group_parts(build.survey.missing, run.pool.num_workers)
     with ThreadPoolExecutor(min(len(pieces), 2 * run.pool.num_workers) or 1) as threads:
-        under_way = [
+        futures = [
             threads.submit(run.call_on_worker, build_parts, run.place, stage.without_parts, plans, build.distrusted)
             for plans in pieces
         ]
-        for future in as_completed(under_way):
+        for future in as_completed(futures):
             if future.exception() is None:
                 build.add_built(future.result())
-    for future in under_way:
+    for future in futures:
         try:
             parts += future.result()
         except FileFault as fault:
@@ -279,13 +279,13 @@ def train_stage(build: StageBuild) -> WorkResult[Manifest]:
         from flows.orchestration.training_task import watch_training  # only a run that trains needs the trainer
         from trainer.launch import train
 
-        def train_somewhere(job: "TrainingJob", hear: "Callable[[Event], None]", stop: "Stop") -> None:
+        def train_somewhere(job: "TrainingJob", on_event: "Callable[[Event], None]", stop: "Stop") -> None:
             engine = run.pool
             if isinstance(engine, TrainingEngine) and engine.train(
-                run.place, stage, plans, build.distrusted, hear, stop
+                run.place, stage, plans, build.distrusted, on_event, stop
             ):
                 return
-            train(job, hear, stop)
+            train(job, on_event, stop)
 
         watch_training(stage, plans[0].job, run.advance, train_somewhere)
     elif stage.kind == "tasks":

@@ -109,8 +109,8 @@ def prepare_run(
 @contextmanager
 def record_failure(run: RunState) -> Iterator[None]:
     """Write the record of a run that fails or is stopped during the block; at its end, remove the oldest records."""
-    kept = "What is finished is kept: the same command resumes from there."
-    with call_on_stop(lambda: run.write_record(run.build_record("interrupted")), kept):
+    message = "What is finished is kept: the same command resumes from there."
+    with call_on_stop(lambda: run.write_record(run.build_record("interrupted")), message):
         try:
             yield
         except BaseException as error:
@@ -194,8 +194,8 @@ def show_progress(run: RunState) -> Iterator[None]:
         run.progress.fail(describe_failure(error)["message"])
         raise
     run.progress.end(run.summarize())
-    made = render_lineage(list(run.manifests.values()), format_report_command(run.place, run.run_id))
-    show_artifact(f"lineage-{name}", made, f"{name}: what came from what, and how much of it")
+    page = render_lineage(list(run.manifests.values()), format_report_command(run.place, run.run_id))
+    show_artifact(f"lineage-{name}", page, f"{name}: what came from what, and how much of it")
 
 
 def render_report(run: RunState) -> str:
@@ -219,14 +219,14 @@ def report_run(run: RunState, report: str, kind: str = "builds") -> None:
     Args:
         kind: What the run did, "builds" or "nothing new".
     """
-    mine = get_recording()
-    if run.flow_run is None and mine is not None:
-        api = mine.find_api_now()
+    recording = get_recording()
+    if run.flow_run is None and recording is not None:
+        api = recording.find_api_now()
         end = {"type": "COMPLETED", "name": run.final_state_name, "message": run.summarize()}
         id = send_late_run(api, run.describe_late_run(end, kind), run.tell)
-        mine.buffer = None
+        recording.buffer = None
         if id is not None:
-            run.record = replace(run.record, flow_run=describe_flow_run(api, id, mine.is_embedded))
+            run.record = replace(run.record, flow_run=describe_flow_run(api, id, recording.is_embedded))
     run.write_record(run.record, report)
 
 

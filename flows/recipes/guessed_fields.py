@@ -45,8 +45,9 @@ MAX_NAME_CHARACTERS = 60  # characters of a name
 class GuessedName:
     """A guessed name of the text field.
 
-    name:       the field or column
-    generation: the first generation (the raw files that one run added, counted from 1) that is read under this name
+    Attributes:
+        name: the field or column
+        generation: the first generation (the raw files that one run added, counted from 1) that is read under this name
     """
 
     name: str
@@ -187,9 +188,10 @@ MAX_SETTING_CHARACTERS = 120  # characters of a setting
 class FittedDefaults:
     """The settings that were chosen for a folder that has no recipe of its own, from a sample of its texts.
 
-    looked_at: number of documents in the sample
-    why:       the reasons for the choices, one phrase each
-    tables:    the chosen tables of a recipe, which take precedence over the defaults
+    Attributes:
+        looked_at: number of documents in the sample
+        why: the reasons for the choices, one phrase each
+        tables: the chosen tables of a recipe, which take precedence over the defaults
     """
 
     looked_at: int = 0

@@ -55,8 +55,9 @@ VERSION = 2
 class LeftOutFile:
     """A raw file that could not be read and that runs leave out.
 
-    settings: digest of the source's settings at that time; if these change, the file is read again
-    why:      what was wrong with the file
+    Attributes:
+        settings: digest of the source's settings at that time; if these change, the file is read again
+        why: what was wrong with the file
     """
 
     source: str
@@ -70,19 +71,20 @@ class LeftOutFile:
 class Lock:
     """The contents of a lock file.
 
-    generations: in order, source name -> raw files that one run found new
-    quarantine: records that must not be read because they ended the process that read them
-    left_out: raw files that must not be read
-    pending:  how many of the newest generations no run has finished with. No artifact depends on them, so a file that
-              has since been replaced or removed is taken out of its generation
-    accepted: up to which generation a scheduled run went on although too much was damaged
-    vocabulary_generation: the generation that the vocabulary is trained on
-    fetched: for each source with a `fetch` table, what it was resolved to (`flows.run.inputs.fetch`)
-    guessed: for each source whose recipe does not name the text field, the names that were guessed
-    fitted:  for a folder without a recipe, the defaults that were chosen for it
-    chosen:  for a folder without a recipe, the settings that `--set` gave it
-    start:   the model that training starts from; looked up by each run, never written
-    teacher: the model that distillation learns from, likewise
+    Attributes:
+        generations: in order, source name -> raw files that one run found new
+        quarantine: records that must not be read because they ended the process that read them
+        left_out: raw files that must not be read
+        pending: how many of the newest generations no run has finished with. No artifact depends on them, so a file
+            that has since been replaced or removed is taken out of its generation
+        accepted: up to which generation a scheduled run went on although too much was damaged
+        vocabulary_generation: the generation that the vocabulary is trained on
+        fetched: for each source with a `fetch` table, what it was resolved to (`flows.run.inputs.fetch`)
+        guessed: for each source whose recipe does not name the text field, the names that were guessed
+        fitted: for a folder without a recipe, the defaults that were chosen for it
+        chosen: for a folder without a recipe, the settings that `--set` gave it
+        start: the model that training starts from; looked up by each run, never written
+        teacher: the model that distillation learns from, likewise
     """
 
     generations: tuple[Mapping[str, tuple[RawFile, ...]], ...] = ()
@@ -234,11 +236,12 @@ def write_lock(path: Path, lock: Lock) -> None:
 class ResolvedLock:
     """A lock in which every raw file has its current path, and what the search for raw files found besides.
 
-    lock:       the lock to use, with new files as a generation of its own
-    added:      the files of that new generation, by source
-    gone_names: names of the files that were taken out of unfinished generations because they no longer exist
-    unread:     by source, files next to its raw files that no source reads
-    guesses:    by source, the fields that were guessed to hold the text of new files
+    Attributes:
+        lock: the lock to use, with new files as a generation of its own
+        added: the files of that new generation, by source
+        gone_names: names of the files that were taken out of unfinished generations because they no longer exist
+        unread: by source, files next to its raw files that no source reads
+        guesses: by source, the fields that were guessed to hold the text of new files
     """
 
     lock: Lock

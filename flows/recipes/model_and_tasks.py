@@ -46,12 +46,13 @@ START_VOCABULARY = GivenVocabulary(path="")  # the vocabulary of the model that 
 class ModelEntry:
     """The tables `[model]` and `[training]` of a recipe: the encoder and how it is trained.
 
-    settings: of the encoder; of a model to start from, only its address
-    phases:   for each phase of training, the names of the shard sets that it reads
-    given:    the other settings of the table if there is a model to start from
-    folder:   absolute path at which that model may be on this machine; "" if it is elsewhere or there is none
-    teacher:  address of the model that distillation learns from; "" if there is none
-    teacher_folder: absolute path at which the teacher may be on this machine, likewise
+    Attributes:
+        settings: of the encoder; of a model to start from, only its address
+        phases: for each phase of training, the names of the shard sets that it reads
+        given: the other settings of the table if there is a model to start from
+        folder: absolute path at which that model may be on this machine; "" if it is elsewhere or there is none
+        teacher: address of the model that distillation learns from; "" if there is none
+        teacher_folder: absolute path at which the teacher may be on this machine, likewise
     """
 
     settings: ModelSettings
@@ -156,10 +157,12 @@ class TaskSettings:
 class TaskEntry:
     """One `[[task]]` table of a recipe.
 
-    name:   the name in the recipe; "" if it is the only task and has none
-    given:  settings of the kind of task and of fine-tuning
-    table_key: how messages call the table, such as `task 'labels'`
-    baseline_folder: absolute path at which the baseline may be on this machine; "" if it is elsewhere or there is none
+    Attributes:
+        name: the name in the recipe; "" if it is the only task and has none
+        given: settings of the kind of task and of fine-tuning
+        table_key: how messages call the table, such as `task 'labels'`
+        baseline_folder: absolute path at which the baseline may be on this machine; "" if it is elsewhere or there is
+            none
     """
 
     name: str

@@ -105,8 +105,8 @@ class SourceEntry:
     fetch:     where its raw files come from, if they are not just there
     on_damage: what happens to a run that meets a raw file which cannot be read: "stop" ends it, "skip" leaves the file
                out and records that in the lock; a file that cannot be opened is left to a later run
-    license:   under which licence texts are whose records state none ("CC-BY-SA-4.0"): told by the card of an export,
-               it decides no bytes. A kind that has such a key (wikipedia) puts it into its documents instead
+    license:   the licence of texts with records that state none ("CC-BY-SA-4.0"). The card of an export states it; it
+               decides no bytes. A kind that has such a key (wikipedia) puts it into its documents instead
     """
 
     source: Source
@@ -128,7 +128,11 @@ class VocabularyEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardsEntry:
-    """One `[[shards]]` table. vocabulary: name of the vocabulary that its documents are tokenised with"""
+    """One `[[shards]]` table.
+
+    Attributes:
+        vocabulary: name of the vocabulary that its documents are tokenised with
+    """
 
     name: str
     vocabulary: str
@@ -139,11 +143,13 @@ class ShardsEntry:
 class Recipe:
     """A whole run, as checked settings.
 
-    engine: what builds the parts of its stages: "local", or the address of a Dask scheduler
-    fitted: for the recipe of a folder, the defaults that were chosen for it; None if a person wrote the recipe
-    chosen: for the recipe of a folder, the settings that `--set` gave it, now and earlier; None if a person wrote it
-    replaced_text: for the recipe of a folder, its text before the settings of this command
-    is_scheduled: True if a schedule starts the run, which then sets damage aside and goes on
+    Attributes:
+        engine: what builds the parts of its stages: "local", or the address of a Dask scheduler
+        fitted: for the recipe of a folder, the defaults that were chosen for it; None if a person wrote the recipe
+        chosen: for the recipe of a folder, the settings that `--set` gave it, now and earlier; None if a person wrote
+            it
+        replaced_text: for the recipe of a folder, its text before the settings of this command
+        is_scheduled: True if a schedule starts the run, which then sets damage aside and goes on
     """
 
     name: str

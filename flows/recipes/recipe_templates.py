@@ -131,9 +131,10 @@ Contents = Mapping[str, Mapping[str, str]]  # source -> table -> content
 class SampleComparison:
     """The documents of one shipped source, as published and as built.
 
-    documents: number of documents that were published
-    content:   content of the documents that were built; "nothing" if there are none
-    differing_tables: names of the tables that are not equal
+    Attributes:
+        documents: number of documents that were published
+        content: content of the documents that were built; "nothing" if there are none
+        differing_tables: names of the tables that are not equal
     """
 
     source: str

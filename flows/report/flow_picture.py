@@ -169,17 +169,17 @@ def _build_records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
     outcomes = +Counter(sum_records(parsed).outcomes)
     documents = outcomes.pop("documents", 0)
     ends = _merge_rare(outcomes, MAX_DROPPED, "dropped")
-    fates = {name: Counter[str]() for name in (*few, *([others] if len(few) < len(names) else []))}
+    by_source = {name: Counter[str]() for name in (*few, *([others] if len(few) < len(names) else []))}
     for manifest in parsed:
         for end, count in (+Counter(manifest.ledger.find_account("records").outcomes)).items():
-            fate = fates[manifest.name if manifest.name in few else others]
-            fate[end if end == "documents" or end in ends else [*ends][-1]] += count
-    nodes = [Node(key=f"from {name}", label=name, column=SOURCES, count=fate.total()) for name, fate in fates.items()]
+            counts = by_source[manifest.name if manifest.name in few else others]
+            counts[end if end == "documents" or end in ends else [*ends][-1]] += count
+    nodes = [Node(key=f"from {name}", label=name, column=SOURCES, count=c.total()) for name, c in by_source.items()]
     nodes.append(Node(key="documents", label="", column=DOCUMENTS, count=documents))
     nodes += [_build_lost(end, DOCUMENTS, count) for end, count in ends.items()]
     links = [
-        Link(start=f"from {name}", end=end, count=fate[end])
-        for name, fate in fates.items()
+        Link(start=f"from {name}", end=end, count=counts[end])
+        for name, counts in by_source.items()
         for end in ("documents", *ends)  # in the order of their nodes, so that no bands of a source cross
     ]
     return nodes, links

@@ -72,13 +72,13 @@ def describe_held_out(run: RunView) -> str:
     if tokens is None:
         return ""
     figures = sum((Counter(part.ledger.figures) for part in tokens.parts), Counter[str]())
-    documents, aside = (figures[f"train {unit}"] + figures[f"held-out {unit}"] for unit in ("documents", "tokens"))
+    documents, num_tokens = (figures[f"train {unit}"] + figures[f"held-out {unit}"] for unit in ("documents", "tokens"))
     if not figures["held-out documents"]:
         return f"Nothing: {_explain_none(run, documents)}, so no figure here is of text that a model has not read."
     share = format_figure(figures["held-out documents"] / documents, "share", "documents")
     number = format_count(figures["held-out documents"], "document")
     held_tokens = format_count(figures["held-out tokens"], "token")
-    return f"{number} ({share}) with {held_tokens} of {aside:,}, kept from training."
+    return f"{number} ({share}) with {held_tokens} of {num_tokens:,}, kept from training."
 
 
 def _explain_none(run: RunView, documents: int) -> str:

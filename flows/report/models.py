@@ -156,14 +156,14 @@ def build_before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], event
         read[f"{COMPONENT_PREFIX}{part.name}"] += part.tokens
     return [
         {
-            "name": "together" if named == "evaluation" else sets.get(named, named.removeprefix(COMPONENT_PREFIX)),
-            "share": None if named == "evaluation" else read[named] / max(1, read.total()),
+            "name": "together" if kind == "evaluation" else sets.get(kind, kind.removeprefix(COMPONENT_PREFIX)),
+            "share": None if kind == "evaluation" else read[kind] / max(1, read.total()),
             "before": _get_loss(before),
-            "after": _get_loss(last[named]),
-            "guessed": (before["masked_accuracy"], last[named]["masked_accuracy"]),
+            "after": _get_loss(last[kind]),
+            "guessed": (before["masked_accuracy"], last[kind]["masked_accuracy"]),
         }
-        for named, before in sorted(first.items(), key=lambda one: (one[0] == "evaluation", one[0]))
-        if "start" in model.facts and named in last
+        for kind, before in sorted(first.items(), key=lambda one: (one[0] == "evaluation", one[0]))
+        if "start" in model.facts and kind in last
     ]
 
 
@@ -191,8 +191,8 @@ def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> l
             source = part.labels.get("source", "")
             if not wanted or source in (*wanted, ""):
                 counts[source] += part.ledger.figures["train tokens"]
-    whole = max(1, counts.total())
-    return [(source, count / whole) for source, count in counts.most_common() if count]
+    total = max(1, counts.total())
+    return [(source, count / total) for source, count in counts.most_common() if count]
 
 
 def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:

@@ -225,8 +225,8 @@ def build_log_axis(low: float, high: float, label: str = "") -> Axis:
     heads = (1, 2, 5) if ratio < 100 else (1, 3) if ratio < 10_000 else (1,)
     powers = range(math.floor(math.log10(max(low, 1.0))), math.ceil(math.log10(max(high, 2.0))) + 1)
     rounds = [head * 10.0**power for power in powers for head in heads if low <= head * 10.0**power <= high]
-    named = rounds if len(rounds) >= MIN_TICKS else choose_ticks(low, high, 5, whole=True)
-    return Axis(low=low, high=high, ticks=named, label=label, logarithmic=True)
+    tick_values = rounds if len(rounds) >= MIN_TICKS else choose_ticks(low, high, 5, whole=True)
+    return Axis(low=low, high=high, ticks=tick_values, label=label, logarithmic=True)
 
 
 def choose_ticks(low: float, high: float, most: int, whole: bool = False) -> list[float]:
@@ -321,13 +321,13 @@ def list_terms(events: Iterable[Event]) -> list[str]:
     >>> list_terms([{"loss": 9.0, "pair_loss": 0.7, "masked_loss": 8.3, "unigram_loss": 6.0, "order_loss": None}])
     ['masked', 'pair']
     """
-    met = {
+    terms = {
         name.removesuffix(LOSS_SUFFIX): None
         for event in events
         for name, value in event.items()
         if name.endswith(LOSS_SUFFIX) and name != FREQUENCY_LOSS and value is not None
     }
-    return sorted(met, key=lambda term: term != MAIN_TERM)
+    return sorted(terms, key=lambda term: term != MAIN_TERM)
 
 
 def find_main_term(events: Sequence[Event]) -> str:
@@ -445,8 +445,8 @@ def draw_growth_chart(added: Sequence[int], unit: str) -> Markup:
     """
     totals = np.array([*accumulate(added)], np.int64)
     edges = np.arange(len(added) + 1, dtype=np.float64) + 0.55
-    named = choose_ticks(1.0, max(2.0, float(len(added))), 8, whole=True)
-    across = Axis(low=0.4, high=len(added) + 0.6, ticks=[tick for tick in named if tick >= 1], label="generation")
+    tick_values = choose_ticks(1.0, max(2.0, float(len(added))), 8, whole=True)
+    across = Axis(low=0.4, high=len(added) + 0.6, ticks=[tick for tick in tick_values if tick >= 1], label="generation")
     plot = Plot(
         width=CHART_WIDTH, height=CHART_HEIGHT, across=across, up=build_zero_axis(float(totals[-1]), unit, 4), rows=1
     )

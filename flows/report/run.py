@@ -104,8 +104,8 @@ class RunView:
 
     def find_vocabulary(self, manifest: Manifest) -> Vocabulary | None:
         """Find the vocabulary that an artifact is, or was made with; None if the store no longer has it."""
-        named = [manifest.fingerprint, *(parent.fingerprint for parent in manifest.parents)]
-        return next((self._vocabularies[name] for name in named if name in self._vocabularies), None)
+        fingerprints = [manifest.fingerprint, *(parent.fingerprint for parent in manifest.parents)]
+        return next((self._vocabularies[name] for name in fingerprints if name in self._vocabularies), None)
 
     @cached_property
     def token_samples(self) -> dict[str, LengthSample]:

@@ -335,8 +335,8 @@ def _read_rows(place: Place, manifest: Manifest, table: str, name: str, number: 
     for part in manifest.parts:
         if any(account.outcomes.get(f"{table}: {name}") for account in part.ledger.accounts):
             rows = iter_dropped(read_part_table(place, manifest.stage_folder, part, table, DROPPED.names))
-            named = (row for row in rows if name in (f"{row.step}: {row.reason}", row.reason))
-            rows_of_reason += [row for row, _ in zip(named, range(number - len(rows_of_reason)), strict=False)]
+            matching = (row for row in rows if name in (f"{row.step}: {row.reason}", row.reason))
+            rows_of_reason += [row for row, _ in zip(matching, range(number - len(rows_of_reason)), strict=False)]
         if len(rows_of_reason) == number:
             break
     return rows_of_reason
@@ -400,8 +400,8 @@ def summarize_missing(removals: Removals) -> list[View]:
         missing = removals.missing[(removals.sources == number) & ~removals.is_exact]
         if len(missing):
             median, p99 = (f"{100 * share:.1f}%" for share in np.quantile(missing, (0.5, 0.99), method="inverted_cdf"))
-            whole = int(np.count_nonzero(missing == 0))
-            views.append({"source": name, "removed": len(missing), "whole": whole, "median": median, "p99": p99})
+            num_complete = int(np.count_nonzero(missing == 0))
+            views.append({"source": name, "removed": len(missing), "whole": num_complete, "median": median, "p99": p99})
     return views
 
 

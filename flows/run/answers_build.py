@@ -56,13 +56,14 @@ OTHER_FIELDS = ("line", "id")  # of a row of `predict`, besides the answer
 class AnswersJob:
     """The documents of some parts of a corpus, to be answered by one process.
 
-    store:   address of the store
-    model:   artifact of the fine-tuned model
-    corpus:  artifact that the parts are of
-    parts:   the parts of the corpus (file sets of its rows) to answer
-    answer_kind: "predict" or "embed"
-    sources: names of the sources that the documents are from; if empty, all
-    work:    folder for files of the work
+    Attributes:
+        store: address of the store
+        model: artifact of the fine-tuned model
+        corpus: artifact that the parts are of
+        parts: the parts of the corpus (file sets of its rows) to answer
+        answer_kind: "predict" or "embed"
+        sources: names of the sources that the documents are from; if empty, all
+        work: folder for files of the work
     """
 
     store: str

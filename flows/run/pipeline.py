@@ -62,11 +62,12 @@ from trainer.tasks.build import plan_tasks
 class Outcome:
     """The results of a run, as manifests of its artifacts.
 
-    documents:    one for each source and generation (raw files that one run added)
-    corpus:       of all documents
-    vocabularies, shard_sets, tasks: by the names of their tables in the recipe
-    settled:      folders of the artifacts of earlier runs that were reused without a look at them
-    model:        None if the recipe trains none
+    Attributes:
+        documents: one for each source and generation (raw files that one run added)
+        corpus: of all documents
+        vocabularies, shard_sets, tasks: by the names of their tables in the recipe
+        settled: folders of the artifacts of earlier runs that were reused without a look at them
+        model: None if the recipe trains none
     """
 
     documents: tuple[Manifest, ...]
@@ -138,11 +139,12 @@ def run_recipe(
 class ParsedSources:
     """All sources, for each generation (raw files that one run added), and the documents that were made of them.
 
-    sources:    (number of the generation, source)
-    documents:  the artifact of each, at the same index
-    tombstones: the documents that are to be forgotten
-    settled:    the generations that are reused without a look at them
-    corpus:     the corpus of these; None if there are none
+    Attributes:
+        sources: (number of the generation, source)
+        documents: the artifact of each, at the same index
+        tombstones: the documents that are to be forgotten
+        settled: the generations that are reused without a look at them
+        corpus: the corpus of these; None if there are none
     """
 
     sources: NumberedSources

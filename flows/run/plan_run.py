@@ -41,13 +41,14 @@ NEW, UNCHANGED = "new", "nothing it depends on has changed"  # the reasons of mo
 class PlannedStage:
     """What a run would do with one stage.
 
-    stage:    its kind and name, such as "shards/news"
-    state:    "reuse", "mend" (damaged parts are built again), "go on" (unfinished), "build", or "follows" (cannot be
-              looked at yet)
-    parts, missing: number of its parts, and of those that are not built
-    reason:   why, in words
-    manifest: of the artifact, if it exists
-    notice:   what a person should know about it, in words; "" if there is nothing
+    Attributes:
+        stage: its kind and name, such as "shards/news"
+        state: "reuse", "mend" (damaged parts are built again), "go on" (unfinished), "build", or "follows" (cannot be
+            looked at yet)
+        parts, missing: number of its parts, and of those that are not built
+        reason: why, in words
+        manifest: of the artifact, if it exists
+        notice: what a person should know about it, in words; "" if there is nothing
     """
 
     stage: str
@@ -71,10 +72,11 @@ class _StageMissing(Exception):
 class RunPlan:
     """What a run would do now.
 
-    notes:  lines about its raw files
-    inputs: the files that were found, for scripts
-    stages: its stages in their order
-    lock:   the lock that the run would start with
+    Attributes:
+        notes: lines about its raw files
+        inputs: the files that were found, for scripts
+        stages: its stages in their order
+        lock: the lock that the run would start with
     """
 
     notes: tuple[str, ...]

@@ -32,9 +32,10 @@ NumberedSources = Sequence[tuple[int, SourceEntry]]  # the sources of all genera
 class SettledGenerations:
     """The generations (raw files that one run added) that are settled: reused without a look at their files.
 
-    number:                how many of the first ones are settled
-    documents, signatures: for each source of each generation; signatures only as stages without parts
-    verdicts, corpora:     for each generation, as stages without parts
+    Attributes:
+        number: how many of the first ones are settled
+        documents, signatures: for each source of each generation; signatures only as stages without parts
+        verdicts, corpora: for each generation, as stages without parts
     """
 
     number: int = 0

@@ -34,24 +34,25 @@ MEMORY_WITH_WORDS = {**WORKER_MEMORY, "different": 400}
 class StageKind:
     """Everything that other modules have to know about the stages of one kind.
 
-    group:        the line of the run's progress that it belongs to, and the tag of its tasks
-    names:        returns the names of the sources or tables of a recipe that it has an artifact for; by default one
-    has_many:     True if only a corpus of hundreds of parts has it, so that no plan announces it
-    is_planned_from: True if the next stage is planned from its rows, and not only from its manifest
-    rows:         by table, the word for a row, or those for one and for several, if it is not that of the table
-    steps:        by a pattern of an account's unit, the title of a step in the accounts of a run; the groups of the
-                  pattern are inserted, and `unit` is then the unit of the step
-    seconds, disk_bytes, memory_bytes, scratch_bytes: rates of processor time, disk, memory next to the command itself,
-                                                      and temporary files
-    is_alone:     True if a process of its own builds it, which takes all cores
-    is_per_source: True if each source has one
-    is_per_generation: True if each generation of the corpus has one
-    grows:        True if a new generation adds parts to it, and only these cost; they are built at the same time
-    counts:       which of documents and tokens a plan counts
-    memory_remedy: what to change if its memory is not there; "" to take fewer workers, files or a larger machine
-    is_released:  True if a release names it
-    folder:       its folder in an exported release; followed by the name if it ends with a slash; "" if it has none
-    has_answers:  True if its files are Parquet with a row for each document, by `id`, which `cloze trace` shows
+    Attributes:
+        group: the line of the run's progress that it belongs to, and the tag of its tasks
+        names: returns the names of the sources or tables of a recipe that it has an artifact for; by default one
+        has_many: True if only a corpus of hundreds of parts has it, so that no plan announces it
+        is_planned_from: True if the next stage is planned from its rows, and not only from its manifest
+        rows: by table, the word for a row, or those for one and for several, if it is not that of the table
+        steps: by a pattern of an account's unit, the title of a step in the accounts of a run; the groups of the
+            pattern are inserted, and `unit` is then the unit of the step
+        seconds, disk_bytes, memory_bytes, scratch_bytes: rates of processor time, disk, memory next to the command
+            itself, and temporary files
+        is_alone: True if a process of its own builds it, which takes all cores
+        is_per_source: True if each source has one
+        is_per_generation: True if each generation of the corpus has one
+        grows: True if a new generation adds parts to it, and only these cost; they are built at the same time
+        counts: which of documents and tokens a plan counts
+        memory_remedy: what to change if its memory is not there; "" to take fewer workers, files or a larger machine
+        is_released: True if a release names it
+        folder: its folder in an exported release; followed by the name if it ends with a slash; "" if it has none
+        has_answers: True if its files are Parquet with a row for each document, by `id`, which `cloze trace` shows
     """
 
     group: str

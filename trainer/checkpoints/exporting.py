@@ -26,7 +26,11 @@ from trainer.metrics import print_event
 
 
 def main(arguments: list[str]) -> int:
-    """`export WORK FOLDER [--step N] [--store ADDRESS]`: write a checkpoint as a folder; 0. Raises InputError."""
+    """Write a checkpoint as a folder, as `export WORK FOLDER [--step N] [--store ADDRESS]` does. Return 0.
+
+    Raises:
+        InputError: As `export_checkpoint` does.
+    """
     parser = argparse.ArgumentParser(prog="export", description="A checkpoint as a folder of Hugging Face's form.")
     parser.add_argument("work", type=Path, help="the folder in which a model is trained")
     parser.add_argument("folder", type=Path, help="the folder to write; new or empty")
@@ -39,10 +43,16 @@ def main(arguments: list[str]) -> int:
 
 
 def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: str | None = None) -> int:
-    """Write the checkpoint of a step, or the newest one, to a folder; return its step.
+    """Write a checkpoint as a folder that transformers opens; return its number of steps.
 
-    store: holds the vocabulary, if not where the job says
-    Raises InputError if there is no such checkpoint or it is damaged, or the folder holds something.
+    Args:
+        work: The work folder of the model.
+        folder: The folder to write. It must not exist, or be empty.
+        step: The number of steps of the checkpoint; None for the newest.
+        store: Address of the store that holds the vocabulary; None for the one that the job names.
+
+    Raises:
+        InputError: If there is no such checkpoint, if it is damaged, or if the folder is not empty.
     """
     job = read_job(work)
     check_output(folder)
@@ -59,7 +69,7 @@ def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: 
 
 
 def read_job(work: Path) -> TrainingJob:
-    """Return the job of a work folder. Raises InputError if it has none."""
+    """Read the job of a work folder. Raises InputError if there is none."""
     try:
         return TrainingJob.from_json((work / JOB).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -69,7 +79,11 @@ def read_job(work: Path) -> TrainingJob:
 
 
 def choose_checkpoint(work: Path, step: int | None, job: TrainingJob) -> Path:
-    """Return the checkpoint of a step, or the newest. Raises InputError if there is none."""
+    """Return the folder of the checkpoint after `step` steps, or of the newest if `step` is None.
+
+    Raises:
+        InputError: If there is no such checkpoint.
+    """
     existing = {parse_step(path): path for path in sorted((work / FOLDER).glob("step-*"))}
     chosen = max(existing, default=None) if step is None else step
     if chosen in existing:
@@ -83,7 +97,7 @@ def choose_checkpoint(work: Path, step: int | None, job: TrainingJob) -> Path:
 
 
 def read_whole_weights(path: Path, job: TrainingJob) -> dict[str, Tensor]:
-    """Return the weights of a checkpoint. Raises InputError if it is damaged, or of another model."""
+    """Verify a checkpoint and read its weights. Raises InputError if it is damaged, or of another model."""
     try:
         facts = read_complete_file(path)
         job.check_identity(str(path), facts["identity"])

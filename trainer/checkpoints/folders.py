@@ -1,4 +1,4 @@
-"""Checkpoints: all that a training needs to resume where it was, in a folder a step. Fine-tuning has the same.
+"""Checkpoints: all that a training needs to resume, one folder per step. Fine-tuning has the same.
 
     work/checkpoints/step-00001000/   the shards of model, optimizer and dropout's generators, one file a process
                                       complete.json: cursor, loss scale, identity, progress; files and their digests
@@ -73,11 +73,13 @@ Check = Callable[[Path, Mapping[str, Any]], str | None]  # of a checkpoint and i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """How far a run is, in counts that mean the same for any number of processes.
+    """The position of a run, in counts that do not depend on the number of processes.
 
-    phase: the phase of the next step
-    step:  steps done, of all phases
-    slot:  the first slot of the next step in what its phase reads: in a shard set, or in the phase's own mixture
+    Attributes:
+        phase: Zero-based number of the phase of the next step.
+        step: The number of steps done, over all phases.
+        slot: The first slot (position in the training order) of the next step: in the shard set, or in the phase's
+            mixture.
     """
 
     phase: int
@@ -87,12 +89,15 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFacts:
-    """The data of a checkpoint next to its tensors.
+    """The data of a checkpoint besides its tensors.
 
-    loss_scale: factor, and good steps since it changed
-    ranks:      processes that wrote it
-    choice:     how it computed
-    progress:   what else this kind of training must know to resume
+    Attributes:
+        cursor: The position of the run.
+        loss_scale: The factor on the loss, and the number of good steps since it changed.
+        ranks: The number of processes that wrote the checkpoint.
+        identity: What decides the weights.
+        choice: How the run computes.
+        progress: What else this kind of training needs to resume.
     """
 
     cursor: Cursor
@@ -103,13 +108,13 @@ class CheckpointFacts:
     progress: Mapping[str, Json]
 
     def to_json(self) -> dict[str, Json]:
-        """Return the same as facts of a finished folder; those of the progress have no key of their own."""
+        """Return the facts of the finished folder. The items of `progress` are at the top level."""
         facts = asdict(self)
         return {**facts.pop("progress"), **facts}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "CheckpointFacts":
-        """Return what `to_json` gave."""
+        """Build the facts from what `to_json` returned."""
         own = {"cursor", "loss_scale", "ranks", "identity", "choice", "files"}
         return CheckpointFacts(
             cursor=Cursor(**data["cursor"]),
@@ -122,7 +127,14 @@ class CheckpointFacts:
 
 
 class WrittenCheckpoint(NamedTuple):
-    """A checkpoint that is there. seconds: that it took; wait_seconds: of these, that training waited"""
+    """A checkpoint that was written.
+
+    Attributes:
+        name: The name of its folder.
+        step: The number of steps done.
+        seconds: The time from begin to end.
+        wait_seconds: The part of that time in which training waited.
+    """
 
     name: str
     step: int
@@ -131,14 +143,15 @@ class WrittenCheckpoint(NamedTuple):
 
 
 class Staging:
-    """The memory that states are copied into. mesh: the same processes, as processors"""
+    """Memory into which states are copied, so that training can continue while the copy is written."""
 
     def __init__(self, mesh: DeviceMesh) -> None:
+        """Create it without memory. `mesh` has the same processes, as processors."""
         self._mesh = mesh
         self._kept: dict[int, Tensor] = {}
 
     def copy(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Copy a state as it is now, over the copy before, which must be of no use any more."""
+        """Copy a state to main memory. It overwrites the previous copy, which must no longer be in use."""
         leaves, form = tree_flatten(state)
         copy: dict[str, Any] = tree_unflatten([self._copy(leaf, at) for at, leaf in enumerate(leaves)], form)
         if any(kept.is_pinned() for kept in self._kept.values()):
@@ -160,20 +173,21 @@ class Staging:
 
 
 def count_held_bytes(state: Mapping[str, Any]) -> int:
-    """Return the bytes of a state's tensors that this process holds."""
+    """Count the bytes of a state's tensors that this process holds."""
     tensors = [leaf for leaf in tree_leaves(state) if isinstance(leaf, Tensor)]
     return sum((each.to_local() if isinstance(each, DTensor) else each).nbytes for each in tensors)
 
 
 class Checkpoints:
-    """The checkpoints of one run. All processes must make it, and call what it has, in the same order.
+    """The checkpoints of one run. All processes must create it, and call its methods in the same order.
 
-    kept_steps: steps whose checkpoints are kept in addition to the newest ones
-    begun_at:   by the clock, when the newest one was begun, or this process
+    Attributes:
+        kept_steps: Numbers of steps with checkpoints that are kept in addition to the newest ones.
+        begun_at: The monotonic time at which the newest checkpoint was begun, or at which this was created.
     """
 
     def __init__(self, work: Path, keep: int, ranks: Ranks) -> None:
-        """keep: newest ones that are kept"""
+        """Create it for a work folder. `keep` is the number of newest checkpoints to keep."""
         assert ranks.patient is not None, "what one process writes, the others wait for"
         self._folder = work / FOLDER
         self._keep = keep
@@ -186,9 +200,12 @@ class Checkpoints:
         self.begun_at = time.monotonic()
 
     def begin(self, state: TrainState, saved: CheckpointFacts, copies: bool = True) -> None:
-        """Begin to write the state; the one before must be reported as written (`take_written`).
+        """Begin to write a checkpoint. The previous one must have been taken with `take_written`.
 
-        copies: whether a copy is written by the thread; else the state itself, before this returns
+        Args:
+            state: The state to write.
+            saved: The data besides its tensors.
+            copies: True to copy the state and write the copy on a thread; False to write the state before this returns.
         """
         assert self._writing is None, "one is written at a time, for they are copied into the same memory"
         self.begun_at = began = time.monotonic()
@@ -202,9 +219,13 @@ class Checkpoints:
             self._writing.set_result(written._replace(wait_seconds=written.seconds))
 
     def take_written(self, wait: bool) -> WrittenCheckpoint | None:
-        """Return the checkpoint finished since the last call, if any, on this process; others may learn of it later.
+        """Return the checkpoint that was finished since the last call, or None. Other processes may finish it later.
 
-        Raises InputError if there is no room for it, and what else ended it.
+        Args:
+            wait: True to wait until the checkpoint that is being written is finished.
+
+        Raises:
+            InputError: If the disk has no room for it. Other errors of the writing thread are raised unchanged.
         """
         if self._writing is None or not (wait or self._writing.done()):
             return None
@@ -214,7 +235,7 @@ class Checkpoints:
 
     @contextmanager
     def wait_at_end(self) -> Iterator[None]:
-        """Wait for writing to end when the block succeeds, and also when it fails in a single process."""
+        """Wait for the writing thread at the end of the block; if the block fails, only with a single process."""
         try:
             yield
         finally:
@@ -223,7 +244,7 @@ class Checkpoints:
     def _write(
         self, state: Mapping[str, Any], saved: CheckpointFacts, began: float, wait_seconds: float
     ) -> WrittenCheckpoint:
-        """Write one on all processes, make it visible, and remove the oldest."""
+        """Write a checkpoint from all processes, give it its name, and remove the oldest ones."""
         name = format_checkpoint_name(saved.cursor.step)
         final = self._folder / name
         new = to_unfinished_path(final, is_only_writer=True)
@@ -246,7 +267,10 @@ class Checkpoints:
 
     @contextmanager
     def _explain_full_disk(self, name: str, new: Path, size_bytes: int) -> Iterator[None]:
-        """Remove a checkpoint that finds no room. Raises InputError. size_bytes: of this process's share"""
+        """Remove a checkpoint for which the disk has no room, and raise InputError.
+
+        `size_bytes` is this process's share.
+        """
         try:
             yield
         except (OSError, RuntimeError, CheckpointException) as error:
@@ -266,7 +290,7 @@ class Checkpoints:
         return names[self._ranks.rank :: self._ranks.count]
 
     def _clear(self, newest: str) -> None:
-        """Remove all but the last `keep` and those of `kept_steps`, and what never got a name; damaged ones stay."""
+        """Remove old and unfinished checkpoints. The last `keep`, those of `kept_steps` and damaged ones stay."""
         names = sorted(path.name for path in self._folder.glob("step-*"))
         kept = [name for name in names if name <= newest][-self._keep :]
         kept += [name for name in names if name <= newest and parse_step(Path(name)) in self.kept_steps]
@@ -275,15 +299,22 @@ class Checkpoints:
                 shutil.rmtree(path)
 
     def clear_damaged(self) -> None:
-        """Remove what was left aside. One process calls it."""
+        """Remove the checkpoints that were set aside as damaged. One process calls it."""
         for path in self._folder.glob(f"{DAMAGED_PREFIX}*"):
             shutil.rmtree(path)
 
     def find_newest(self, check: Check) -> tuple[CheckpointFacts | None, list[str]]:
-        """Return the newest whole checkpoint, if there is one, and messages about damaged ones. All must call it.
+        """Find the newest undamaged checkpoint, and set damaged ones aside. All processes must call it.
 
-        check: called for each, newest first, until one can be used; those that cannot are left aside
-        Raises InputError as `check` does.
+        Args:
+            check: Called for each checkpoint with its folder and facts, newest first, until one is usable. It returns
+                why the checkpoint cannot be used, or None.
+
+        Returns:
+            The facts of the checkpoint, or None if there is none; and one message for each damaged checkpoint.
+
+        Raises:
+            InputError: If `check` raises it.
         """
         faults, saved, origin = list[str](), None, "starts over: no whole checkpoint is left"
         names = sorted((path.name for path in self._folder.glob("step-*")), reverse=True)
@@ -298,7 +329,10 @@ class Checkpoints:
         return saved, [f"{fault} Training {origin}." for fault in faults]
 
     def _find_damage(self, path: Path, check: Check) -> str | None:
-        """Return how a checkpoint is damaged, or None: every process reads its share, and all get the same answer."""
+        """Return how a checkpoint is damaged, or None.
+
+        Each process reads its share of the files; all get the same answer.
+        """
         try:
             facts = read_complete_file(path)
             fault = check(path, facts)
@@ -308,9 +342,10 @@ class Checkpoints:
         return next((each for each in self._ranks.collect(fault) if each is not None), None)
 
     def continue_from(self, origin: Origin, state: TrainState) -> None:
-        """Take over the checkpoint of another run, under this one's settings. All must call it.
+        """Load the checkpoint of another run, and keep the settings of this run. All processes must call it.
 
-        Raises InputError if it is not what the training was planned for.
+        Raises:
+            InputError: If it is damaged, or has changed since the training was planned.
         """
         path = Path(origin.path)
 
@@ -333,12 +368,15 @@ class Checkpoints:
             state.scale = scale
 
     def load(self, saved: CheckpointFacts, state: TrainState) -> None:
-        """Put one of these checkpoints into the state. All must call it."""
+        """Load one of these checkpoints into the state. All processes must call it."""
         self._load(self._folder / format_checkpoint_name(saved.cursor.step), saved, state)
         state.steps_done = saved.cursor.step
 
     def _load(self, path: Path, saved: CheckpointFacts, state: TrainState) -> None:
-        """Load model, optimizer and loss scale and, if as many processes wrote them, the generators."""
+        """Load model, optimizer and loss scale.
+
+        The random generators are loaded if the number of processes is the same.
+        """
         tensors = self._collect_tensors(state)
         if saved.ranks != self._ranks.count:
             del tensors["generators"]
@@ -362,7 +400,7 @@ class Checkpoints:
 
 
 def _iter_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, those that it came from, and those of the processes that it reports."""
+    """Yield an error, the errors that caused it, and those of other processes that it reports."""
     theirs = [failed for failed, _ in error.failures.values()] if isinstance(error, CheckpointException) else []
     for cause in (*theirs, error.__cause__, error.__context__):
         if cause is not None:
@@ -371,7 +409,7 @@ def _iter_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _set_aside(path: Path) -> None:
-    """Rename a damaged checkpoint so that it no longer counts as one."""
+    """Rename a damaged checkpoint so that it is no longer found as one."""
     aside = path.with_name(f"{DAMAGED_PREFIX}{path.name}")
     shutil.rmtree(aside, ignore_errors=True)  # of the same step, from before
     path.rename(aside)
@@ -379,7 +417,7 @@ def _set_aside(path: Path) -> None:
 
 
 def format_checkpoint_name(step: int) -> str:
-    """Return the name of a checkpoint.
+    """Return the name of the checkpoint after a number of steps.
 
     >>> format_checkpoint_name(3000)
     'step-00003000'
@@ -388,7 +426,7 @@ def format_checkpoint_name(step: int) -> str:
 
 
 def parse_step(checkpoint: Path) -> int:
-    """Return the step after which a checkpoint was written.
+    """Return the number of steps from the name of a checkpoint's folder.
 
     >>> parse_step(Path("work/checkpoints/step-00003000"))
     3000
@@ -397,12 +435,15 @@ def parse_step(checkpoint: Path) -> int:
 
 
 def read_saved(folder: Path) -> CheckpointFacts:
-    """Read the data of a whole checkpoint next to its tensors."""
+    """Read the data of a finished checkpoint besides its tensors."""
     return CheckpointFacts.from_json(read_complete_file(folder))
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """Return the weights of a checkpoint in main memory, whatever number of processes wrote it; nothing is compared."""
+    """Read the weights of a checkpoint into main memory, for any number of processes that wrote it.
+
+    Nothing is verified.
+    """
     reader, prefix = FileSystemReader(folder), "model."
     held: Mapping[str, Any] = reader.read_metadata().state_dict_metadata
     state = {
@@ -417,6 +458,6 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def gather_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Return all weights as plain tensors in main memory, on the first process only. All must call it."""
+    """Gather all weights as plain tensors in main memory, on the first process only. All processes must call it."""
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     return cast(dict[str, Tensor], get_model_state_dict(model, options=options))

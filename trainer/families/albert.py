@@ -1,6 +1,6 @@
 """ALBERT (Lan et al. 2020): small tables of words, one layer applied as often as there are layers.
 
-Dropout is 0 as in version 2 of the published models; version 1 has 0.1 (of all but xxlarge), which is a setting. Where
+Dropout is 0 as in version 2 of the published models; version 1 has 0.1 (of all but xxlarge), which is a setting. If
 there is any, it also follows the feed-forward part, as in the authors' code; transformers' layer has none there.
 """
 

@@ -70,7 +70,7 @@ TOKEN_HEADS = {"token_head": {"decision": "classifier"}, "span_head": {"decision
 
 
 def prefix_names(name: str, encoder: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """The same table with theirs below a name."""
+    """Return the table with a prefix before each of their names."""
     return {ours: tuple(f"{name}.{each}" for each in theirs) for ours, theirs in encoder.items()}
 
 

@@ -19,7 +19,7 @@ DEVIATION = 0.02  # of first weights, in all published models of these families
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecialIds:
-    """Ids of the special tokens by role, as the shards' manifest has them."""
+    """The ids of the special tokens by their role."""
 
     pad: int
     unk: int
@@ -29,13 +29,19 @@ class SpecialIds:
 
     @staticmethod
     def from_roles(roles: Mapping[str, int]) -> "SpecialIds":
-        """From a manifest's `special_ids`."""
+        """Build the ids from a mapping of roles, such as a manifest's `special_ids`."""
         return SpecialIds(**{role: roles[role] for role in ("pad", "unk", "cls", "sep", "mask")})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInputs:
-    """The facts that a model needs about the data it is made for."""
+    """The facts that a model needs about the examples.
+
+    Attributes:
+        vocab_size: The number of tokens in the vocabulary.
+        special_ids: The ids of the special tokens.
+        pair_labels: True if the examples have labels of pairs.
+    """
 
     vocab_size: int
     special_ids: SpecialIds
@@ -44,23 +50,25 @@ class ModelInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderShape:
-    """Sizes and constants of an encoder.
+    """The sizes and constants of an encoder.
 
-    positions:      tokens of the longest sequence; of a position table its rows, those before `first_position` included
-    first_position: row of a sequence's first token
-    segment_types:  rows of the segment table; with one, every token is of that one; with none, there is no table
-    embedding_size: of the tables; where it is not the hidden size, a matrix is between the two (Lan et al. 2020, 3.1)
-    projects:       that matrix is there even where the two are equal
-    layer_groups:   sets of weights that the layers share, in order: as many as layers, or 1 (Lan et al. 2020, 3.1)
-    norm_place:     "after" each residual (Vaswani et al. 2017), or "before" each part and once at the end
-    feed_forward:   "mlp", or "glu": one half of the widened vector gates the other (Shazeer 2020)
-    position_kind:  "learned" rows of a table, or "rope" (Su et al. 2021)
-    rope_bases:     of global layers, and of those with a window
-    windows:        of each layer: tokens that one attends to at most, half to each side; None: all
-    biases:         whether matrices and norms of the encoder have any
-    causal:         whether a token attends to itself and those before it, and to none after it
-    norm_epsilon:   of every norm
-    initializer_range: deviation of the first weights of matrices
+    Attributes:
+        positions: Maximum tokens of a sequence, or rows of the position table, including those before `first_position`.
+        first_position: The row of a sequence's first token in the position table.
+        segment_types: Rows of the segment table. If 1, every token has the same; if 0, there is no table.
+        embedding_size: Size of the embeddings. If it differs from the hidden size, a matrix connects them (Lan et al.
+            2020, 3.1).
+        projects: True if there is such a matrix even if the sizes are equal.
+        layer_groups: Sets of weights that the layers share, in order: as many as layers, or 1 (Lan et al. 2020, 3.1).
+        norm_place: "after" each residual (Vaswani et al. 2017), or "before" each part and once at the end.
+        feed_forward: "mlp", or "glu": one half of the widened vector gates the other (Shazeer 2020).
+        position_kind: "learned" rows of a table, or "rope" (Su et al. 2021).
+        rope_bases: The base of layers without a window, and of those with one.
+        windows: For each layer the number of tokens that one attends to at most, half to each side; None: all.
+        biases: True if matrices and norms of the encoder have biases.
+        causal: True if a token attends to itself and earlier tokens only.
+        norm_epsilon: The epsilon of every norm.
+        initializer_range: The standard deviation of the random weights of matrices.
     """
 
     vocab_size: int
@@ -88,11 +96,11 @@ class EncoderShape:
     initializer_range: float = DEVIATION
 
     def get_window(self, layer: int) -> int | None:
-        """Return the window of a layer, by its number from 0."""
+        """Return the window of a layer, or None. `layer` is zero-based."""
         return self.windows[layer] if self.windows else None
 
     def count_macs(self, lengths: Int64s) -> int:
-        """Multiplications with additions of a forward pass over sequences of these lengths."""
+        """Count the multiply-accumulates of a forward pass over sequences of some lengths: int64 [B]."""
         hidden, tokens = self.hidden_size, int(lengths.sum())
         matrices = hidden * (4 * hidden + (3 if self.feed_forward == "glu" else 2) * self.feed_forward_size)
         projection = hidden * self.embedding_size if self.projects or self.embedding_size != hidden else 0
@@ -101,16 +109,21 @@ class EncoderShape:
         return tokens * (projection + self.layers * matrices) + 2 * hidden * pairs
 
     def count_vocabulary_head_macs(self, places: int) -> int:
-        """Dense, then every word of the vocabulary: the head of masked tokens."""
+        """Count the multiply-accumulates of the head of masked tokens: a dense matrix, then the whole vocabulary."""
         return places * self.embedding_size * (self.hidden_size + self.vocab_size)
 
     def count_class_head_macs(self, places: int, classes: int = 2) -> int:
-        """Dense, then a few classes: the head of pairs reads first tokens, that of replaced tokens (one class) all."""
+        """Count the multiply-accumulates of a head with a dense matrix and a few classes.
+
+        Args:
+            places: The vectors that the head reads: first tokens for pairs, all tokens for replaced tokens.
+            classes: The number of classes; 1 for replaced tokens.
+        """
         return places * self.hidden_size * (self.hidden_size + classes)
 
 
 def count_attended_pairs(lengths: Int64s, window: int | None, causal: bool) -> int:
-    """Pairs of a token and one it attends to, in sequences of these lengths.
+    """Count the pairs of a token and one it attends to, in sequences of some lengths.
 
     >>> count_attended_pairs(np.array([3, 2]), None, False), count_attended_pairs(np.array([4]), 2, False)
     (13, 10)
@@ -121,7 +134,11 @@ def count_attended_pairs(lengths: Int64s, window: int | None, causal: bool) -> i
 
 
 class Size(NamedTuple):
-    """Layers, hidden size, heads and feed-forward size by a name; embedding_size where it is not the hidden size."""
+    """The layers, hidden size, heads and feed-forward size of a named size.
+
+    Attributes:
+        embedding_size: The size of the embeddings; None if it is the hidden size.
+    """
 
     layers: int
     hidden_size: int
@@ -132,7 +149,12 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskedHeadShape:
-    """activation: None: the encoder's own; biases: of the matrix and the norm before the words"""
+    """The head of masked tokens.
+
+    Attributes:
+        activation: After its matrix; None for the encoder's activation.
+        biases: True if its matrix and norm have biases.
+    """
 
     activation: str | None = None
     biases: bool = True
@@ -142,11 +164,13 @@ class MaskedHeadShape:
 class ClassHeadShape:
     """The head of a classifier: [dropout,] matrix, activation[, norm], dropout, a row for each class.
 
-    drops_first: whether there is a dropout before the matrix too
-    activation:  after the matrix
-    norm:        whether a norm without bias follows
-    pretrained:  where the matrix (and norm) begins as what pre-training has learnt: as that of this head
-    dropout:     None: that of hidden states
+    Attributes:
+        drops_first: True if there is a dropout before the matrix too.
+        activation: After the matrix.
+        biases: True if the matrix has biases.
+        norm: True if a norm without bias follows.
+        pretrained: Prefix of the pre-trained head that it takes its matrix (and norm) from; "" for random weights.
+        dropout: None for that of hidden states.
     """
 
     drops_first: bool = False
@@ -161,8 +185,9 @@ class ClassHeadShape:
 class TokenHeadShape:
     """The head that answers for every token: [matrix, activation, norm,] dropout, a row for each answer.
 
-    pooler:  what comes first, for each token alone; None: nothing
-    dropout: None: that of hidden states
+    Attributes:
+        pooler: What comes first, for each token separately; None for nothing.
+        dropout: None for that of hidden states.
     """
 
     pooler: ClassHeadShape | None = None
@@ -171,23 +196,25 @@ class TokenHeadShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """Hugging Face's names of a family's parameters, module by module; where there are several, ours stacks them.
+    """Hugging Face's names of a family's parameters, module by module.
 
-    encoder:       below "encoder" of ours; `{}` is a layer's number
-    heads:         of each head of ours, its modules (and parameters) below it
-    tied:          what some files store as well, and what it is equal to
-    architectures: their class by what the folder holds: "encoder" alone, "masked", "pairs" (with a pair head), or the
-                   heads of a task ("classes", "tags", "spans", "choices")
-    config:        our value by their key (see `trainer.huggingface.config`), in their order
-    usual:         values of their keys where a configuration leaves them out
-    constants:     keys of theirs that have one value in all models of the family that can be made here
-    fixed:         the same of keys that are not written
-    written:       keys that are written with one value, and that say nothing about what can be made here
-    activations:   their word for one of ours, where it is not the usual one
-    begin_and_end: whether [CLS] and [SEP] are the begin and the end of a text as well
-    one_key:       a configuration with one key for what newer files say layer by layer; raises ValueError with the key
-                   by which it is of no model that can be made here
-    left_out:      parameters of theirs that a file may hold and that no model of ours has, by how they begin
+    Attributes:
+        encoder: Maps our modules below "encoder" to theirs; `{}` is a layer's number. If there are several, ours stacks
+            them.
+        heads: For each of our heads, maps its modules and parameters to theirs.
+        tied: Maps parameters that some files store in addition to the parameters they equal.
+        architectures: Their classes by what a folder holds: "encoder", "masked", "pairs" (with a pair head), or the
+            heads of a task ("classes", "tags", "spans", "choices").
+        config: Maps their keys to our values (see `trainer.huggingface.config`), in the order of writing.
+        defaults: The values of their keys that a configuration may omit.
+        constants: Keys with the same value in all models of the family that are supported here; they are written.
+        fixed: Keys as `constants`, which are not written.
+        written: Keys that are written with one value and not checked.
+        activations: Their names of our activations, if they are not the usual ones.
+        begin_and_end: True if [CLS] and [SEP] are also the begin and end of a text.
+        normalize_config: Converts a newer form of configuration to the one expected here. It raises ValueError with the
+            key that is not supported.
+        ignored: Prefixes of parameters that a file may hold and that our models do not have.
     """
 
     encoder: Mapping[str, tuple[str, ...]]
@@ -206,7 +233,11 @@ class Names:
 
 
 def name_classes(name: str, **others: str) -> dict[str, str]:
-    """Return Hugging Face's classes of a family, as `Names.architectures`. others: those that not all families have
+    """Build the names of Hugging Face's classes of a family, as `Names.architectures`.
+
+    Args:
+        name: The beginning of each class name.
+        others: Further classes, which not all families have.
 
     >>> name_classes("Bert", pairs="BertForPreTraining")["masked"]
     'BertForMaskedLM'
@@ -226,27 +257,31 @@ def name_classes(name: str, **others: str) -> dict[str, str]:
 class Family:
     """Everything that is particular to one family.
 
-    name:              in a recipe
-    model_type:        Hugging Face's; "" if it is the name
-    sizes:             by name; "base" is what is taken where none is named
-    objective:         what it is pre-trained by where nothing else is asked for
-    max_length:        tokens of the longest sequence unless another is asked for
-    segment_types, norm_epsilon, activation, dropout, attention_dropout: see `EncoderShape`
-    position_from_pad: positions begin at the row after the id of the padding token, as fairseq counts them; the
-                       row of that id, of words and of positions, begins as zeros
-    pairs:             has a pooler and a pair head where the examples have pair labels
-    first_weights:     how they are drawn, by name (`trainer.model.encoder`)
-    scales_by_depth:   whether they are smaller the more layers there are
-    shared_layers:     one set of weights for all layers
-    shape:             further fields of `EncoderShape` that are other than BERT's
-    every_global:      every so many layers, the first included, have no window; the others `window`
-    rope_bases:        of rotations: of layers that see everything, and of those with a window
-    pooling:           what represents a whole text, its first token ("cls") or the "mean" of all
-    generators:        of a generator of each size, its hidden size as a share of the model's
-    class_head:        of a text as a whole
-    choice_head:       of a text that is one of several to choose from; None: as of a text as a whole
-    token_head:        of every token
-    span_head:         of every token, whether an answer begins or ends with it
+    Attributes:
+        name: Its name in a recipe.
+        sizes: Its sizes by name; "base" is the default.
+        names: Hugging Face's names of its parameters.
+        model_type: Hugging Face's name of the family; "" if it is `name`.
+        objective: The kind of objective that is the default.
+        max_length: The default maximum number of tokens of a sequence.
+        segment_types, norm_epsilon, activation, dropout, attention_dropout: See `EncoderShape`.
+        position_from_pad: True if positions begin at the row after the padding token's id, as fairseq counts them. The
+            row of that id, of words and of positions, is initialized to zero.
+        pairs: True if models have a pooler and a pair head for examples with pair labels.
+        first_weights: The name of the random initialization (`trainer.model.encoder`).
+        scales_by_depth: True if random weights are smaller the more layers there are.
+        shared_layers: True if all layers share one set of weights.
+        window: The window of layers that have one; None if none has.
+        every_global: Every n-th layer, the first included, has no window.
+        rope_bases: The rotation bases of layers without a window, and of those with one.
+        pooling: What represents a whole text: its first token ("cls") or the "mean" of all.
+        shape: Further fields of `EncoderShape` that differ from BERT's.
+        generators: For each size, the hidden size of a generator as a share of the model's.
+        masked_head: The head of masked tokens.
+        class_head: The head of a whole text.
+        choice_head: The head of a text that is one of several to choose from; None for `class_head`.
+        token_head: The head of every token.
+        span_head: The head that marks the tokens at which an answer begins and ends.
     """
 
     name: str
@@ -283,9 +318,9 @@ class Family:
         return "pooling" in self.names.config.values()
 
     def find_first_position(self, inputs: ModelInputs) -> int:
-        """Row of the position table that a sequence's first token takes."""
+        """Return the row of a sequence's first token in the position table."""
         return inputs.special_ids.pad + 1 if self.position_from_pad else 0
 
     def has_pairs(self, inputs: ModelInputs) -> bool:
-        """Tells whether a model for these examples has a pair head."""
+        """Return True if a model for these inputs has a pair head."""
         return self.pairs and inputs.pair_labels

@@ -10,9 +10,10 @@ GLOBAL_BASE, LOCAL_BASE = 160_000.0, 10_000.0
 
 
 def normalize_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration in which one key says which layers have a window, and one each rotation's base.
+    """Return a configuration in which one key gives the layers with a window, and one key each rotation's base.
 
-    Raises ValueError with the key of layers or rotations that do not fit this form.
+    Raises:
+        ValueError: With the key of layers or rotations that are not supported.
     """
     converted = dict(config)
     if kinds := config.get("layer_types"):

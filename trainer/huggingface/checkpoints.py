@@ -4,7 +4,7 @@ Promise: a folder written by `export` opens in transformers' `AutoModelForPreTra
 BERT without pairs) with no key missing or left over and equal logits, and so do the folders below it, where a model
 has several parts (ELECTRA's `generator/`); a folder that transformers wrote, or one of the published checkpoints in
 safetensors, loads into our model likewise; and what fits no model of ours is refused with the key that differs. The
-bytes of an export are a function of the weights and the settings alone.
+bytes of an export depend only on the weights and the settings.
 
 For a model with other heads, `load_pretrained` takes the encoder of any folder of these families in safetensors and the
 heads that are known here, whatever head it was saved with: one for pre-training, for a task, or none (then the names of
@@ -27,7 +27,7 @@ an index. Written are `config.json`, `model.safetensors` and the tokenizer's fil
 also its pooling, the modules after it, and prompts.
 
 Promise: every tensor is what it was, of the same type and under the same name, but for the prefix of a wrapper; nothing
-in a pickled file is run, for torch reads tensors alone of it; and what is written has been opened: its encoder is
+in a pickled file is run, because torch reads only tensors of it; and what is written has been opened: its encoder is
 whole, and its vocabulary fits.
 Cost: the weights once in memory (BERT-base: 0.4 GB, two seconds).
 """
@@ -66,9 +66,12 @@ OTHER_WEIGHTS = {"tf": "tf_model*.h5", "flax": "flax_model*"}  # as transformers
 
 
 def map_names(ours: Iterable[str], family: Family, part: ModelPart) -> dict[str, tuple[str, ...]]:
-    """The name there of every parameter of ours that belongs to a part; with several, ours holds them stacked.
+    """Map each parameter of a part to its names there. If there are several, our parameter is theirs, stacked.
 
-    ours: names of parameters of a root module
+    Args:
+        ours: Names of parameters of a root module.
+        family: The family of the model.
+        part: The part of the model.
     """
     return {name: theirs for name in ours if (theirs := _map_name(name, family, part))}
 
@@ -93,7 +96,7 @@ def _map_name(ours: str, family: Family, part: ModelPart) -> tuple[str, ...]:
 
 
 def to_huggingface(state: Mapping[str, Tensor], family: Family, part: ModelPart) -> dict[str, Tensor]:
-    """A part of our model under their names, each tensor for itself on the processor; tied ones are left out."""
+    """Convert a part of our model to their names and layout, on the processor. Tied parameters are omitted."""
     return {
         theirs: piece.detach().to("cpu", copy=True).contiguous()
         for ours, parts in map_names(state, family, part).items()
@@ -102,10 +105,16 @@ def to_huggingface(state: Mapping[str, Tensor], family: Family, part: ModelPart)
 
 
 def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: ModelPart, where: str) -> dict[str, Tensor]:
-    """Return the state of a part of our model from tensors under their names, in float32.
+    """Convert tensors under their names to the state of a part of our model, in float32.
 
-    model: as it should be, on the meta device; where: the file, for messages
-    Raises InputError unless the tensors are those of the part.
+    Args:
+        tensors: The tensors of a file.
+        model: A model of the right shapes, on the meta device.
+        part: The part of the model.
+        where: The file, for messages.
+
+    Raises:
+        InputError: If the tensors are not exactly those of the part.
     """
     untied = _without_ties(update_names(tensors), model.family, where)
     state = model.state_dict()
@@ -115,7 +124,14 @@ def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: Mode
 
 
 def stack_tensors(tensors: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[str], where: str) -> Tensor:
-    """Stack theirs, in float32. ours: as it should be. Raises InputError if a shape differs."""
+    """Stack several of their tensors to one of ours, in float32. Raises InputError if a shape differs.
+
+    Args:
+        tensors: The tensors of a file.
+        ours: A tensor of the right shape.
+        theirs: The names of the tensors to stack.
+        where: The file, for messages.
+    """
     for name, piece in zip(theirs, ours.chunk(len(theirs)), strict=True):
         if tensors[name].shape != piece.shape:
             has, needed = (" x ".join(map(str, shape)) for shape in (tensors[name].shape, piece.shape))
@@ -127,7 +143,7 @@ def stack_tensors(tensors: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[
 
 
 def update_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Under today's names."""
+    """Return the tensors with old names of LayerNorm's parameters replaced by current ones."""
     return {
         key.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias"): tensor
         for key, tensor in tensors.items()
@@ -135,7 +151,7 @@ def update_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _without_ties(tensors: Mapping[str, Tensor], family: Family, where: str) -> dict[str, Tensor]:
-    """Return the tensors without the tied decoder, once it is seen to be tied."""
+    """Return the tensors without the tied decoder. Raises InputError if it differs from the word embeddings."""
     for decoder, source in family.names.tied.items():
         if decoder in tensors and source in tensors and not torch.equal(tensors[decoder], tensors[source]):
             raise InputError(
@@ -163,7 +179,7 @@ def _name_first(keys: Collection[str]) -> str:
 
 
 def export(folder: Path, state: Mapping[str, Tensor], settings: ModelSettings, inputs: ModelInputs) -> None:
-    """Write `config.json` and `model.safetensors` of a whole (not a sharded) state, for each part of the model."""
+    """Write config.json and model.safetensors of each part of a model from its whole (not sharded) state."""
     for part in settings.objective_settings.list_parts(settings.family_row, inputs):
         write_model(folder / part.folder, state, build_part_settings(settings, part), inputs, part)
 
@@ -176,7 +192,7 @@ def write_model(
     part: ModelPart,
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """One part as a folder. more: keys of the configuration besides those of the model"""
+    """Write one part of a model as a folder. `more` has further keys of the configuration."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {**build_config(settings, inputs, part.architecture), **part.config, **(more or {})}
     (folder / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -184,9 +200,11 @@ def write_model(
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write tensors to a file with the mode of any new one: safetensors lets the owner alone read it.
+    """Write tensors to a file with the mode of any new file; by itself, safetensors makes it readable by the owner
+    only.
 
-    Raises OSError, and safetensors' own error for a full disk.
+    Raises:
+        OSError: If the disk refuses. If it is full, SafetensorError is raised instead.
     """
     save_file(tensors, path, metadata={"format": "pt"})
     plain = path.with_suffix(".mode")
@@ -196,11 +214,16 @@ def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
 
 
 def load_model(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
-    """Return the model in a folder that we or Hugging Face wrote: its settings, its inputs, its state in float32.
+    """Read the model in a folder that we or Hugging Face wrote.
 
-    A pooler without a pair head, which some files of masked models keep, is left out. Of a model of several parts the
-    state lacks those whose folders are not below this one.
-    Raises InputError if a file is missing or unreadable, or the model cannot be made here.
+    A pooler without a pair head, which some files of masked models hold, is omitted. If the model has several parts,
+    the state lacks those without a folder below this one.
+
+    Returns:
+        The settings, the inputs, and the state in float32.
+
+    Raises:
+        InputError: If a file is missing or unreadable, or if the model is not supported.
     """
     config, tensors, settings = read_folder(folder)
     family = settings.family_row
@@ -229,7 +252,7 @@ def load_model(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tens
 def _build_part_state(
     tensors: Mapping[str, Tensor], model: Objective, part: ModelPart, where: str
 ) -> dict[str, Tensor]:
-    """The state of a part, of a file that may hold a pooler and the like."""
+    """Convert the tensors of a file to the state of a part. Tensors that the family ignores are omitted."""
     family = model.family
     wanted = {theirs for parts in map_names(model.state_dict(), family, part).values() for theirs in parts}
     kept = {key: t for key, t in tensors.items() if key in wanted or not key.startswith(family.names.ignored)}
@@ -237,7 +260,7 @@ def _build_part_state(
 
 
 def _with_part_width(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSettings:
-    """The settings with a part as wide as a folder has it. Raises InputError if it differs otherwise."""
+    """Return the settings with a part as wide as in its folder. Raises InputError if it differs otherwise."""
     theirs = to_model_settings(read_config(folder / CONFIG), str(folder / CONFIG), {"kind": part.architecture})
     if build_part_settings(settings, part).shape == theirs.shape:
         return settings
@@ -253,7 +276,7 @@ def _with_part_width(settings: ModelSettings, part: ModelPart, folder: Path) -> 
 
 
 def check_shared_tensors(state: Mapping[str, Tensor], part_state: Mapping[str, Tensor], where: str) -> None:
-    """Raise InputError if the state of a part differs in what it shares with the others."""
+    """Raise InputError if a part differs from the others in tensors that they share."""
     for name in state.keys() & part_state.keys():
         if not torch.equal(state[name], part_state[name]):
             raise InputError(
@@ -265,9 +288,15 @@ def check_shared_tensors(state: Mapping[str, Tensor], part_state: Mapping[str, T
 def read_folder(
     folder: Path, default_objective: dict[str, str] | None = None, causal: bool = False
 ) -> tuple[dict[str, Any], dict[str, Tensor], ModelSettings]:
-    """Return the configuration of a folder, its tensors, and the settings.
+    """Read the configuration, the tensors and the settings of a folder.
 
-    usual: the objective if it names none; causal: whether it may be a decoder, which reads from the left
+    Args:
+        folder: A folder with config.json and model.safetensors.
+        default_objective: The objective if the folder does not determine it; None for the family's.
+        causal: True to accept a decoder, which reads from left to right.
+
+    Raises:
+        InputError: If a file is missing or unreadable, or if the model is not supported.
     """
     config = read_config(folder / CONFIG)
     tensors = read_weights(folder / WEIGHTS)
@@ -280,10 +309,7 @@ def read_folder(
 
 
 def _find_objective(config: Mapping[str, Any], names: Collection[str]) -> dict[str, str] | None:
-    """Return the objective of a model that is masked in a family that is not; None: the family's own.
-
-    names: of its tensors
-    """
+    """Return the objective "masked" for a masked model of a family with another default; otherwise None."""
     family = find_family(config["model_type"])
     architectures = config.get("architectures") or ()
     if family.objective == "masked":
@@ -293,15 +319,19 @@ def _find_objective(config: Mapping[str, Any], names: Collection[str]) -> dict[s
 
 
 def _has_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
-    """Either is enough: a published file has the head under the name of a masked model, a torn one only the name."""
+    """Return True if the tensors or the configuration show a pair head.
+
+    A published file has the head under the name of a masked model; a damaged one may have only the name.
+    """
     decision = f"{family.names.heads['pair_head']['decision']}.weight"
     return decision in tensors or family.names.architectures["pairs"] in (config.get("architectures") or ())
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file, without the prefix of a wrapper.
+    """Read the tensors of a file, without the prefix of a wrapper.
 
-    Raises InputError if it is gone or no whole one, or holds numbers that are not finite.
+    Raises:
+        InputError: If the file is missing or incomplete, or holds numbers that are not finite.
     """
     tensors = read_tensors(path)
     for name, tensor in tensors.items():
@@ -314,7 +344,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Return the tensors of a file as they are called there. Raises InputError if it is gone or no whole one."""
+    """Read the tensors of a file under the names in the file. Raises InputError if it is missing or incomplete."""
     try:
         with safe_open(path, "pt") as file:
             written_by = (file.metadata() or {}).get("format")
@@ -336,14 +366,14 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def check_no_other_weights(folder: Path) -> None:
-    """Raise InputError if a folder holds weights of TensorFlow or Flax, which torch does not read."""
+    """Raise InputError if a folder holds weights of TensorFlow or Flax."""
     for library, pattern in OTHER_WEIGHTS.items():
         for path in folder.glob(pattern):
             raise _refuse_other_library(path, library)
 
 
 def _refuse_other_library(path: Path, library: str) -> InputError:
-    """Return the refusal of weights that are named and laid out as another library has them."""
+    """Build the error for weights that are named and laid out as another library does."""
     return InputError(
         f"{path} holds weights as {library} lays them out, which are not read here: load them with a version 4 of "
         f"transformers (`AutoModel.from_pretrained(FOLDER, from_{library}=True)`), save them (`save_pretrained(NEW)`), "
@@ -355,10 +385,13 @@ def _refuse_other_library(path: Path, library: str) -> InputError:
 
 
 class Pretrained(NamedTuple):
-    """A model to begin with.
+    """A model from which another model takes its encoder.
 
-    state: below "encoder." all of it; of heads for masked tokens and pairs what there is
-    sentences: what its folder says of vectors, for who makes them
+    Attributes:
+        settings: Its settings.
+        inputs: Its inputs.
+        state: All of the encoder below "encoder.", and what there is of the heads for masked tokens and pairs.
+        sentences: How the folder makes vectors of texts; None if it does not say.
     """
 
     settings: ModelSettings
@@ -368,9 +401,14 @@ class Pretrained(NamedTuple):
 
 
 def load_pretrained(folder: Path, causal: bool = False) -> Pretrained:
-    """Return the encoder of a folder. Raises InputError if it has none that can be made here, or not all of it.
+    """Read the encoder of a folder, and the heads that are known here.
 
-    causal: whether it may be a decoder
+    Args:
+        folder: A folder with config.json and model.safetensors.
+        causal: True to accept a decoder.
+
+    Raises:
+        InputError: If the folder has no encoder that is supported, or not all of it.
     """
     if not (folder / CONFIG).is_file():
         _ = read_sentences(folder)  # refuses one without an encoder, or with one elsewhere
@@ -405,7 +443,7 @@ def load_pretrained(folder: Path, causal: bool = False) -> Pretrained:
 
 
 def with_first_part(tensors: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:
-    """The tensors of an encoder that was saved by itself under the names that it has in a model with a head."""
+    """Return the tensors with the family's prefix. An encoder that was saved without a head lacks it."""
     first = family.names.encoder["embeddings.word"][0].split(".")[0] + "."
     if any(name.startswith(first) for name in tensors):
         return dict(tensors)
@@ -413,9 +451,10 @@ def with_first_part(tensors: Mapping[str, Tensor], family: Family) -> dict[str, 
 
 
 def import_checkpoint(source: Path, output: Path) -> None:
-    """Write today's form of a folder.
+    """Write a folder in the current form from one of an older form.
 
-    Raises InputError if the folder holds no complete model of these families.
+    Raises:
+        InputError: If the source holds no complete model of these families, or if the output cannot be written.
     """
     check_folder(source)
     sentences = read_sentences(source, older=True)
@@ -444,7 +483,7 @@ def import_checkpoint(source: Path, output: Path) -> None:
 
 
 def _write_modules(folder: Path, sentences: SentenceFolder, config: Mapping[str, Any]) -> None:
-    """Write what a folder of sentence-transformers has besides its encoder. config: of the encoder"""
+    """Write what a folder of sentence-transformers has besides its encoder. `config` is that of the encoder."""
     keys = {ours: theirs for theirs, ours in find_family(config["model_type"]).names.config.items()}
     paths = write_sentences(folder, sentences, config[keys["hidden_size"]], sentences.similarity or None)
     for path, step in zip(paths, sentences.steps, strict=False):
@@ -453,7 +492,7 @@ def _write_modules(folder: Path, sentences: SentenceFolder, config: Mapping[str,
 
 
 def read_older_weights(folder: Path) -> dict[str, Tensor]:
-    """Return all tensors of a folder, each in memory of its own. Raises InputError if there are none, or not all."""
+    """Read all tensors of a folder, each in memory of its own. Raises InputError if there are none, or not all."""
     for name in (WEIGHTS, PICKLED):
         index = folder / (name + INDEX)
         if (folder / name).is_file():
@@ -472,7 +511,7 @@ def read_older_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def _list_parts(index: Path) -> list[str]:
-    """Return the names of the files in an index. Raises InputError for one outside the folder."""
+    """Return the file names of an index. Raises InputError if one is outside the folder."""
     named = read_json(index).get("weight_map")
     parts = sorted({str(name) for name in named.values()}) if isinstance(named, Mapping) else []
     if not parts or any(Path(name).name != name for name in parts):
@@ -505,7 +544,7 @@ def _unpickle(path: Path) -> Any:
 
 
 def _find_family(tensors: Mapping[str, Tensor], source: Path) -> str:
-    """The family by how the names of tensors begin."""
+    """Find the family by the prefix of the tensors' names. Raises InputError if it is not clear."""
     first = {name: find_family(name).names.encoder["embeddings.word"][0].split(".")[0] + "." for name in FAMILIES}
     fitting = [family for family, prefix in first.items() if any(name.startswith(prefix) for name in tensors)]
     if len(fitting) != 1:
@@ -517,7 +556,11 @@ def _find_family(tensors: Mapping[str, Tensor], source: Path) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Import one folder; 0. Raises InputError."""
+    """Convert a folder, as `import SOURCE OUTPUT` does. Return 0.
+
+    Raises:
+        InputError: As `import_checkpoint` does.
+    """
     source, output = map(Path, arguments)
     import_checkpoint(source, output)
     return 0

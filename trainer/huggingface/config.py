@@ -40,9 +40,12 @@ TOKENIZER_CONFIG = "tokenizer_config.json"
 
 
 def build_config(settings: ModelSettings, inputs: ModelInputs, architecture: str) -> dict[str, Any]:
-    """`config.json` of a model, with every special id by its role.
+    """Build the config.json of a model, with the id of every special token.
 
-    architecture: what the folder holds, as the family's names call it
+    Args:
+        settings: The settings of the model.
+        inputs: Its inputs.
+        architecture: What the folder holds, as a key of `Names.architectures`.
     """
     names, special = settings.family_row.names, inputs.special_ids
     values = _collect_values(settings, inputs)
@@ -59,7 +62,7 @@ def build_config(settings: ModelSettings, inputs: ModelInputs, architecture: str
 
 
 def _collect_values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, Any]:
-    """Return our values by name."""
+    """Return our values of a model by name."""
     shape = build_encoder_shape(settings, inputs)
     values = {name: getattr(shape, name) for name in shape.__dataclass_fields__}
     family = settings.family_row
@@ -70,13 +73,13 @@ def _collect_values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, A
 
 
 def _list_defaults(family: Family) -> dict[str, Any]:
-    """Return a family's values for settings that are not given, by name."""
+    """Return the family's values by name for settings that are not given."""
     bases = dict(zip(("global_base", "local_base"), family.rope_bases, strict=False))
     return {name: getattr(family, name) for name in ("norm_epsilon", "window", "every_global", "pooling")} | bases
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """A configuration, with what its writer left out because it is usual. Raises InputError."""
+    """Read a configuration, and add the keys that its writer omitted. Raises InputError if it is not supported."""
     config = read_json(path)
     check_no_code(config, path)
     family = config.get("model_type")
@@ -99,7 +102,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def check_no_code(config: Mapping[str, Any], path: Path) -> None:
-    """Raise InputError for a configuration whose classes are code that its folder brings."""
+    """Raise InputError if a configuration names classes of code in its folder."""
     if config.get("auto_map"):
         raise InputError(
             f"{path}: `auto_map` names classes of the folder's own code, which is not run here; without it the "
@@ -110,7 +113,16 @@ def check_no_code(config: Mapping[str, Any], path: Path) -> None:
 def to_model_settings(
     config: Mapping[str, Any], where: str, objective: Mapping[str, Any] | None = None
 ) -> ModelSettings:
-    """Return the settings of a configuration. Raises InputError if no model of ours is like it."""
+    """Convert a configuration to the settings of a model.
+
+    Args:
+        config: The configuration, as `read_config` returns it.
+        where: The file, for messages.
+        objective: The table of the objective; None for the family's.
+
+    Raises:
+        InputError: If no supported model has this configuration.
+    """
     family = find_family(config["model_type"])
     keys = {ours: theirs for theirs, ours in family.names.config.items()}
     _check(config, family, keys, where)
@@ -166,13 +178,17 @@ def _check(config: Mapping[str, Any], family: Family, keys: Mapping[str, str], w
 
 
 def _list_differences(config: Mapping[str, Any], family: Family, keys: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values in which a configuration differs from the family's row, by our names."""
+    """Return the values by name in which a configuration differs from the family's."""
     values = {ours: config.get(keys[ours], usual) for ours, usual in _list_defaults(family).items() if ours in keys}
     return {ours: value for ours, value in values.items() if value != _list_defaults(family)[ours]}
 
 
 def find_special_ids(folder: Path, config: Mapping[str, Any]) -> SpecialIds:
-    """From the configuration, where we wrote it, else from the tokenizer in the folder. Raises InputError."""
+    """Find the ids of special tokens in the configuration or, if they are not there, in the folder's tokenizer.
+
+    Raises:
+        InputError: If neither has all of them.
+    """
     given = {role: config.get(f"{role}_token_id") for role in ROLES}
     roles = {role: number for role, number in given.items() if isinstance(number, int)}
     if roles.keys() == given.keys():
@@ -190,7 +206,7 @@ def find_special_ids(folder: Path, config: Mapping[str, Any]) -> SpecialIds:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object. Raises InputError."""
+    """Read a JSON object from a file. Raises InputError if that is not possible."""
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
@@ -206,9 +222,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_tokenizer_files(place: Place, folder: str, positions: int) -> dict[str, bytes]:
-    """The files of a vocabulary's artifact by name, as they go next to a model that reads so many tokens.
+    """Read the files of a vocabulary by name, as they are written next to a model with `positions` positions.
 
-    Raises InputError if the store does not hold it.
+    Raises:
+        InputError: If the store does not hold the vocabulary.
     """
     manifest = read_manifest(place, folder)
     if manifest is None:
@@ -220,9 +237,10 @@ def read_tokenizer_files(place: Place, folder: str, positions: int) -> dict[str,
 
 
 def with_max_length(config: bytes, positions: int) -> bytes:
-    """Return a `tokenizer_config.json` with which transformers cuts texts to what the model reads, where it should cut.
+    """Set the length at which transformers truncates texts in a `tokenizer_config.json`, unless it has a smaller one.
 
-    A smaller length that it already names stays. Raises InputError if it is not a JSON object.
+    Raises:
+        InputError: If it is not a JSON object.
 
     >>> with_max_length(b"{}", 512)
     b'{\\n  "model_max_length": 512\\n}\\n'

@@ -62,7 +62,13 @@ _USUAL: Keys = {  # keys that may have this value alone
 
 
 class VectorStep(NamedTuple):
-    """A module after a pooling. kind: one of STEPS, or TRUNCATE; path: its folder"""
+    """A module after the pooling.
+
+    Attributes:
+        kind: A key of STEPS, or TRUNCATE.
+        path: Its folder.
+        config: Its configuration.
+    """
 
     kind: str
     path: str
@@ -71,16 +77,19 @@ class VectorStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceFolder:
-    """The vectors that a folder makes of texts.
+    """How a folder makes vectors of texts.
 
-    pooling:        modes whose vectors are put side by side, joined by "+"
-    include_prompt: whether the tokens of a prompt are pooled, too
-    max_length:     tokens of a text, special ones included; None: all that the encoder reads
-    lowercase:      whether texts are read in lower case, whatever the tokenizer does
-    prompts:        what is put before a text, by name
-    default_prompt: name of the prompt that is used where none is asked for; "": none
-    similarity:     how vectors are compared; "": not said
-    encoder:        folder of the encoder below; "": in the folder itself
+    Attributes:
+        folder: The folder.
+        pooling: The modes of pooling, joined by "+". Their vectors are concatenated.
+        include_prompt: True if the tokens of a prompt are pooled, too.
+        steps: The modules after the pooling.
+        max_length: Maximum number of tokens of a text, special tokens included; None for all that the encoder reads.
+        lowercase: True if texts are lowercased before the tokenizer.
+        prompts: Texts that are put before a text, by name.
+        default_prompt: The name of the prompt that is used by default; "" for none.
+        similarity: How vectors are compared; "" if it is not given.
+        encoder: The subfolder with the encoder; "" for the folder itself.
     """
 
     folder: Path
@@ -96,11 +105,21 @@ class SentenceFolder:
 
     @property
     def skips_prompts(self) -> bool:
-        """True if it has prompts whose tokens are not pooled."""
+        """True if there are prompts with tokens that are not pooled."""
         return not self.include_prompt and any(self.prompts.values())
 
     def find_prompt(self, asked: Prompt) -> str:
-        """Return a prompt. Raises InputError for a name that none has; those of DOCUMENT are names of one."""
+        """Find a prompt. The names of DOCUMENT are synonyms.
+
+        Args:
+            asked: A name, "" for the default prompt, or several names; the first one with a text is used.
+
+        Returns:
+            The text; empty if there is none.
+
+        Raises:
+            InputError: If no prompt has the name.
+        """
         alike = DOCUMENT if asked in DOCUMENT else (asked or self.default_prompt,)
         names = asked if isinstance(asked, tuple) else (asked, *alike)
         if asked and isinstance(asked, str) and not self.prompts.keys() & {*names}:
@@ -110,9 +129,14 @@ class SentenceFolder:
 
 
 def read_sentences(folder: Path, older: bool = False) -> SentenceFolder | None:
-    """Return what a folder says of its vectors; None if it says nothing. Raises InputError for what is not read.
+    """Read how a folder makes vectors of texts; None if it does not say.
 
-    older: it may keep its encoder in a folder below
+    Args:
+        folder: The folder.
+        older: True to accept a folder with its encoder in a subfolder.
+
+    Raises:
+        InputError: If a part of it is not supported.
     """
     if not (folder / MODULES).is_file():
         return None
@@ -146,7 +170,7 @@ def read_sentences(folder: Path, older: bool = False) -> SentenceFolder | None:
 
 
 def _check_code(folder: Path) -> None:
-    """Raise InputError for a folder that brings code."""
+    """Raise InputError if a folder brings code."""
     if (folder / TOKENIZER_CONFIG).is_file():
         check_no_code(read_json(folder / TOKENIZER_CONFIG), folder / TOKENIZER_CONFIG)
     for path in folder.glob("*.py"):
@@ -157,7 +181,7 @@ def _check_code(folder: Path) -> None:
 
 
 def _read_modules(folder: Path) -> list[tuple[str, str]]:
-    """Return kind and path of all modules. Raises InputError for those that are not read."""
+    """Return the kind and path of all modules. Raises InputError if one is not supported."""
     path = folder / MODULES
     try:
         modules = [(str(each["type"]), str(each["path"])) for each in json.loads(path.read_bytes())]
@@ -176,7 +200,7 @@ def _read_modules(folder: Path) -> list[tuple[str, str]]:
 
 
 def _read_checked(path: Path, kept: Keys) -> dict[str, Any]:
-    """Return a configuration's keys of some types; {} where it is missing. Raises InputError if it has others."""
+    """Read the known keys of a configuration; {} if it is missing. Raises InputError if it has others."""
     config = read_json(path) if path.is_file() else {}
     usual = {**_USUAL, "module_output_name": "token_embeddings" if kept is _TEXTS else "sentence_embedding"}
     for key, value in config.items():
@@ -201,7 +225,7 @@ def _read_step(kind: str, path: str, folder: Path) -> VectorStep:
 
 
 def _read_text_settings(folder: Path) -> dict[str, Any]:
-    """Return `max_length` and `lowercase`. Raises InputError."""
+    """Read `max_length` and `lowercase`. Raises InputError if the file has keys that are not supported."""
     path = next((folder / name for name in (TEXTS, *OLDER_TEXTS) if (folder / name).is_file()), folder / TEXTS)
     config, tokenizer = _read_checked(path, _TEXTS), folder / TOKENIZER_CONFIG
     length = config.get("max_seq_length")
@@ -211,7 +235,7 @@ def _read_text_settings(folder: Path) -> dict[str, Any]:
 
 
 def _check_model(model: Keys, path: Path) -> None:
-    """Raise InputError for a folder of a newer version or another kind, and for prompts that are none."""
+    """Raise InputError for a folder of a newer version or of another kind, or with invalid prompts."""
     version = str((model.get("__version__") or {}).get("sentence_transformers", NEWEST))
     if not version.split(".")[0].isdecimal() or int(version.split(".")[0]) > NEWEST:
         raise InputError(
@@ -232,9 +256,16 @@ def _check_model(model: Keys, path: Path) -> None:
 
 
 def write_sentences(folder: Path, sentences: SentenceFolder, hidden_size: int, similarity: str | None) -> list[str]:
-    """Write the files next to an encoder, as all versions read them; return the folders of the steps, for weights.
+    """Write the files next to an encoder, in a form that all versions read.
 
-    hidden_size: of the encoder; similarity: "cosine" or "dot"; None: not said
+    Args:
+        folder: The folder of the encoder.
+        sentences: What to write.
+        hidden_size: That of the encoder.
+        similarity: "cosine" or "dot"; None if it is not given.
+
+    Returns:
+        The folders of the modules after the pooling, for their weights.
     """
     steps = [step for step in sentences.steps if step.kind != TRUNCATE]
     paths = ["", "1_Pooling", *(f"{place}_{step.kind}" for place, step in enumerate(steps, 2))]
@@ -260,7 +291,7 @@ def write_sentences(folder: Path, sentences: SentenceFolder, hidden_size: int, s
 
 
 def list_sentence_files(folder: Path) -> list[str]:
-    """Return the names of those of these files that a folder has, weights included."""
+    """List the files of sentence-transformers that a folder has, weights included."""
     named = [path for path in folder.glob("*.json") if path.name in (MODULES, TEXTS, *OLDER_TEXTS, MODEL)]
     below = folder.glob("[1-9]*_*/*") if (folder / MODULES) in named else ()
     return sorted(path.relative_to(folder).as_posix() for path in (*named, *below))

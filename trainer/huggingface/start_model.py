@@ -2,8 +2,8 @@
 
 Of a start: its settings, rows for new tokens, missing heads. A recipe that contradicts what the folder holds is
 refused; and so is a vocabulary that is neither that of the folder nor adapted from it. Of the weights only the names in
-their file's header are read. A teacher of other tokens or fewer positions, or whose layers or vectors do not fit, is
-refused.
+their file's header are read. A teacher with other tokens or fewer positions, or with layers or vectors that do not
+fit, is refused.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -32,7 +32,15 @@ _REMEDY = "A student reads what its teacher reads: make the shards with the voca
 
 
 def read_settings(start: StartModel, given: Mapping[str, Json]) -> ModelSettings:
-    """Return the settings of a folder's model. given: by the recipe. Raises InputError if they differ."""
+    """Read the settings of a start model.
+
+    Args:
+        start: The folder of the model.
+        given: The settings in the recipe.
+
+    Raises:
+        InputError: If the recipe contradicts the folder.
+    """
     where = Path(start.folder) / CONFIG
     settings = to_model_settings(read_config(where), str(where), given.get("objective"))
     for key, value in given.items():
@@ -46,7 +54,7 @@ def read_settings(start: StartModel, given: Mapping[str, Json]) -> ModelSettings
 
 
 def _get_value(settings: ModelSettings, key: str, given: Json) -> Json:
-    """Return what a folder's model has for a key; for a size that it has, the name as given."""
+    """Return the folder's value of a setting; for a size that it has, the name as given."""
     shape = dict(zip(SHAPE, settings.shape, strict=True))
     if key == "size":
         named = settings.family_row.sizes.get(str(given))
@@ -63,7 +71,16 @@ def _get_value(settings: ModelSettings, key: str, given: Json) -> Json:
 
 
 def adapt_start(start: StartModel, vocabulary: Vocabulary, called: str) -> StartModel:
-    """The start with rows for the tokens that a vocabulary has more. Raises InputError for one of other tokens."""
+    """Return the start model with rows for the tokens that a vocabulary adds.
+
+    Args:
+        start: The folder of the model.
+        vocabulary: The vocabulary of the training.
+        called: How messages call the vocabulary.
+
+    Raises:
+        InputError: If the vocabulary is not adapted from the folder's.
+    """
     folder = Path(start.folder)
     old = load_vocabulary(folder)
     read_checked_config(folder, old)
@@ -79,9 +96,10 @@ def adapt_start(start: StartModel, vocabulary: Vocabulary, called: str) -> Start
 
 
 def list_loaded_parts(start: StartModel, model: ModelSettings, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-    """Return the parts of a model that start from a folder: the first, and those of the others in folders below.
+    """Return the parts of a model that start from a folder: the first, and others with a subfolder.
 
-    Raises InputError if one of these has another shape than the model's.
+    Raises:
+        InputError: If a part has another shape than the model's.
     """
     first, *others = model.objective_settings.list_parts(model.family_row, inputs)
     below = [part for part in others if f"{part.folder}/{CONFIG}" in start.files]
@@ -100,7 +118,7 @@ def list_loaded_parts(start: StartModel, model: ModelSettings, inputs: ModelInpu
 
 
 def check_special_ids(start: StartModel, inputs: ModelInputs) -> None:
-    """Raise InputError if special tokens are other ones in the folder than in the examples."""
+    """Raise InputError if the special tokens of the folder differ from those of the examples."""
     folder = Path(start.folder)
     theirs = find_special_ids(folder, read_config(folder / CONFIG))
     if theirs != inputs.special_ids:
@@ -111,7 +129,11 @@ def check_special_ids(start: StartModel, inputs: ModelInputs) -> None:
 
 
 def list_new_heads(start: StartModel, model: ModelSettings, inputs: ModelInputs) -> tuple[str, ...]:
-    """The heads (and whole parts) that the folder does not have, which begin with first weights. Raises InputError."""
+    """List the heads and whole parts that a folder lacks. They start with random weights.
+
+    Raises:
+        InputError: If a file is unreadable, or a part has another shape.
+    """
     begun, lacking = list_loaded_parts(start, model, inputs), list[str]()
     for part in begun:
         path = Path(start.folder) / part.folder / WEIGHTS
@@ -124,20 +146,20 @@ def list_new_heads(start: StartModel, model: ModelSettings, inputs: ModelInputs)
 
 
 def list_missing_heads(names: Collection[str], part: ModelPart, family: Family) -> tuple[str, ...]:
-    """The heads of a part of which no tensor is among names of theirs."""
+    """List the heads of a part without a tensor among the given names."""
     return tuple(
         ours for ours, called in part.heads.items() if not any(_is_of_head(name, called, family) for name in names)
     )
 
 
 def _is_of_head(name: str, called: str, family: Family) -> bool:
-    """Tells whether a tensor shows that there is a head: a pooler may be there without one."""
+    """Return True if a tensor shows that there is a head. A pooler does not, because it may be there without one."""
     modules = family.names.heads[called].values()
     return not name.startswith(family.names.ignored) and any(_is_in_module(name, module) for module in modules)
 
 
 def is_of_other_heads(name: str, part: ModelPart, family: Family) -> bool:
-    """Tells whether a tensor belongs to a head that this part lacks, or to what the family leaves out anyway."""
+    """Return True if a tensor belongs to a head that the part lacks, or is ignored by the family."""
     heads = {called: head.values() for called, head in family.names.heads.items()}
     if any(_is_in_module(name, module) for called in part.heads.values() for module in heads[called]):
         return False
@@ -150,7 +172,10 @@ def _is_in_module(name: str, module: str) -> bool:
 
 
 def check_teacher(teacher: StartModel, model: ModelSettings, inputs: ModelInputs, longest: int) -> None:
-    """Raise InputError if a student of these settings cannot learn from it. longest: tokens of an example"""
+    """Raise InputError if a student cannot learn from a teacher.
+
+    `longest` is the maximum number of tokens of an example.
+    """
     folder = Path(teacher.folder)
     config = read_config(folder / CONFIG)
     settings = to_model_settings(config, str(folder / CONFIG))
@@ -175,7 +200,7 @@ def check_teacher(teacher: StartModel, model: ModelSettings, inputs: ModelInputs
 
 
 def check_tokens(teacher: StartModel, tokens: Sequence[str]) -> None:
-    """Raise InputError if a teacher's tokens are not these, in their order."""
+    """Raise InputError if a teacher's tokens differ from these, which are in order of their ids."""
     folder = Path(teacher.folder)
     theirs = load_vocabulary(folder).tokens
     differing = find_different_token(tokens, theirs)

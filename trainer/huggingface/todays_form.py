@@ -31,7 +31,11 @@ BUILD = 1  # to be raised if the copies become others
 
 
 def is_older(folder: Path) -> bool:
-    """Tell whether a model's folder has weights, a tokenizer or a configuration of an older form. Raises InputError."""
+    """Return True if a model's folder has weights, a tokenizer or a configuration of an older form.
+
+    Raises:
+        InputError: If its configuration is unreadable.
+    """
 
     def has(*names: str) -> bool:
         return any((folder / name).is_file() for name in names)
@@ -44,7 +48,15 @@ def is_older(folder: Path) -> bool:
 
 
 def convert_older_folder(folder: Path, digest: Callable[[Path], str] = hash_file) -> Path:
-    """Return a model's folder, or the copy of an older one. digest: of a file. Raises InputError if it has no model."""
+    """Return a model's folder or, if it is of an older form, a converted copy, which is cached.
+
+    Args:
+        folder: The folder.
+        digest: Returns the SHA-256 of a file.
+
+    Raises:
+        InputError: If the folder holds no complete model.
+    """
     inside = [*folder.glob("*"), *(folder.glob("*/*") if (folder / MODULES).is_file() else ())]
     for path in inside:
         check_not_pipe(path)

@@ -2,7 +2,7 @@
 
     config.json, model.safetensors + old and new vocabulary ─► the same model with the new one, in another folder
 
-Every tensor that has a row for each token is changed: the word embeddings, and the decoder's weight and bias where a
+Every tensor that has a row for each token is changed: the word embeddings, and the decoder's weight and bias if a
 file stores them. Rows of the other tokens and all other tensors are the same bytes. A mean of old rows leaves what the
 model predicts elsewhere nearly as it was, where random rows do not (Hewitt 2021; Mundra et al. 2024), and that of a
 word's own pieces is what the model had read for it (Gee et al. 2022). It needs some training on the domain
@@ -57,7 +57,15 @@ Rows = Mapping[int, Sequence[int]]
 
 
 class StoredTensor(NamedTuple):
-    """A tensor of a file: its kind and shape, and where its bytes are in the data."""
+    """A tensor of a file.
+
+    Attributes:
+        name: Its name.
+        kind: Its type, as safetensors calls it.
+        shape: Its shape.
+        start: The first byte of its numbers, relative to the end of the header.
+        stop: The byte after its numbers.
+    """
 
     name: str
     kind: str
@@ -67,11 +75,16 @@ class StoredTensor(NamedTuple):
 
 
 def adapt_checkpoint(checkpoint: Path, old: Vocabulary, new: Vocabulary, output: Path) -> int:
-    """Write a model's folder for the vocabulary `new`; the number of rows the model then has.
+    """Write a model's folder for a new vocabulary; return the number of rows that the model then has.
 
-    checkpoint: a folder with config.json and model.safetensors of a model with the vocabulary `old`
-    output:     a folder, made where it is missing; what is there under the same names is replaced
-    Raises InputError if the checkpoint is unreadable, or of another vocabulary than `old`.
+    Args:
+        checkpoint: A folder with config.json and model.safetensors of a model with the old vocabulary.
+        old: The vocabulary of the model.
+        new: A vocabulary that was adapted from it.
+        output: The folder to write; it is created if needed. Files of the same names are replaced.
+
+    Raises:
+        InputError: If the checkpoint is unreadable, or has another vocabulary.
     """
     config = read_checked_config(checkpoint, old)
     rows = find_old_pieces(old, new)
@@ -85,7 +98,7 @@ def adapt_checkpoint(checkpoint: Path, old: Vocabulary, new: Vocabulary, output:
 
 
 def read_checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
-    """A checkpoint's config.json. Raises InputError if it is unreadable, or of another vocabulary than `old`."""
+    """Read a checkpoint's config.json. Raises InputError if it is unreadable, or of another vocabulary than `old`."""
     check_folder(checkpoint, (CONFIG, WEIGHTS))
     config = read_json(checkpoint / CONFIG)
     if type(config.get("vocab_size")) is not int:
@@ -121,11 +134,18 @@ def _check_vocabulary(checkpoint: Path, size: int, old: Vocabulary) -> None:
 
 
 def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int) -> None:
-    """Copy a safetensors file, with `size` rows instead of `before` in the tensors that have one for each token.
+    """Copy a safetensors file, with `size` rows instead of `before` in the tensors that have one row per token.
 
-    rows: the new tokens' ids, and for each the rows whose mean it begins with; rows from `before` on that are not
-          among them are zero
-    Raises InputError if the file is not a complete safetensors file, or has no word embeddings of `before` rows.
+    Args:
+        source: The file to copy.
+        target: The file to write.
+        rows: Maps the id of each new token to the rows that its row is the mean of. Other rows from `before` on are
+            zeros.
+        before: The number of rows in the source.
+        size: The number of rows to write.
+
+    Raises:
+        InputError: If the source is not a complete safetensors file, or has no word embeddings of `before` rows.
     """
     try:
         with source.open("rb") as stream:
@@ -148,7 +168,10 @@ def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int
 
 
 def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[StoredTensor]]:
-    """Return the metadata and tensors of a safetensors file in the order of their bytes; the stream is left there."""
+    """Read the metadata and tensors of a safetensors file, in the order of their bytes.
+
+    The stream is left at the end of the header. Raises InputError if the file is incomplete.
+    """
     try:
         [length] = struct.unpack("<Q", stream.read(8))
         header = json.loads(stream.read(min(length, MAX_HEADER_BYTES)))
@@ -167,7 +190,7 @@ def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[StoredTensor]]
 
 
 def unwrap_names(names: Collection[str]) -> dict[str, str]:
-    """Return the names of tensors by what they are called without the prefix of a wrapper, if all of them have it.
+    """Map the names of tensors without a wrapper's prefix to their names in the file; names that lack it are omitted.
 
     DataParallel writes `module.`, torch.compile `_orig_mod.`, other programs `model.` and the like.
 
@@ -184,7 +207,7 @@ def unwrap_names(names: Collection[str]) -> dict[str, str]:
 
 
 def build_header(metadata: Any, stored: Sequence[StoredTensor]) -> bytes:
-    """The beginning of a safetensors file of these tensors."""
+    """Build the header of a safetensors file with these tensors."""
     fields = {
         tensor.name: {"dtype": tensor.kind, "shape": [*tensor.shape], "data_offsets": [tensor.start, tensor.stop]}
         for tensor in stored
@@ -195,7 +218,7 @@ def build_header(metadata: Any, stored: Sequence[StoredTensor]) -> bytes:
 
 
 def has_rows(name: str) -> bool:
-    """Tells whether a tensor has a row for each token.
+    """Return True if a tensor has a row for each token.
 
     >>> has_rows("bert.embeddings.word_embeddings.weight"), has_rows("bert.pooler.dense.bias")
     (True, False)
@@ -204,7 +227,7 @@ def has_rows(name: str) -> bool:
 
 
 def has_words(name: str) -> bool:
-    """Tells whether a tensor holds the word embeddings.
+    """Return True if a tensor holds the word embeddings.
 
     >>> has_words("embeddings.word_embeddings.weight"), has_words("bert.embeddings.position_embeddings.weight")
     (True, False)
@@ -226,7 +249,7 @@ def _check_tensors(stored: Sequence[StoredTensor], before: int, path: Path) -> N
 
 
 def _resize(tensor: StoredTensor, size: int) -> StoredTensor:
-    """The tensor with `size` rows, where it has one for each token."""
+    """Return the tensor with `size` rows, if it has a row for each token."""
     if not has_rows(tensor.name):
         return tensor
     row_bytes = (tensor.stop - tensor.start) // tensor.shape[0]
@@ -234,7 +257,7 @@ def _resize(tensor: StoredTensor, size: int) -> StoredTensor:
 
 
 def lay_out(stored: Sequence[StoredTensor]) -> list[StoredTensor]:
-    """The tensors one after another, without a gap."""
+    """Return the tensors with positions one after another, without a gap."""
     ends = list(accumulate((tensor.stop - tensor.start for tensor in stored), initial=0))
     return [
         tensor._replace(start=start, stop=stop) for tensor, (start, stop) in zip(stored, pairwise(ends), strict=True)
@@ -242,7 +265,7 @@ def lay_out(stored: Sequence[StoredTensor]) -> list[StoredTensor]:
 
 
 def _copy(stream: IO[bytes], sink: IO[bytes], tensor: StoredTensor, rows: Rows, size: int) -> None:
-    """Write one tensor's bytes, changed where it has a row for each token."""
+    """Write a tensor's bytes, with new rows if it has a row for each token."""
     left = tensor.stop - tensor.start
     if has_rows(tensor.name):
         numbers = np.frombuffer(stream.read(left), NUMPY_TYPES[tensor.kind]).reshape(tensor.shape)
@@ -255,10 +278,15 @@ def _copy(stream: IO[bytes], sink: IO[bytes], tensor: StoredTensor, rows: Rows, 
 
 
 def with_rows(numbers: npt.NDArray[Any], rows: Rows, size: int, bfloat: bool = False) -> npt.NDArray[Any]:
-    """Return the rows of a tensor, `size` of them, with the means of old rows where there is a new token.
+    """Return an array with `size` rows: the old rows, and the mean of old rows for each new token.
 
-    numbers: bfloat16 as uint16 if `bfloat`
-    Means are taken in float64 and rounded to the nearest number of the tensor's kind.
+    Means are computed in float64 and rounded to the array's type.
+
+    Args:
+        numbers: The old rows. bfloat16 numbers are given as uint16.
+        rows: Maps the id of each new token to the rows that its row is the mean of.
+        size: The number of rows of the result. Rows that are neither old nor new are zeros.
+        bfloat: True if the numbers are bfloat16.
     """
     grown = np.zeros((size, *numbers.shape[1:]), numbers.dtype)
     grown[: len(numbers)] = numbers
@@ -270,12 +298,12 @@ def with_rows(numbers: npt.NDArray[Any], rows: Rows, size: int, bfloat: bool = F
 
 
 def _from_bfloat16(halves: UInt16s) -> Float32s:
-    """bfloat16 as float32."""
+    """Convert bfloat16 to float32."""
     return (halves.astype(np.uint32) << 16).view(np.float32)
 
 
 def _to_bfloat16(numbers: Float64s) -> UInt16s:
-    """Numbers as bfloat16."""
+    """Round numbers to bfloat16."""
     bits = np.atleast_1d(numbers.astype(np.float32)).view(np.uint32).astype(np.uint64)
     rounded = (bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)
     return rounded.astype(np.uint16).reshape(numbers.shape)

@@ -9,20 +9,20 @@ Promise: no token of another sequence, no padding and no token out of sight has 
   boundaries);
 - else (CUDA in float32, on a card before Ampere, or with attention dropout in training, which `varlen_attn` does
   not have; and compiled for a processor, where runs would be another program for every batch), rows are padded to
-  the longest inside the attention alone, and the padding is masked.
+  the longest only inside the attention, and the padding is masked.
 
-Where sequences are longer than a window, runs and rows become a band: blocks of queries next to the keys that they may
+If sequences are longer than a window, runs and rows become a band: blocks of queries next to the keys that they may
 see, over the boundaries and without padding. So memory grows with tokens x window; no matrix of tokens x tokens is
 made. Causal rows are dense products without a mask; to the right they are turned round.
 
 So `attention_dropout = 0` makes training on CUDA fast; another value works, at a cost.
 
 Rotary positions (Su et al. 2021, section 3.2.2) turn queries and keys by angles that grow with their places: the
-product of a query and a key then depends on how far apart they are and not on where. Number c of a head and number
+product of a query and a key then depends only on their distance. Number c of a head and number
 c + D/2 are a point of the plane (the layout of transformers' ModernBERT), which is turned by place / base ** (2c / D).
-ModernBERT has a base of 160,000 where a layer attends to all tokens and of 10,000 where to a window. Angles are
+ModernBERT has a base of 160,000 in layers that attend to all tokens and of 10,000 in layers with a window. Angles are
 float32, step by step as transformers makes them, so a model gives the same there and here: at place 8,191 they are up
-to 7e-4 from the exact ones, and a score may change by as much where both places are shifted. In half precision they
+to 7e-4 from the exact ones, and a score may change by as much if both positions are shifted. In half precision they
 would be wrong from place 256 on; so a rotation is float32, and what is turned is float32 until it is turned.
 
 Cost: forward and backward of 32 sequences of 30-128 tokens, 4 heads of 64: 25 ms by runs, 53-61 ms padded; with
@@ -63,14 +63,15 @@ def attend(
     window: int | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """softmax(Q K' / sqrt(D)) V within each sequence (Vaswani et al. 2017, section 3.2.1): [T, A, D].
+    """Compute softmax(Q K' / sqrt(D)) V within each sequence (Vaswani et al. 2017, section 3.2.1): [T, A, D].
 
-    qkv_T3AD:   queries, keys and values of every token
-    boundaries: int32 [B + 1], where each sequence begins; the last is T; a sequence may be empty
-    longest:    tokens of the longest sequence
-    dropout:    probability that a weight is dropped; 0 outside training
-    window:     a token sees those at most window // 2 before and after it, as ModernBERT counts; None: all
-    causal:     whether a token sees itself and those before it, and none after it
+    Args:
+        qkv_T3AD: Queries, keys and values of every token.
+        boundaries: int32 [B + 1], the first token of each sequence; the last item is T. A sequence may be empty.
+        longest: The number of tokens of the longest sequence.
+        dropout: The probability that a weight is dropped; 0 outside training.
+        window: A token attends to at most window // 2 tokens on each side, as ModernBERT counts; None: all.
+        causal: True if a token attends to itself and earlier tokens only.
     """
     if len(qkv_T3AD) == 0:  # a process without a share of the step: no kernel need take it
         return qkv_T3AD[:, 0]
@@ -86,14 +87,14 @@ def attend(
 
 
 def to_sight(reach: int, causal: bool) -> tuple[int, int]:
-    """Return how far a token sees to the left and to the right, from a reach that is the same on both sides."""
+    """Return the number of tokens seen to the left and to the right, from a reach that is the same on both sides."""
     return (reach, 0 if causal else reach)
 
 
 def attend_padded(
     qkv_T3AD: Tensor, boundaries: Tensor, longest: int, dropout: float, window: int | None, causal: bool
 ) -> Tensor:
-    """`attend` in dense rows of the longest length, or in a band where the longest is longer than the window.
+    """Compute `attend` in dense rows of the longest length, or in a band if the longest sequence exceeds the window.
 
     It never waits for the device to learn a length.
     """
@@ -117,7 +118,7 @@ def attend_padded(
 
 
 def attend_by_runs(qkv_T3AD: Tensor, boundaries: Tensor, dropout: float, window: int | None, causal: bool) -> Tensor:
-    """`attend` in one dense product for each run of sequences of one length, or a band where that is less."""
+    """Compute `attend` with one dense product per run of equally long sequences, or in a band if that is less work."""
     _, _, heads, size = qkv_T3AD.shape
     runs = [(length, len(list(run))) for length, run in groupby(boundaries.diff().tolist()) if length]
     pieces = torch.split(qkv_T3AD, [length * number for length, number in runs])
@@ -136,7 +137,11 @@ def attend_by_runs(qkv_T3AD: Tensor, boundaries: Tensor, dropout: float, window:
 
 
 def attend_in_band(qkv_T3AD: Tensor, boundaries: Tensor, sight: tuple[int, int], dropout: float) -> Tensor:
-    """`attend` for tokens that see as many to the left and to the right: T x (block and sight) scores a head."""
+    """Compute `attend` for tokens with a limited sight: T x (block + sight) scores for each head.
+
+    Args:
+        sight: The number of tokens seen to the left and to the right.
+    """
     num_tokens = len(qkv_T3AD)
     left, right = sight
     block = max(MIN_BLOCK, left, right)
@@ -153,7 +158,7 @@ def attend_in_band(qkv_T3AD: Tensor, boundaries: Tensor, sight: tuple[int, int],
 
 
 def _mask_band(num_tokens: int, boundaries: Tensor, sight: tuple[int, int], block: int) -> Tensor:
-    """Which keys of its block's a query sees: bool [G, Q, K]. What fills the last block sees itself."""
+    """Mark the keys that each query of a block sees: bool [G, Q, K]. Padding of the last block sees itself."""
     left, right = sight
     num_blocks = -(-num_tokens // block)
     numbers = torch.arange(len(boundaries) - 1, device=boundaries.device)
@@ -166,7 +171,7 @@ def _mask_band(num_tokens: int, boundaries: Tensor, sight: tuple[int, int], bloc
 
 
 def _mask_near(queries: int, keys: int, sight: tuple[int, int], device: torch.device, first: int = 0) -> Tensor:
-    """Which keys, from a first place on, are in sight of the queries from place 0 on: bool [Q, K]."""
+    """Mark the keys, from position `first` on, that are in sight of queries from position 0 on: bool [Q, K]."""
     left, right = sight
     places_K = torch.arange(first, first + keys, device=device)
     steps_QK = places_K - torch.arange(queries, device=device)[:, None]
@@ -174,7 +179,7 @@ def _mask_near(queries: int, keys: int, sight: tuple[int, int], device: torch.de
 
 
 def _attend_dense(qkv_NL3AD: Tensor, mask: Tensor | None, dropout: float, is_causal: bool = False) -> Tensor:
-    """Sequences of one length, or padded to it: [N * L, A, D]."""
+    """Compute attention for sequences of one length, or padded to it: [N * L, A, D]."""
     q_NALD, k_NALD, v_NALD = qkv_NL3AD.permute(2, 0, 3, 1, 4).unbind(0)
     attended_NALD = F.scaled_dot_product_attention(
         q_NALD, k_NALD, v_NALD, attn_mask=mask, dropout_p=dropout, is_causal=is_causal
@@ -183,7 +188,9 @@ def _attend_dense(qkv_NL3AD: Tensor, mask: Tensor | None, dropout: float, is_cau
 
 
 def _can_use_varlen(qkv_T3AD: Tensor, dropout: float) -> bool:
-    """Tells whether FlashAttention takes these: half precision, heads of a multiple of 8 up to 256, Ampere or later."""
+    """Return True if FlashAttention supports the input: half precision, heads of a multiple of 8 up to 256, Ampere or
+    later.
+    """
     size = qkv_T3AD.shape[-1]
     return (
         qkv_T3AD.is_cuda
@@ -196,7 +203,9 @@ def _can_use_varlen(qkv_T3AD: Tensor, dropout: float) -> bool:
 
 
 def _is_ampere(device: torch.device) -> bool:
-    """Or later. A compiled layer has the answer in it; the question would keep its program out of torch's cache."""
+    """Return True for an Ampere card or later. In a compiled layer this is a constant, so that torch can cache its
+    program.
+    """
     return torch.cuda.get_device_capability(device) >= AMPERE
 
 
@@ -208,10 +217,12 @@ if HAS_CUDA:
 
 
 def compute_rotation(positions_T: Tensor, size: int, base: float) -> Tensor:
-    """Cosines and sines of the angles of every token: float32 [2, T, C].
+    """Compute the cosines and sines of the angles of every token: float32 [2, T, C].
 
-    positions_T: int64, the place of each token in its own sequence
-    size:        of a head
+    Args:
+        positions_T: int64, the position of each token in its own sequence.
+        size: The size of a head, which must be even.
+        base: The base of the angles.
     """
     assert size % 2 == 0, f"a head of {size} numbers has no points of the plane"
     powers_C = torch.arange(0, size, 2, dtype=torch.float32, device=positions_T.device) / size
@@ -220,7 +231,7 @@ def compute_rotation(positions_T: Tensor, size: int, base: float) -> Tensor:
 
 
 def rotate(qkv_T3AD: Tensor, rotation_2TC: Tensor) -> Tensor:
-    """The same queries, keys and values, the first two turned; in the precision they came in."""
+    """Rotate queries and keys, and leave values unchanged. The result has the precision of the input."""
     assert rotation_2TC.dtype == torch.float32, f"a rotation in {rotation_2TC.dtype} has lost the places of tokens"
     cosines_T11C, sines_T11C = rotation_2TC[:, :, None, None].unbind(0)
     firsts_T2AC, seconds_T2AC = to_float32_or_more(qkv_T3AD[:, :2]).chunk(2, -1)
@@ -235,5 +246,5 @@ def rotate(qkv_T3AD: Tensor, rotation_2TC: Tensor) -> Tensor:
 
 
 def to_float32_or_more(tensor: Tensor) -> Tensor:
-    """Return the same numbers, in float32 unless they are in more."""
+    """Return the tensor in float32, or unchanged if it has more precision."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

@@ -23,14 +23,15 @@ from trainer.objectives.contract import HeadInputs, Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Sequences end to end.
+    """Sequences end to end, as tensors.
 
-    ids:          int64 [T], as the model sees them (masks put in)
-    segment_ids:  int64 [T], 0 or 1
-    boundaries:   int32 [B + 1], where each sequence begins; the last is T
-    longest:      tokens of the longest sequence
-    points:       int64 [M], places among the T of the tokens that heads read
-    targets:      by name what an objective compares answers with: [M], [B] or [T], as its `Target` says
+    Attributes:
+        ids: int64 [T], with masks in place.
+        segment_ids: int64 [T], 0 or 1.
+        boundaries: int32 [B + 1], the first token of each sequence; the last item is T.
+        longest: The number of tokens of the longest sequence.
+        points: int64 [M], the positions among the T tokens of the vectors that heads read.
+        targets: By name, the values with which an objective compares answers: [M], [B] or [T], as its `Target` says.
     """
 
     ids: Tensor
@@ -42,40 +43,46 @@ class Batch:
 
     @property
     def num_sequences(self) -> int:
-        """B."""
+        """The number of sequences, B."""
         return len(self.boundaries) - 1
 
     @property
     def shape(self) -> BatchShape:
-        """T, B, M, and the tokens of the longest sequence."""
+        """The numbers T, B and M, and the tokens of the longest sequence."""
         return BatchShape(len(self.ids), self.num_sequences, len(self.points), self.longest)
 
     def compute_positions(self) -> Tensor:
-        """int64 [T]: the place of each token in its own sequence, from 0."""
+        """Compute the zero-based position of each token in its own sequence: int64 [T]."""
         lengths = self.boundaries.diff()
         starts = torch.repeat_interleave(self.boundaries[:-1], lengths, output_size=len(self.ids))
         return torch.arange(len(self.ids), device=self.ids.device) - starts
 
     def locate_first_tokens(self) -> Tensor:
-        """int32 [B]: the place of each sequence's first token; of an empty one some token's."""
+        """Return the index of each sequence's first token: int32 [B].
+
+        That of an empty sequence is some other token's.
+        """
         return self.boundaries[:-1].clamp(max=len(self.ids) - 1)
 
     def compute_means(self, values_TH: Tensor) -> Tensor:
-        """Return float32 [B, H]: for each sequence the mean of its tokens' values; for an empty one zeros."""
+        """Compute for each sequence the mean of its tokens' values: float32 [B, H].
+
+        That of an empty sequence is zeros.
+        """
         lengths = self.boundaries.diff().long()
         sums: Tensor = torch.segment_reduce(values_TH.float(), "sum", lengths=lengths, axis=0, unsafe=True)
         return sums / lengths.clamp(min=1).unsqueeze(1)
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on a device."""
+        """Return the batch on a device. The copy may still be under way."""
         return self._map_tensors(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin(self) -> "Batch":
-        """Return the same batch in memory that a GPU copies from while the processor continues."""
+        """Return the batch in pinned memory, from which a GPU copies while the processor continues."""
         return self._map_tensors(torch.Tensor.pin_memory)
 
     def _map_tensors(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        """A batch of changed tensors."""
+        """Return a batch with a function applied to each tensor."""
         names = ("ids", "segment_ids", "boundaries", "points")
         changed: dict[str, Any] = {name: change(getattr(self, name)) for name in names}
         targets = {name: change(target) for name, target in self.targets.items()}
@@ -83,7 +90,7 @@ class Batch:
 
 
 def to_batch(gathered: GatheredExamples, reads: HeadInputs) -> Batch:
-    """Return what the loader gathered, as tensors on the processor. reads: what an objective makes of it"""
+    """Return gathered examples as tensors on the processor. `reads` is what the heads of the objective read of them."""
     second = np.repeat(gathered.offsets[:-1] + gathered.boundary, np.diff(gathered.offsets))
     return Batch(
         ids=torch.from_numpy(gathered.ids.astype(np.int64)),
@@ -96,14 +103,20 @@ def to_batch(gathered: GatheredExamples, reads: HeadInputs) -> Batch:
 
 
 def _to_targets(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Whole numbers as torch takes them for targets; others as they are."""
+    """Return whole numbers as int64, which torch expects of targets; other values unchanged."""
     return values.astype(np.int64) if values.dtype.kind in "iu" else values
 
 
 def fill_batch(batch: Batch, shape: BatchShape, pad: int, targets: Mapping[str, Target]) -> Batch:
-    """The same batch with dummy sequences after its own, so that it has a shape.
+    """Pad a batch to a shape with dummy sequences, which follow its own.
 
-    They hold the padding token, are as long as the longest may be, and empty if no token is left to fill in.
+    They consist of padding tokens. Each is as long as possible; they are empty once all tokens are used up.
+
+    Args:
+        batch: The batch, which must fit into the shape.
+        shape: The shape of the result.
+        pad: The id of the padding token.
+        targets: Give the padding values of the targets.
     """
     num_tokens, num_dummies = len(batch.ids), shape.num_sequences - batch.num_sequences
     ends = num_tokens + shape.max_length * torch.arange(1, num_dummies + 1)

@@ -36,7 +36,11 @@ CHUNK = 1024
 
 
 class DistilledModel(MaskedModel):
-    """An encoder with the masked head, and a teacher to be given before it learns (`set_teacher`)."""
+    """An encoder with the masked head, and a teacher that must be set before it learns (`set_teacher`).
+
+    Attributes:
+        teacher: The teacher, which is not a submodule; None until it is set.
+    """
 
     def __init__(self, settings: ModelSettings, inputs: ModelInputs) -> None:
         super().__init__(settings, inputs)
@@ -45,12 +49,16 @@ class DistilledModel(MaskedModel):
         self.teacher: MaskedModel | None = None
 
     def set_teacher(self, teacher: MaskedModel) -> None:
-        """Take a teacher, which is of this model from now on and learns no more."""
+        """Set the teacher. It is changed to evaluation mode, and its parameters are frozen.
+
+        Raises:
+            InputError: If vectors are compared and differ in size.
+        """
         self.objective.check_vectors(self.encoder.shape, teacher.encoder.shape)
         object.__setattr__(self, "teacher", teacher.eval().requires_grad_(False))  # and so it is no module of this one
 
     def place(self, device: torch.device, dtype: torch.dtype | None, compiled: bool) -> None:
-        """Put the teacher where the model learns, in the precision of its matrices."""
+        """Move the teacher to the device and the precision in which the model learns."""
         assert self.teacher is not None, "a student learns from a teacher"
         self.teacher.to(device, dtype)
         if compiled:
@@ -58,7 +66,7 @@ class DistilledModel(MaskedModel):
                 layer.compile()
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Those of the encoder, of its head at the places and where it is compared; the teacher's are frozen."""
+        """Count the multiply-accumulates of encoder and head; those of the teacher count as frozen."""
         shape = self.encoder.shape
         compared = 0 if SOFT not in {term.name for term in self.terms} else int(lengths.sum())
         ours = shape.count_macs(lengths) + shape.count_vocabulary_head_macs(places + compared)
@@ -68,21 +76,21 @@ class DistilledModel(MaskedModel):
         return Macs(ours, theirs.count_macs(lengths) + theirs.count_vocabulary_head_macs(compared))
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Return the sums of masked tokens, of distributions, of vectors: [terms, 2]."""
+        """Sum the losses of masked tokens, of distributions and of vectors: [terms, 2]."""
         ours_TH = self.encoder(batch)
         masked_MH, words_VE = ours_TH.index_select(0, batch.points), self.encoder.embeddings.word.weight
         masked = sum_loss_of_words(self.masked_head, masked_MH, words_VE, batch.targets["masked"])
         return self._with_teacher(masked, ours_TH, batch)
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """The sums, and the most probable token of each masked place."""
+        """Return the sums, and the most probable token of each masked position."""
         ours_TH = self.encoder(batch)
         masked_MV = self.masked_head(ours_TH.index_select(0, batch.points), self.encoder.embeddings.word.weight)
         masked = sum_loss(masked_MV, batch.targets["masked"])
         return JudgedBatch(self._with_teacher(masked, ours_TH, batch), masked_MV.argmax(-1))
 
     def _with_teacher(self, masked: Tensor, ours_TH: Tensor, batch: Batch) -> Tensor:
-        """Return the sums of masked tokens, and those of what is compared: [terms, 2]."""
+        """Append the sums of the terms that compare with the teacher: [terms, 2]."""
         assert self.teacher is not None, "a student learns from a teacher"
         with torch.no_grad():
             theirs_TH = self.teacher.encoder(batch)
@@ -94,7 +102,7 @@ class DistilledModel(MaskedModel):
         return torch.stack(sums)
 
     def _compute_divergence(self, ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
-        """Return the divergence of the teacher's distributions from ours, summed."""
+        """Sum the divergence of the student's distributions from the teacher's."""
         assert self.teacher is not None
         teacher = self.teacher
         with torch.no_grad():
@@ -108,7 +116,7 @@ class DistilledModel(MaskedModel):
 
 
 def _sum_angles(ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
-    """1 - cosine, summed over the tokens of examples."""
+    """Sum 1 - cosine over the tokens of examples."""
     cosines_T = F.cosine_similarity(to_float32_or_more(ours_TH), to_float32_or_more(theirs_TH), dim=-1)
     return ((1 - cosines_T) * batch.targets[PRESENT]).sum()
 
@@ -120,9 +128,14 @@ Guesses = tuple[Tensor, Tensor, Tensor]
 def compute_divergence(
     ours: Guesses, theirs: Guesses, counted_N: Tensor, temperature: float, chunk: int = CHUNK
 ) -> Tensor:
-    """The square of the temperature times KL(theirs || ours), both of logits / temperature; summed over the tokens.
+    """Sum temperature^2 times KL(theirs || ours) over tokens, both of logits / temperature.
 
-    counted_N: 1 for a token that counts, 0 for one that does not
+    Args:
+        ours: Of the student: vectors [N, E] before the decoder, its rows [V, E] and its bias [V].
+        theirs: The same of the teacher.
+        counted_N: 1 for a token that counts, 0 for one that does not.
+        temperature: The number by which logits are divided.
+        chunk: The number of tokens with logits that are held at a time.
     """
     learns = torch.is_grad_enabled()
     summed = _Divergence.apply(*ours, *theirs, counted_N, temperature, chunk, learns)  # type: ignore[no-untyped-call]
@@ -130,7 +143,7 @@ def compute_divergence(
 
 
 class _Divergence(torch.autograd.Function):
-    """The divergence chunk by chunk, with the gradients of ours, which are made only where they are needed."""
+    """The divergence chunk by chunk, with the student's gradients, which are computed in the forward pass if needed."""
 
     @staticmethod
     def forward(
@@ -146,7 +159,7 @@ class _Divergence(torch.autograd.Function):
         chunk: int,
         learns: bool,
     ) -> Tensor:
-        """[]: the sum."""
+        """Return the sum, and keep the gradients of the student's three tensors: []."""
         summed = torch.zeros((), dtype=to_float32_or_more(ours_NE).dtype, device=ours_NE.device)
         gradients = [torch.zeros_like(to_float32_or_more(each)) for each in (ours_NE, words_VE, bias_V) if learns]
         for part in (slice(first, first + chunk) for first in range(0, len(ours_NE), chunk)):
@@ -165,21 +178,25 @@ class _Divergence(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the three that learn."""
+        """Return the gradients of the student's three tensors, and None for the other arguments."""
         factor = outer[0] * context.temperature  # of its square one is the logits' own
         return (*(gradient * factor for gradient in context.saved_tensors), *[None] * 7)
 
 
 def _compute_log_shares(vectors_CE: Tensor, words_VE: Tensor, bias_V: Tensor, temperature: float) -> Tensor:
-    """[C, V], in float32 or more."""
+    """Compute the log-probabilities of a chunk: [C, V], in float32 or more."""
     return F.log_softmax(to_float32_or_more(compute_logits(vectors_CE, words_VE, bias_V)) / temperature, -1)
 
 
 @torch.no_grad()
 def copy_teacher(student: DistilledModel, teacher: MaskedModel) -> tuple[int, ...]:
-    """Give a student its teacher's layers, embeddings and head; return which layers, none if none fits.
+    """Copy a teacher's layers, embeddings and head into a student.
 
-    Raises InputError as `DistillationObjective.choose_layers` does.
+    Returns:
+        The zero-based numbers of the copied layers; empty if nothing was copied because none is to be.
+
+    Raises:
+        InputError: As `DistillationObjective.choose_layers` does.
     """
     ours, theirs = student.encoder, teacher.encoder
     chosen = student.objective.choose_layers(ours.shape, theirs.shape)
@@ -195,7 +212,7 @@ def copy_teacher(student: DistilledModel, teacher: MaskedModel) -> tuple[int, ..
 
 
 def _copy_embeddings(ours: TransformerEncoder, theirs: TransformerEncoder) -> None:
-    """Words, norm, as many positions as both have, and segments where both have as many."""
+    """Copy words and norm, and the rows of positions and segments that both have."""
     mine, given = ours.embeddings, theirs.embeddings
     _copy_module(mine.word, given.word)
     _copy_module(mine.norm, given.norm)
@@ -210,6 +227,6 @@ def _copy_embeddings(ours: TransformerEncoder, theirs: TransformerEncoder) -> No
 
 
 def _copy_module(ours: nn.Module | None, theirs: nn.Module | None) -> None:
-    """Parameters of a module, by name; one that only one of them has stays as it is."""
+    """Copy the parameters of a module by name. Parameters that only one of the two has are left unchanged."""
     if ours is not None and theirs is not None:
         ours.load_state_dict(theirs.state_dict(), strict=False)

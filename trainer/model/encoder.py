@@ -4,7 +4,8 @@ Embeddings of word, position and segment, then layers of self-attention and feed
 LayerNorm after it (Vaswani et al. 2017, section 3.1; Devlin et al. 2018, section 3) or before it. What differs between
 families is in the `EncoderShape`; the code asks for no name.
 
-A layer is called with (hidden, boundaries, longest, turns) and can be compiled, checkpointed and sharded alone; layers
+A layer is called with (hidden, boundaries, longest, turns) and can be compiled, checkpointed and sharded by itself;
+layers
 that share their weights are one module, called as often as there are layers. Modules can be made on the meta device;
 weights come from `init_weights` or a checkpoint. First weights of BERT-base take 1.0 s: matrices begin as the family
 draws them, biases as 0, norms as 1 and 0.
@@ -35,12 +36,12 @@ INTO_RESIDUAL = ("attention.output", "narrow", "masked_head.dense", "pooler.dens
 
 
 def build_norm(size: int, shape: EncoderShape) -> nn.LayerNorm:
-    """A LayerNorm as the encoder has it."""
+    """Build a LayerNorm with the encoder's epsilon and biases."""
     return nn.LayerNorm(size, eps=shape.norm_epsilon, bias=shape.biases)
 
 
 class Embeddings(nn.Module):
-    """Word of every token, with its position and segment where there are tables of them, summed."""
+    """The sum of the embeddings of words and, if there are tables for them, of positions and segments."""
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
@@ -53,7 +54,7 @@ class Embeddings(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, batch: Batch) -> Tensor:
-        """[T, E]."""
+        """Return the embeddings of all tokens: [T, E]."""
         summed_TE = self.word(batch.ids)
         if self.position is not None:
             summed_TE = summed_TE + self.position(batch.compute_positions() + self.first_position)
@@ -65,7 +66,7 @@ class Embeddings(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Queries, keys and values of every head by one matrix, attention within sequences, and a matrix after it."""
+    """Attention within sequences. One matrix makes queries, keys and values of all heads; another follows."""
 
     def __init__(self, shape: EncoderShape, number: int) -> None:
         super().__init__()
@@ -76,7 +77,7 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=shape.biases)
 
     def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
-        """Return [T, H]. turns: the rotation of every token, where positions are rotations"""
+        """Return [T, H]. `turns` is the rotation of every token, if positions are rotations."""
         num_tokens, hidden_size = hidden_TH.shape
         qkv_T3AD = self.query_key_value(hidden_TH).view(num_tokens, 3, self.heads, hidden_size // self.heads)
         if turns is not None:
@@ -88,7 +89,10 @@ class SelfAttention(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention, then feed-forward; after each dropout and the residual; LayerNorm after that, or before all of it."""
+    """Attention, then feed-forward, each with dropout and a residual.
+
+    LayerNorm follows each of them, or precedes it.
+    """
 
     def __init__(self, shape: EncoderShape, number: int) -> None:
         super().__init__()
@@ -104,7 +108,7 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
-        """[T, H]; boundaries int32 [B + 1], longest as in `Batch`, turns as in `SelfAttention`."""
+        """Return [T, H]. `boundaries` is int32 [B + 1], `longest` as in `Batch`, `turns` as in `SelfAttention`."""
         if self.norms_before:
             attended_TH = self.attention(self.attention_norm(hidden_TH), boundaries, longest, turns)
             hidden_TH = hidden_TH + self.dropout(attended_TH)
@@ -116,7 +120,7 @@ class Layer(nn.Module):
         return output_TH
 
     def feed_forward(self, hidden_TH: Tensor) -> Tensor:
-        """[T, H]."""
+        """Return [T, H]."""
         wide = self.widen(hidden_TH)
         if self.gated:
             activated_TF, gate_TF = wide.chunk(2, -1)
@@ -127,12 +131,15 @@ class Layer(nn.Module):
 
 
 class TransformerEncoder(nn.Module):
-    """Embeddings and layers. `layers` holds each set of weights once.
-
-    embeds: whether it has embeddings; else it is called with those of another
-    """
+    """Embeddings and layers. `layers` holds each set of weights once."""
 
     def __init__(self, shape: EncoderShape, embeds: bool = True) -> None:
+        """Create the encoder.
+
+        Args:
+            shape: Its sizes and constants.
+            embeds: False if it has no embeddings and is called with those of another encoder.
+        """
         super().__init__()
         self.shape = shape
         if embeds:
@@ -148,7 +155,13 @@ class TransformerEncoder(nn.Module):
         return self.shape.layer_groups < self.shape.layers
 
     def forward(self, batch: Batch, embedded_TE: Tensor | None = None, states: list[Tensor] | None = None) -> Tensor:
-        """Return [T, H]. embedded_TE: in place of its own embeddings; states: filled with `list_hidden_states`"""
+        """Return the last layer's vectors: [T, H].
+
+        Args:
+            batch: The sequences.
+            embedded_TE: Used instead of its own embeddings; None to compute those.
+            states: A list to which the result of `list_hidden_states` is appended; None if it is not needed.
+        """
         hidden_TH: Tensor = self.embeddings(batch) if embedded_TE is None else embedded_TE
         if self.projection is not None:
             hidden_TH = self.projection(hidden_TH)
@@ -166,13 +179,13 @@ class TransformerEncoder(nn.Module):
         return hidden_TH
 
     def list_hidden_states(self, batch: Batch) -> list[Tensor]:
-        """Return the first layer's input and each layer's output, the last one after the norm: layers + 1 of [T, H]."""
+        """Return the first layer's input and each layer's output, the last after the norm: layers + 1 of [T, H]."""
         states = list[Tensor]()
         self(batch, states=states)
         return states
 
     def _compute_rotations(self, batch: Batch) -> Mapping[bool, Tensor]:
-        """The rotation of every token in layers that see everything (True) and in those with a window."""
+        """Compute the rotation of every token in layers without a window (True) and in layers with one (False)."""
         if self.shape.position_kind != "rope":
             return {}
         positions_T, size = batch.compute_positions(), self.shape.hidden_size // self.shape.heads
@@ -182,7 +195,7 @@ class TransformerEncoder(nn.Module):
 
 @torch.no_grad()
 def draw_truncated(weight: Tensor, deviation: float) -> None:
-    """Normal, drawn again beyond two deviations, as the authors of BERT start their matrices.
+    """Draw normal numbers, and redraw those beyond two deviations, as the authors of BERT initialize matrices.
 
     `nn.init.trunc_normal_` has the same distribution and takes seven times as long.
     """
@@ -194,7 +207,7 @@ def draw_truncated(weight: Tensor, deviation: float) -> None:
 
 
 def draw_normal(weight: Tensor, deviation: float) -> None:
-    """Normal, as fairseq starts RoBERTa's matrices."""
+    """Draw normal numbers, as fairseq initializes RoBERTa's matrices."""
     nn.init.normal_(weight, std=deviation)
 
 
@@ -202,12 +215,17 @@ FIRST_WEIGHTS: Mapping[str, Draw] = MappingProxyType({"truncated-normal": draw_t
 
 
 def init_weights(model: nn.Module, family: Family, layers: int, deviation: float = DEVIATION) -> None:
-    """Draw the matrices of a whole model, or of a head alone, from torch's generator.
+    """Draw the matrices of a whole model, or only of a head, from torch's generator. Biases become 0, norms 1 and 0.
 
-    layers: of its encoder
-
-    Of a family that scales by depth, what adds to the residual is smaller by the root of twice the layers, and so are
+    If the family scales by depth, matrices that add to the residual are divided by the root of twice the layers, and so
+    are
     heads: ModernBERT's authors call it Megatron's initialisation (Warner et al. 2024, appendix A.2).
+
+    Args:
+        model: The module to initialize, in place.
+        family: Its family.
+        layers: The number of layers of its encoder.
+        deviation: The standard deviation.
     """
     draw = FIRST_WEIGHTS[family.first_weights]
     for name, module in model.named_modules():

@@ -1,6 +1,6 @@
 """The model that guesses masked words, with its heads: of words, and of pairs if there are such.
 
-The masked head is given the vectors of masked tokens alone, some 15 % of all: its product with the vocabulary is
+The masked head is given only the vectors of masked tokens, some 15 % of all: its product with the vocabulary is
 the largest of a small model. It owns no decoder: the word embeddings are handed to it, so the tie (Press, Wolf 2017)
 cannot come undone, and one parameter has one name.
 """
@@ -35,21 +35,23 @@ class MaskedHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
 
     def forward(self, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor | None = None) -> Tensor:
-        """Logits [M, V]; where there are targets their `sum_loss` [2], for which a compiled head copies no logits."""
+        """Return logits [M, V]; if there are targets, return their `sum_loss` [2] instead, which copies no logits if
+        compiled.
+        """
         logits_MV = compute_logits(self.transform(hidden_MH), words_VE, self.bias)
         return logits_MV if targets_M is None else sum_loss(logits_MV, targets_M)
 
     def transform(self, hidden_MH: Tensor) -> Tensor:
-        """Return the vectors that are compared with the words: [M, E]."""
+        """Compute the vectors that are compared with the words: [M, E]."""
         vectors_ME: Tensor = self.norm(self.activation(self.dense(hidden_MH)))
         return vectors_ME
 
 
 def compute_logits(vectors_ME: Tensor, words_VE: Tensor, bias_V: Tensor) -> Tensor:
-    """[M, V]: the product with the words, and their bias.
+    """Compute the product with the word embeddings, plus their bias: [M, V].
 
-    On CUDA it is made with rows of zeros up to a multiple of ALIGNED, which is several times as fast as with an odd
-    number of tokens, and is given without them: so no weight, no softmax and no file knows of such rows.
+    On CUDA the words are padded with rows of zeros to a multiple of ROW_MULTIPLE, which is several times as fast as an
+    odd number of tokens. The result is without them, so no weight, no softmax and no file contains such rows.
     """
     more = -len(words_VE) % ROW_MULTIPLE
     if not (more and vectors_ME.device.type in ALIGNED_DEVICES):
@@ -59,7 +61,7 @@ def compute_logits(vectors_ME: Tensor, words_VE: Tensor, bias_V: Tensor) -> Tens
 
 
 class Pooler(nn.Module):
-    """A sequence as one vector: matrix and activation of its first token."""
+    """A sequence as one vector: a matrix and an activation, applied to its first token."""
 
     def __init__(self, shape: EncoderShape, head: ClassHeadShape = POOLER) -> None:
         super().__init__()
@@ -68,13 +70,13 @@ class Pooler(nn.Module):
         self.norm = nn.LayerNorm(shape.hidden_size, eps=shape.norm_epsilon, bias=False) if head.norm else None
 
     def forward(self, first_BH: Tensor) -> Tensor:
-        """[B, H]."""
+        """Return [B, H]."""
         pooled_BH: Tensor = self.activation(self.dense(first_BH))
         return pooled_BH if self.norm is None else self.norm(pooled_BH)
 
 
 class PairHead(nn.Module):
-    """Tells from the pooled sequence whether a pair's label is 0 or 1 (the second segment follows, or not)."""
+    """Tells from the pooled sequence whether a pair's label is 0 or 1 (whether the second segment follows)."""
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
@@ -82,7 +84,7 @@ class PairHead(nn.Module):
         self.decision = nn.Linear(shape.hidden_size, 2)
 
     def forward(self, first_BH: Tensor) -> Tensor:
-        """Logits [B, 2]."""
+        """Return logits [B, 2]."""
         logits_B2: Tensor = self.decision(self.pooler(first_BH))
         return logits_B2
 
@@ -102,7 +104,7 @@ class MaskedModel(Objective):
         self.pair_head = pair_head
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Return the sums of masked tokens, and of pairs where there is a head for them: [terms, 2]."""
+        """Sum the losses of masked tokens, and of pairs if there is a pair head: [terms, 2]."""
         hidden_TH = self.encoder(batch)
         masked_MH = hidden_TH.index_select(0, batch.points)
         words_VE = self.encoder.embeddings.word.weight
@@ -110,13 +112,13 @@ class MaskedModel(Objective):
         return self._with_pairs(masked, batch, self._compute_pair_logits(hidden_TH, batch))
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """The sums, and the most probable token of each masked place."""
+        """Return the sums, and the most probable token of each masked position."""
         masked_MV, pair_B2 = self.compute_logits(batch)
         masked = sum_loss(masked_MV, batch.targets["masked"])
         return JudgedBatch(self._with_pairs(masked, batch, pair_B2), masked_MV.argmax(-1))
 
     def _compute_pair_logits(self, hidden_TH: Tensor, batch: Batch) -> Tensor | None:
-        """Logits [B, 2]."""
+        """Compute the logits of pairs [B, 2]; None without a pair head."""
         return (
             None if self.pair_head is None else self.pair_head(hidden_TH.index_select(0, batch.locate_first_tokens()))
         )
@@ -129,19 +131,19 @@ class MaskedModel(Objective):
         return torch.stack(sums)
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Those of the encoder and its heads."""
+        """Count the multiply-accumulates of the encoder and its heads."""
         shape = self.encoder.shape
         pairs = 0 if self.pair_head is None else shape.count_class_head_macs(len(lengths))
         return Macs(shape.count_macs(lengths) + shape.count_vocabulary_head_macs(places) + pairs)
 
     def answer(self, batch: Batch) -> Tensor:
-        """Logits of the tokens at the points: [M, V]."""
+        """Compute the logits of the tokens at the points: [M, V]."""
         return self.compute_logits(batch)[0]
 
     def compute_logits(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Return the logits of the masked tokens [M, V], and of the pairs [B, 2] where the model has a pair head.
+        """Compute the logits of masked tokens [M, V], and of pairs [B, 2] or None without a pair head.
 
-        Not on a sharded model, whose weights are gathered by `forward` alone.
+        It must not be called on a sharded model, because only `forward` gathers its weights.
         """
         hidden_TH = self.encoder(batch)
         masked_MH = hidden_TH.index_select(0, batch.points)

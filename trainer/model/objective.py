@@ -2,10 +2,10 @@
 
 Only its `forward` is called during training: when it is sharded, that gathers its weights.
 
-Model FLOPs of a step follow from sizes and lengths alone, and are a share of what a device can do at most (MFU):
+Model FLOPs of a step follow only from sizes and lengths, and are a share of what a device can do at most (MFU):
 
     FLOPs = 2 a multiplication with its addition (MAC), 3 times: forward, and in the backward pass one for the weights
-            and one for what they were multiplied with; of a frozen teacher forward alone
+            and one for what they were multiplied with; of a frozen teacher only forward
 
     MACs of an encoder    tokens x embedding size x hidden size, where these differ
       and in each layer   tokens x hidden size x (4 hidden sizes + 2 or, gated, 3 feed-forward sizes)
@@ -15,7 +15,7 @@ Model FLOPs of a step follow from sizes and lengths alone, and are a share of wh
 Counted are real tokens, at their own lengths: what fills a batch is waste. A layer that is shared counts each time it
 is gone through; a window counts the pairs inside it, a causal layer the pairs of a token with those it may see. Not
 counted are biases, norms, activations, softmax, looking up embeddings, the optimizer and what activation checkpointing
-or FlashAttention compute again: as in Chowdhery et al. 2022, appendix B, whose name MFU is.
+or FlashAttention compute again: as in Chowdhery et al. 2022, appendix B, who named it MFU.
 
 Promise: without windows and causal layers these are exactly the products that torch's `FlopCounterMode` counts in
 forward and backward.
@@ -74,19 +74,24 @@ POINTS_AT_ONCE = {"cpu": 8192, "cuda": 2048}  # whose logits are held: of 50,000
 
 
 class Macs(NamedTuple):
-    """Multiplications with additions of a forward pass: of what learns, and of what is frozen."""
+    """The multiply-accumulates of a forward pass.
+
+    Attributes:
+        trained: Those of parameters that learn.
+        frozen: Those of frozen parameters.
+    """
 
     trained: int = 0
     frozen: int = 0
 
     @property
     def flops(self) -> int:
-        """The FLOPs of a step: forward and backward, forward alone for what is frozen."""
+        """The FLOPs of a step: forward and backward, but only forward for what is frozen."""
         return FLOPS_OF_MAC * (PASSES * self.trained + self.frozen)
 
 
 def find_peak_flops(device: str) -> float | None:
-    """Return the most FLOPs a second of a device of this name; None if it is unknown.
+    """Find the peak FLOPs per second of a device by its name; None if it is unknown.
 
     >>> find_peak_flops("NVIDIA H100 80GB HBM3"), find_peak_flops("NVIDIA H100 PCIe"), find_peak_flops("cpu")
     (989000000000000.0, 756000000000000.0, None)
@@ -99,10 +104,11 @@ def find_peak_flops(device: str) -> float | None:
 class JudgedBatch(NamedTuple):
     """The answers of a model for held-out text.
 
-    sums:     float32 [terms, 2]
-    guesses:  int64 [M], the most probable token at each point; None where an objective guesses no tokens
-    measures: float64 [num_measures], what else adds up over batches and processes; None if there is nothing
-    answers:  what a task's model answers; None for any other
+    Attributes:
+        sums: float32 [terms, 2], as `Objective.sum_losses` returns them.
+        guesses: int64 [M], the most probable token at each point; None if the objective guesses no tokens.
+        measures: float64 [num_measures], summed over batches and processes; None if there is nothing to sum.
+        answers: What a task's model answers; None for other models.
     """
 
     sums: Tensor
@@ -112,13 +118,15 @@ class JudgedBatch(NamedTuple):
 
 
 class Objective(nn.Module):
-    """An objective's module. Its attributes are what `ModelPart` names: encoders and heads.
+    """A module that learns. Its attributes hold the encoders and heads that `ModelPart` names.
 
-    A batch with nothing to guess, or with no sequence at all, has sums of zero whose gradients are zeros, not None.
-    When sharded, what several parts of it read (word embeddings, layers that share weights) belongs to the group of
-    this module.
+    A batch with nothing to guess, or without a sequence, has sums of zero with gradients of zero, not None. When it is
+    sharded, parameters that several of its parts read (word embeddings, layers that share weights) belong to the group
+    of this module.
 
-    num_measures: how many numbers besides losses an evaluation adds up, for `compute_figures`
+    Attributes:
+        num_measures: The number of values besides losses that an evaluation sums, for `compute_figures`.
+        terms: The terms of the loss.
     """
 
     num_measures = 0
@@ -130,91 +138,108 @@ class Objective(nn.Module):
 
     @abstractmethod
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Return float32 [terms, 2]: for each term the sum of its losses over the batch, and how many are right.
+        """Sum the losses of each term over the batch, and count its right answers: float32 [terms, 2].
 
-        Sums and not means: the code that has all batches of a step divides. Always in float32.
+        The code that has all batches of a step divides the sums.
         """
 
     def answer(self, batch: Batch) -> Tensor:
-        """Return the model's answers for a batch, to score or use; their shape is the objective's own."""
+        """Return the model's answers for a batch; their shape depends on the objective.
+
+        Raises:
+            NotImplementedError: If the objective has only losses.
+        """
         raise NotImplementedError(f"{type(self).__name__} says nothing but its losses")
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Return the operations of a forward pass over sequences of these lengths, of which heads read so many places.
+        """Count the multiply-accumulates of a forward pass; zero by default, then the use of the device is not
+        reported.
 
-        Without any, as here, the use of the device is not reported.
+        Args:
+            lengths: int64 [B], the lengths of the sequences.
+            places: The number of tokens that heads read.
         """
         return Macs()
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """`sum_losses` with the tokens that are guessed, from one pass."""
+        """Return the sums of a batch together with the guessed tokens, from one pass."""
         return JudgedBatch(self.sum_losses(batch), None)
 
     def compute_figures(self, measures: Float64s) -> dict[str, float]:
-        """Return the figures of an evaluation from the measures of all its batches: float64 [num_measures]."""
+        """Compute the figures of an evaluation from the summed measures of all batches: float64 [num_measures]."""
         return {}
 
     def forward(self, batch: Batch, answering: bool = False, judging: bool = False) -> Tensor | JudgedBatch:
-        """Return `answer` or `judge` on request, else `sum_losses`."""
+        """Return `answer` or `judge` on request, otherwise `sum_losses`."""
         if judging:
             return self.judge(batch)
         return self.answer(batch) if answering else self.sum_losses(batch)
 
     def list_encoders(self) -> Iterable[TransformerEncoder]:
-        """All encoders that learn."""
+        """Return all encoders that learn."""
         return [module for module in self.children() if isinstance(module, TransformerEncoder)]
 
     def list_shard_groups(self) -> list[nn.Module]:
-        """The modules that are compiled, checkpointed and sharded one by one; the rest is sharded as one."""
+        """Return the modules that are compiled, checkpointed and sharded one by one; the rest is sharded together."""
         return [layer for encoder in self.list_encoders() if not encoder.shares_layers for layer in encoder.layers]
 
     def list_shared_parts(self) -> list[nn.Module]:
-        """The modules that are compiled and checkpointed one by one, and sharded with the rest: used several times."""
+        """Return the modules that are compiled and checkpointed one by one, but sharded with the rest: they are called
+        repeatedly.
+        """
         return [layer for encoder in self.list_encoders() if encoder.shares_layers for layer in encoder.layers]
 
     def place(self, device: torch.device, dtype: torch.dtype | None, compiled: bool) -> None:
-        """Put what is frozen and no part of this module on a device. dtype: of matrices; None: float32"""
+        """Move what is frozen and no submodule to a device. `dtype` is that of matrices; None for float32."""
 
     def init_weights(self) -> None:
-        """First weights from torch's generator: the same for the same seed on the same kind of device."""
+        """Draw random weights from torch's generator: the same for the same seed on the same kind of device."""
         shape = next(iter(self.list_encoders())).shape
         init_weights(self, self.family, shape.layers, shape.initializer_range)
 
 
 def build_model(settings: ModelSettings, inputs: ModelInputs) -> Objective:
-    """The model, on torch's default device; its weights mean nothing before `init_weights` or a checkpoint."""
+    """Build the module of the settings' objective, on torch's default device. Its weights are not initialized."""
     module, _, name = settings.objective_settings.builder.partition(":")
     built: Objective = getattr(importlib.import_module(module), name)(settings, inputs)
     return built
 
 
 def sum_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return float32 [2]: summed cross-entropy and how many targets have the highest logit, without ignored ones.
+    """Sum the cross-entropy, and count the targets with the highest logit: float32 [2].
 
-    logits: [N, C]; targets: int64 [N], IGNORED where there is none
+    Args:
+        logits: [N, C].
+        targets: int64 [N]. Targets equal to IGNORED are omitted.
     """
     return sum_loss_and_guess(logits, targets)[0]
 
 
 def sum_loss_and_guess(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """`sum_loss`, and of each target the class of the highest logit: int64 [N]."""
+    """Return `sum_loss`, and the class with the highest logit for each target: int64 [N]."""
     highest = logits.detach().argmax(-1)
     loss = F.cross_entropy(logits.float(), targets, reduction="sum", ignore_index=IGNORED)
     return torch.stack([loss, (highest == targets).sum().float()]), highest
 
 
 def sum_loss_of_words(head: nn.Module, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor) -> Tensor:
-    """Return `sum_loss` of a `MaskedHead`, whose decoder is the word embeddings, in stretches of points."""
+    """Compute `sum_loss` of a `MaskedHead` in chunks of points. Its decoder is the word embeddings."""
     sums = map_stretches(lambda some, wanted: head(some, words_VE, wanted), hidden_MH, targets_M)
     return add_stretches(sums)
 
 
 def map_stretches(function: Callable[..., Found], *points: Tensor) -> list[Found]:
-    """Apply a function to points whose logits it needs, as many at once as memory has room for.
+    """Apply a function to points in chunks, as many at once as memory has room for the logits of.
 
-    Beyond POINTS_AT_ONCE logits are recomputed in the backward pass, one stretch of points after another: [M, V] is
-    held for one of them alone. What the function computes after its last step with a gradient is not recomputed.
-    points: tensors of one length
+    If there are more than POINTS_AT_ONCE, the logits of one chunk after another are recomputed in the backward pass, so
+    that [M, V] is held for one chunk only.
+
+    Args:
+        function: Called with a chunk of each tensor.
+        points: Tensors of one length.
+
+    Returns:
+        The result of each chunk.
     """
     number = len(points[0])
     at_once = POINTS_AT_ONCE.get(points[0].device.type, number)
@@ -225,15 +250,15 @@ def map_stretches(function: Callable[..., Found], *points: Tensor) -> list[Found
 
 
 def add_stretches(sums: Sequence[Tensor]) -> Tensor:
-    """Return the sums of all stretches."""
+    """Add up the sums of all chunks."""
     return sums[0] if len(sums) == 1 else torch.stack(list(sums)).sum(0)
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Return the number of parameters to learn, each counted once."""
+    """Count the parameters that learn, each once."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
 def select_state(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The part of a state below a name, by what follows it."""
+    """Select the items of a state with a prefix, and remove the prefix."""
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}

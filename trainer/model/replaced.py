@@ -41,18 +41,19 @@ class ReplacedHead(nn.Module):
         self.decision = nn.Linear(shape.hidden_size, 1)
 
     def forward(self, hidden_TH: Tensor) -> Tensor:
-        """Logits [T]."""
+        """Return logits [T]."""
         logits_T1: Tensor = self.decision(self.activation(self.dense(hidden_TH)))
         return logits_T1.squeeze(-1)
 
 
 class JointAnswers(NamedTuple):
-    """The answers of the two for a batch.
+    """The answers of generator and discriminator for a batch.
 
-    masked:   float32 [2], `sum_loss` of the generator
-    guesses:  int64 [M], its most probable tokens
-    logits:   of the discriminator [T], float32
-    replaced: bool [T], which tokens it read in place of others
+    Attributes:
+        masked: float32 [2], `sum_loss` of the generator.
+        guesses: int64 [M], the generator's most probable tokens.
+        logits: float32 [T], of the discriminator.
+        replaced: bool [T], True for tokens that were replaced.
     """
 
     masked: Tensor
@@ -82,22 +83,22 @@ class ReplacedModel(Objective):
         self.replaced_head = ReplacedHead(shape)
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Return the sums of masked tokens, and of all tokens: [2, 2]."""
+        """Sum the losses of masked tokens, and of all tokens: [2, 2]."""
         return self._sum_losses(self.answer_jointly(batch), batch)
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """Return the sums, the generator's most probable tokens, and how many tokens the discriminator puts where."""
+        """Return the sums, the generator's most probable tokens, and counts of tokens by the discriminator's logit."""
         answers = self.answer_jointly(batch)
         ranked = count_ranks(answers.logits, answers.replaced, batch.targets[PRESENT])
         return JudgedBatch(self._sum_losses(answers, batch), answers.guesses, ranked)
 
     def compute_figures(self, measures: Float64s) -> dict[str, float]:
-        """The area under the ROC curve of replaced tokens, where there are both kinds."""
+        """Compute the area under the ROC curve of replaced tokens, if there are both kinds of tokens."""
         area = compute_area(measures)
         return {} if area is None else {"replaced_auc": area}
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Those of both encoders and their heads."""
+        """Count the multiply-accumulates of both encoders and their heads."""
         discriminator, generator = self.encoder.shape, self.generator.shape
         tokens = int(lengths.sum())
         encoders = discriminator.count_macs(lengths) + generator.count_macs(lengths)
@@ -114,7 +115,7 @@ class ReplacedModel(Objective):
         return torch.stack([answers.masked, replaced_2])
 
     def answer_jointly(self, batch: Batch) -> JointAnswers:
-        """Return the generator's answers, and the discriminator's for the tokens that are drawn from them."""
+        """Compute the generator's answers, and the discriminator's answers for the tokens that are drawn from them."""
         masked, guesses_M, drawn_M = self._guess_and_draw(batch)
         targets_M, seen_M = batch.targets[MASKED.name], batch.ids.index_select(0, batch.points)
         real_M = targets_M != IGNORED  # the points that fill a batch are all at one place, which may be a token's
@@ -124,7 +125,7 @@ class ReplacedModel(Objective):
         return JointAnswers(masked, guesses_M, self.answer(replace(batch, ids=ids_T)), replaced_T)
 
     def _guess_and_draw(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """`sum_loss` of the generator, its most probable tokens and those that are drawn: [2], [M], [M]."""
+        """Return the generator's `sum_loss`, its most probable tokens and the drawn tokens: [2], [M], [M]."""
 
         def of_stretch(hidden_MH: Tensor, targets_M: Tensor, numbers_M: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             logits_MV = self._compute_logits(hidden_MH)
@@ -136,11 +137,11 @@ class ReplacedModel(Objective):
         return add_stretches(sums), torch.cat(guesses), torch.cat(drawn)
 
     def guess(self, batch: Batch) -> Tensor:
-        """Logits of the generator at the points: [M, V]."""
+        """Compute the logits of the generator at the points: [M, V]."""
         return self._compute_logits(self._compute_vectors(batch))
 
     def _compute_vectors(self, batch: Batch) -> Tensor:
-        """Return the generator's vectors at the points: [M, H]."""
+        """Compute the generator's vectors at the points: [M, H]."""
         hidden_TH: Tensor = self.generator(batch, self.encoder.embeddings(batch))
         return hidden_TH.index_select(0, batch.points)
 
@@ -150,11 +151,11 @@ class ReplacedModel(Objective):
 
     @torch.no_grad()
     def draw(self, masked_MV: Tensor, numbers_M: Tensor) -> Tensor:
-        """A token for each point, by its number in [0, 1): int64 [M]."""
+        """Draw a token for each point, by its number in [0, 1): int64 [M]."""
         return draw_tokens((masked_MV.float() / self.objective.temperature).softmax(-1), numbers_M)
 
     def answer(self, batch: Batch) -> Tensor:
-        """Logits of the discriminator that a token was replaced, of the tokens as they are: [T] in float32."""
+        """Compute the discriminator's logits that tokens were replaced, for the tokens as they are: float32 [T]."""
         logits_T: Tensor = self.replaced_head(self.encoder(batch))
         return logits_T.float()
 
@@ -177,10 +178,12 @@ def count_ranks(logits_T: Tensor, replaced_T: Tensor, present_T: Tensor) -> Tens
 
 
 def compute_area(counts: Float64s) -> float | None:
-    """Return the probability that a replaced token has a higher logit than an original one; None without both.
+    """Compute the probability that a replaced token has a higher logit than an original one; None without both kinds.
 
-    counts: what `count_ranks` returns, added up
-    Two of one bin count as equal ones, one half: the error is at most half the share of such pairs.
+    Two tokens of one bin count as one half, so the error is at most half the share of such pairs.
+
+    Args:
+        counts: The summed results of `count_ranks`.
 
     >>> compute_area(torch.tensor([3.0, 1.0, 0.0, 2.0]).numpy())
     0.875

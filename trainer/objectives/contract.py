@@ -28,12 +28,13 @@ IGNORED = -100  # a target or label that no loss counts: what cross entropy igno
 
 
 class Term(NamedTuple):
-    """One addend of the loss.
+    """One term of the loss.
 
-    name:       in metrics, as `{name}_loss` and `{name}_accuracy`
-    weight:     of its mean in the loss
-    has_rights: whether an answer of it is right or wrong
-    has_area:   whether an evaluation says the area under its ROC curve, as `{name}_auc`
+    Attributes:
+        name: Its name in metrics, as `{name}_loss` and `{name}_accuracy`.
+        weight: The factor on its mean in the loss.
+        has_rights: True if an answer is right or wrong.
+        has_area: True if an evaluation computes the area under the ROC curve, as `{name}_auc`.
     """
 
     name: str
@@ -43,7 +44,13 @@ class Term(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A batch's values for a term. per: "point" [M], "sequence" [B] or "token" [T]; fill: where there is no example."""
+    """The values of a batch with which a term compares answers.
+
+    Attributes:
+        values: An array of [M], [B] or [T].
+        per: What there is one value for: "point" [M], "sequence" [B] or "token" [T].
+        fill: The value for padding.
+    """
 
     values: npt.NDArray[Any]
     per: str
@@ -51,11 +58,12 @@ class Target(NamedTuple):
 
 
 class HeadInputs(NamedTuple):
-    """The part of a batch that an objective reads, on the processor.
+    """What the heads of an objective read of a batch, on the processor.
 
-    points:  int64 [M], places among the T tokens whose vectors its heads take
-    targets: by name
-    guessed: the token at each point that is to be guessed; what is known of guessing by frequency comes from these
+    Attributes:
+        points: int64 [M], the positions among the T tokens of the vectors that heads read.
+        targets: The targets by name.
+        guessed: [M], the id of the token to guess at each point, from which guessing by frequency is computed.
     """
 
     points: Int64s
@@ -64,15 +72,16 @@ class HeadInputs(NamedTuple):
 
 
 class ModelPart(NamedTuple):
-    """A model of an objective that is exported.
+    """A part of a model that is exported as a folder.
 
-    folder:       below the export; "" for the export itself
-    encoder:      attribute of the module that holds the encoder
-    heads:        attributes of the module that hold its heads, and what the family's names call them
-    architecture: by which the family's names know its class
-    config:       keys of its configuration besides those of every model
-    embeddings:   attribute of the module that holds the encoder whose embeddings it shares; "": it has its own
-    width:        its hidden size as a share of the model's; None: what the family's row says of the size
+    Attributes:
+        folder: Its folder below the export; "" for the export itself.
+        encoder: The attribute of the module that holds its encoder.
+        heads: Maps the attributes of the module that hold its heads to the names of these heads in the family.
+        architecture: The key of its class in the family's names.
+        config: Further keys of its configuration.
+        embeddings: The attribute of the module with the encoder that shares its embeddings; "" if it has its own.
+        width: Its hidden size as a share of the model's; None for the share that the family gives for the size.
     """
 
     folder: str
@@ -85,10 +94,12 @@ class ModelPart(NamedTuple):
 
 
 class ObjectiveSettings(Protocol):
-    """One kind of objective, besides being a frozen dataclass. Raise `version` whenever it learns otherwise.
+    """The settings of one kind of objective, a frozen dataclass. Raise `version` whenever it learns differently.
 
-    kind:    its name in a recipe
-    builder: "package.module:Class" of the module that learns, made of `ModelSettings` and `ModelInputs`
+    Attributes:
+        kind: Its name in a recipe.
+        version: Enters the fingerprint if it is above 1.
+        builder: "package.module:Class" of the module that learns. It is called with ModelSettings and ModelInputs.
     """
 
     kind: ClassVar[str]
@@ -96,19 +107,23 @@ class ObjectiveSettings(Protocol):
     builder: ClassVar[str]
 
     def check(self, family: Family) -> None:
-        """Raise InputError if no model of the family can be trained so."""
+        """Raise InputError if no model of the family can be trained with this objective."""
 
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
-        """Raise InputError if there is nothing to learn from shards. what: holds them"""
+        """Raise InputError if there is nothing to learn from shards. `what` names them, and `facts` are those of their
+        manifest.
+        """
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """The terms of the loss of a model for these examples."""
+        """Return the terms of the loss for a family and the inputs of the model."""
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
-        """Return what the heads need of examples: a pure function of its arguments. seed: of the training"""
+        """Return what the heads need of some examples. It must depend only on the arguments; `seed` is that of the
+        training.
+        """
 
     def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
-        """By what the sum of each term is divided, once they are added up over the step."""
+        """Return one number per term. The term's summed loss is divided by the total of this number over the step."""
 
     def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-        """Return the parts that are exported."""
+        """Return the parts of the model that are exported. The first one is the model itself."""

@@ -7,7 +7,7 @@ A model that is trained already, and no longer learns, reads the same tokens. Co
             the square of the temperature; of every token
     cosine  1 - cosine of the last vectors of both, of every token
 
-The student begins with layers of its teacher, its embeddings (those of segments only where it has a table of them) and
+The student begins with layers of its teacher, its embeddings (those of segments only if it has a table of them) and
 its head. The weights are those of the authors' README for one GPU; in their example for several each is a third.
 """
 
@@ -76,17 +76,19 @@ class DistillationObjective(MaskedObjective):
             )
 
     def check(self, family: Family) -> None:
-        """Raise InputError if the family does not guess words."""
+        """Raise InputError if the family does not guess masked words."""
         if "masked" not in family.names.architectures:
             raise InputError(f'A {family.name} has no head of words, which objective "distillation" compares.')
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Return the terms: masked tokens always, to be reported; soft and cosine where they have a weight."""
+        """Return the term of masked tokens, which is always reported, and those of "soft" and "cosine" with a weight
+        above 0.
+        """
         learnt = [Term(name, getattr(self, name), has_rights=False) for name in (SOFT, COSINE) if getattr(self, name)]
         return (Term(MASKED.name, self.masked), *learnt)
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
-        """The masked tokens, and 1 for every token: those that fill a batch have 0 and are in no sum."""
+        """Return the masked tokens, and 1 for every token of an example; padding has 0 and enters no sum."""
         targets = {
             MASKED.name: Target(gathered.targets, "point"),
             PRESENT: Target(np.ones(len(gathered.ids), np.float32), "token", 0.0),
@@ -94,18 +96,22 @@ class DistillationObjective(MaskedObjective):
         return HeadInputs(gathered.masked, targets, gathered.targets)
 
     def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
-        """Masked tokens, or all of them."""
+        """Return the number of masked tokens for that term, and of all tokens for the others."""
         masked, every = len(gathered.masked), len(gathered.ids)
         return tuple(masked if term.name == MASKED.name else every for term in terms)
 
     def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-        """The student with its masked head; of the teacher nothing."""
+        """Return the student with its masked head. Nothing of the teacher is exported."""
         return (ModelPart("", "encoder", {"masked_head": "masked_head"}, "masked"),)
 
     def choose_layers(self, student: EncoderShape, teacher: EncoderShape) -> tuple[int, ...]:
-        """Return the teacher's layer from which each set of the student's weights starts; none: first weights.
+        """Return the teacher's layers that the student's layers start from, one for each set of the student's weights.
 
-        Raises InputError if there is no such layer, or it does not fit.
+        Returns:
+            Zero-based numbers; empty if the student starts with random weights.
+
+        Raises:
+            InputError: If there is no such layer, or if the shapes differ.
         """
         if self.layers == ():
             return ()
@@ -130,7 +136,7 @@ class DistillationObjective(MaskedObjective):
         return chosen
 
     def check_vectors(self, student: EncoderShape, teacher: EncoderShape) -> None:
-        """Raise InputError if vectors are to be compared that are not of one size."""
+        """Raise InputError if "cosine" has a weight and the vectors of student and teacher differ in size."""
         if self.cosine and student.hidden_size != teacher.hidden_size:
             raise InputError(
                 f"The student's hidden_size is {student.hidden_size} and its teacher's {teacher.hidden_size}, so their "
@@ -139,7 +145,7 @@ class DistillationObjective(MaskedObjective):
 
 
 def spread_layers(num_layers: int, num_chosen: int) -> tuple[int, ...]:
-    """So many of some layers, spread evenly from the first to the last.
+    """Choose a number of layers, spread evenly from the first to the last.
 
     >>> spread_layers(12, 6), spread_layers(24, 4), spread_layers(6, 1)
     ((0, 2, 4, 7, 9, 11), (0, 8, 15, 23), (0,))
@@ -149,7 +155,7 @@ def spread_layers(num_layers: int, num_chosen: int) -> tuple[int, ...]:
 
 
 def find_different_token(ours: Sequence[str], theirs: Sequence[str]) -> int | None:
-    """The first id at which two vocabularies differ; None if they are one."""
+    """Return the first id at which two vocabularies differ; None if they are equal."""
     if len(ours) != len(theirs):
         return min(len(ours), len(theirs))
     return next((number for number, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other), None)

@@ -1,4 +1,4 @@
-"""Guessing masked tokens (Devlin et al. 2018, section 3.1), and the label of pairs where the examples have one.
+"""Guessing masked tokens (Devlin et al. 2018, section 3.1), and the label of pairs if the examples have one.
 
 The label is that of the shards: whether the second segment follows the first (Devlin et al. 2018), or whether the two
 are in order (Lan et al. 2020, section 3.1).
@@ -26,10 +26,10 @@ class MaskedObjective:
     builder: ClassVar[str] = "trainer.model.masked:MaskedModel"
 
     def check(self, family: Family) -> None:
-        """Every family guesses masked tokens."""
+        """Do nothing, because every family guesses masked tokens."""
 
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
-        """Raise InputError if they mask nothing."""
+        """Raise InputError if the shards mask nothing."""
         if facts["masking"] == "none":
             raise InputError(
                 f'{what} mask nothing (masking.kind = "none"), and this model learns by guessing masked tokens: it '
@@ -37,11 +37,11 @@ class MaskedObjective:
             )
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Masked tokens, and pairs where the family and the examples have them."""
+        """Return the term of masked tokens, and that of pairs if the family and the examples have pairs."""
         return (MASKED, PAIR) if family.has_pairs(inputs) else (MASKED,)
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
-        """The masked tokens, and the labels of pairs."""
+        """Return the positions and ids of masked tokens, and the labels of pairs."""
         targets = {MASKED.name: Target(gathered.targets, "point")}
         if PAIR in terms:
             assert gathered.labels is not None, "a model with a pair head was given examples without pair labels"
@@ -49,11 +49,11 @@ class MaskedObjective:
         return HeadInputs(gathered.masked, targets, gathered.targets)
 
     def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
-        """Masked tokens, and examples."""
+        """Return the number of masked tokens, and of examples if there is a term of pairs."""
         return (len(gathered.masked), gathered.num_examples)[: len(terms)]
 
     def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-        """The encoder with its heads."""
+        """Return the encoder with its heads."""
         heads = ("masked_head", "pair_head") if family.has_pairs(inputs) else ("masked_head",)
         architecture = "pairs" if family.has_pairs(inputs) else "masked"
         return (ModelPart("", "encoder", {head: head for head in heads}, architecture),)

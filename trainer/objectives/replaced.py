@@ -4,8 +4,8 @@
                                               └─► discriminator ─► for every token: original, or drawn?
 
 What is drawn follows from numbers that are addressed by (seed, epoch, example, place), one for each masked token. So
-neither the number of processes nor how a step is cut changes what the discriminator reads, but where the rounding of a
-probability decides, and a resumed run reads what it would have read.
+neither the number of processes nor how a step is cut changes what the discriminator reads, except if the rounding of
+a probability decides, and a resumed run reads what it would have read.
 """
 
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class ReplacedObjective(MaskedObjective):
         check_range("model.objective.temperature", self.temperature, 1e-3, 1e3)
 
     def check(self, family: Family) -> None:
-        """Raise InputError for a family that has no discriminator."""
+        """Raise InputError if the family has no discriminator."""
         if REPLACED not in family.names.architectures:
             raise InputError(
                 f'model.objective.kind = "replaced" trains a discriminator, which the family {family.name!r} does not '
@@ -68,7 +68,7 @@ class ReplacedObjective(MaskedObjective):
         return MASKED, Term(REPLACED, self.replaced_weight, has_area=True)
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
-        """The masked tokens, a number for each that decides what is drawn, and which tokens are real."""
+        """Return the masked tokens, a random number for each that decides which token is drawn, and the real tokens."""
         targets = {
             MASKED.name: Target(gathered.targets, "point"),
             NOISE: Target(draw_noise(gathered, seed), "point", 0.0),
@@ -77,17 +77,17 @@ class ReplacedObjective(MaskedObjective):
         return HeadInputs(gathered.masked, targets, gathered.targets)
 
     def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
-        """Masked tokens, and all tokens."""
+        """Return the number of masked tokens, and of all tokens."""
         return len(gathered.masked), len(gathered.ids)
 
     def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-        """The discriminator, and the generator in a folder below it."""
+        """Return the discriminator, and the generator in a folder below it."""
         discriminator = ModelPart("", "encoder", {"replaced_head": "replaced_head"}, REPLACED)
         return discriminator, GENERATOR._replace(width=self.generator_size)
 
 
 def draw_noise(gathered: GatheredExamples, seed: int) -> Float64s:
-    """A number in [0, 1) for each masked token, by its epoch, its example and its place there: float64 [M]."""
+    """Draw a number in [0, 1) for each masked token, by its epoch, example and position there: float64 [M]."""
     keys = compute_keys(seed, "replaced", gathered.epochs, gathered.example_ids)
     examples = np.searchsorted(gathered.offsets, gathered.masked, side="right") - 1
     return draw_uniform(keys[examples], gathered.masked - gathered.offsets[examples])

@@ -3,8 +3,8 @@
 Every field enters the fingerprint of the model.
 
 What a family is, is in `trainer.families.contract`, and what an objective in `trainer.objectives.contract`. A package
-of your own adds one under the entry point `cloze.families` or `cloze.objectives`, which is looked for only where a name
-is not one of ours. An objective's `version` and the package's enter the fingerprint of its models.
+of your own adds one under the entry point `cloze.families` or `cloze.objectives`, which is looked for only if a name is
+not one of ours. An objective's `version` and the package's enter the fingerprint of its models.
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ POOLINGS = ("cls", "mean")
 
 
 def find_family(name: str) -> Family:
-    """Return a family. Raises InputError for an unknown name and for a broken package."""
+    """Return the family with a name. Raises InputError if the name is unknown, or if a package's family is invalid."""
     if name in FAMILIES:
         return FAMILIES[name]
     point = _FAMILY_KINDS.find_entry_point(name)
@@ -72,7 +72,12 @@ def find_family(name: str) -> Family:
 
 
 def read_objective(table: Mapping[str, Json], table_name: str) -> ObjectiveSettings:
-    """The settings of an objective. Raises InputError. where: the table's name in the recipe, for messages"""
+    """Build the settings of an objective from a recipe's table. Raises InputError if a key or value is invalid.
+
+    Args:
+        table: The table, with its `kind`.
+        table_name: The name of the table in the recipe, for messages.
+    """
     if not isinstance(table.get("kind"), str):
         raise InputError(f"{table_name} does not name its `kind`: one of {', '.join(OBJECTIVES)}.")
     own = {key: value for key, value in table.items() if key != "kind"}
@@ -84,7 +89,7 @@ def read_objective(table: Mapping[str, Json], table_name: str) -> ObjectiveSetti
 class ModelSettings:
     """The `[model]` table: which encoder.
 
-    family:     whose embeddings, heads and names: "bert", "roberta", "electra", "albert", "distilbert", "modernbert"
+    family:     decides embeddings, heads and names: "bert", "roberta", "electra", "albert", "distilbert", "modernbert"
     start:      the model that training begins with, in place of first weights: a folder of Hugging Face's form, of this
                 store "models/NAME" (the newest) or "models/NAME/FINGERPRINT", or a release (STORE@NAME). It says its
                 family and sizes itself, which are left out here
@@ -178,7 +183,7 @@ class ModelSettings:
 
     @property
     def objective_settings(self) -> ObjectiveSettings:
-        """By what the model is pre-trained."""
+        """The settings of the objective: those given, or the family's default."""
         return read_objective(self.objective or {"kind": self.family_row.objective}, "model.objective")
 
     @property
@@ -203,17 +208,19 @@ class ModelSettings:
 
     @property
     def groups(self) -> int:
-        """Sets of weights that the layers share."""
+        """The number of sets of weights that the layers share."""
         return self.layer_groups or (1 if self.family_row.shared_layers else self.shape[0])
 
     @property
     def positions(self) -> int:
-        """Tokens of the longest sequence that the model can read."""
+        """The maximum number of tokens of a sequence."""
         return self.max_length or self.family_row.max_length
 
 
 def to_model_json(settings: ModelSettings) -> dict[str, Json]:
-    """Return what decides the weights of a model, for fingerprints: its settings, and whose family and objective."""
+    """Return what decides the weights of a model, for fingerprints: its settings, and the packages of family and
+    objective.
+    """
     objective = settings.objective_settings
     more = {
         "family_package": _FAMILY_KINDS.find_package(settings.family),
@@ -229,7 +236,7 @@ def to_model_json(settings: ModelSettings) -> dict[str, Json]:
 
 
 def build_encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> EncoderShape:
-    """Return the family's row with the settings laid over it."""
+    """Build the shape of an encoder: the family's defaults, overridden by the settings."""
     family = settings.family_row
     layers, hidden_size, heads, feed_forward_size = settings.shape
     first_position = family.find_first_position(inputs)
@@ -258,7 +265,7 @@ def build_encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> Encoder
 
 
 def build_part_settings(settings: ModelSettings, part: ModelPart) -> ModelSettings:
-    """The settings of a part as a model of its own: one that is narrower has as many layers."""
+    """Build the settings of a part, such as ELECTRA's generator, as a model of its own with as many layers."""
     width = (
         settings.family_row.generators.get(settings.size, DEFAULT_GENERATOR_WIDTH) if part.width is None else part.width
     )
@@ -276,7 +283,7 @@ def build_part_settings(settings: ModelSettings, part: ModelPart) -> ModelSettin
 
 
 def choose_width(hidden_size: float) -> tuple[int, int]:
-    """The hidden size nearest to one, and its heads: each of about 64 numbers, a multiple of 8.
+    """Return the hidden size nearest to a number, and its heads: each of about 64 numbers, a multiple of 8.
 
     >>> choose_width(768 / 3), choose_width(256 * 0.25), choose_width(100)
     ((256, 4), (64, 1), (96, 1))
@@ -286,13 +293,13 @@ def choose_width(hidden_size: float) -> tuple[int, int]:
 
 
 def _list_windows(settings: ModelSettings, layers: int) -> tuple[int | None, ...]:
-    """Return the window of each layer; none where all see everything."""
+    """Return the window of each layer (None: it attends to all tokens); empty if no layer has one."""
     window = settings.window or settings.family_row.window
     every = settings.every_global or settings.family_row.every_global
     return () if window is None else tuple(window if layer % every else None for layer in range(layers))
 
 
 def list_rope_bases(settings: ModelSettings) -> tuple[float, ...]:
-    """Return the bases of layers without a window, and of those with one; none if nothing is rotated."""
+    """Return the bases of rotary positions: of layers without a window, then of those with one; empty if none."""
     own = (settings.global_base, settings.local_base)
     return tuple(ours or usual for ours, usual in zip(own, settings.family_row.rope_bases, strict=False))

@@ -2,9 +2,9 @@
 
     warm-up ─► peak ─► decay ─► end rate         (a stretch: phases that follow each other under one schedule)
 
-The rate of a step and its slots follow from the step alone, so that nothing of them is saved. The rate rises linearly,
+The rate of a step and its slots follow only from the step, so that nothing of them is saved. The rate rises linearly,
 and is at its peak at the step after the warm-up; the `Schedule` sets what follows. The end rate is that of the step
-after the last one: where it is zero no step is lost.
+after the last one: if it is zero no step is lost.
 
 Cost: the slots before any step take as many divisions as the numbers have digits, however long a batch grows.
 """
@@ -48,10 +48,10 @@ class Schedule:
     kind:        "linear"; "polynomial": the share of the steps that is left, to a power; "cosine": half a wave;
                  "constant"; "wsd": constant, then a decay at the end (warm-up, stable, decay)
     power:       of "polynomial"
-    decay_from:  where "linear", "polynomial" and "cosine" begin to fall: "warmup", at its end; "start", at step 0, as
+    decay_from:  when "linear", "polynomial" and "cosine" begin to fall: "warmup", at its end; "start", at step 0, as
                  in the code of BERT's authors: then the rate is below the peak when the warm-up ends
     decay_steps: last steps, in which "wsd" falls
-    decay_share: the same as a share of the steps; 0.1 where neither is given
+    decay_share: the same as a share of the steps; 0.1 if neither is given
     decay:       how "wsd" falls: "1-sqrt" (Hägele et al. 2024) or "linear"
     final_share: the rate at the end, as a share of the peak
     """
@@ -85,17 +85,17 @@ class Schedule:
 
     @staticmethod
     def from_recipe(given: "str | Schedule") -> "Schedule":
-        """Return the schedule of a recipe's kind or table."""
+        """Return the schedule of a recipe, which gives its kind or a table."""
         return Schedule(kind=given) if isinstance(given, str) else given
 
     def count_decay_steps(self, steps: int) -> int:
-        """The last steps, of so many, in which "wsd" falls."""
+        """Return the number of last steps in which "wsd" decays, of `steps` in total."""
         if self.decay_steps is not None:
             return self.decay_steps
         return max(1, round((DECAY_SHARE if self.decay_share is None else self.decay_share) * steps))
 
     def compute_height(self, left: float) -> float:
-        """Return the share left of the way from the peak to the end rate, where so much is left of the steps: 1 to 0.
+        """Compute the height between the end rate (0) and the peak (1), from the share of the steps that is left.
 
         >>> Schedule(kind="wsd").compute_height(0.75), Schedule(kind="polynomial", power=2).compute_height(0.5)
         (0.5, 0.25)
@@ -109,12 +109,14 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """Steps under one schedule.
+    """Consecutive steps under one schedule of the learning rate.
 
-    first:  step of the run at which it begins
-    steps:  how many
-    peak:   the highest rate
-    warmup: steps in which the rate rises
+    Attributes:
+        first: Zero-based number of the first step within the run.
+        steps: The number of steps.
+        peak: The highest rate.
+        warmup: The number of steps in which the rate rises.
+        schedule: The course of the rate after the warm-up.
     """
 
     first: int
@@ -134,7 +136,7 @@ class Stretch:
             )
 
     def compute_rate(self, step: int) -> float:
-        """The rate of a step of the run."""
+        """Compute the learning rate of a step. `step` is zero-based within the run."""
         done, schedule = step - self.first, self.schedule
         if done < self.warmup:
             return self.peak * (done + 1) / (self.warmup + 1)
@@ -149,14 +151,16 @@ class Stretch:
 
     @property
     def num_falling(self) -> int:
-        """Steps over which the rate falls, those of the warm-up included where it falls from step 0 on."""
+        """The number of steps over which the rate falls. They include the warm-up if the rate is to fall from the first
+        step on.
+        """
         if self.schedule.kind == "wsd":
             return self.schedule.count_decay_steps(self.steps)
         return self.steps if self.schedule.decay_from == "start" else max(1, self.steps - self.warmup)
 
 
 def check_rate(table: str, rate: float, warmup_steps: int | None, warmup_share: float | None) -> None:
-    """Raise InputError for a rate or a warm-up out of range."""
+    """Raise InputError for a learning rate or a warm-up out of range. `table` names the recipe's table in messages."""
     check_range(f"{table}.learning_rate", rate, 0, 10)
     check_range(f"{table}.warmup_steps", warmup_steps or 0, 0, MAX_STEPS)
     check_range(f"{table}.warmup_share", warmup_share or 0, 0, 1)
@@ -188,7 +192,7 @@ class BatchRamp:
             raise InputError(f"{where} needs `steps` or `tokens` for how long the batch grows: give one of them.")
 
     def check_batch(self, batch: int) -> None:
-        """Raise InputError unless the ramp leads to a batch."""
+        """Raise InputError if the ramp does not lead to a batch of this size."""
         if self.first > batch or (batch - self.first) % self.multiple:
             raise InputError(
                 f"training.phase.batch_ramp.first = {self.first} does not lead to batch = {batch} by multiples of "
@@ -196,13 +200,13 @@ class BatchRamp:
             )
 
     def compute_size(self, step: int, batch: int) -> int:
-        """Examples of a step of the phase."""
+        """Return the number of examples of a step. `step` is zero-based within the phase."""
         if step >= self.steps:
             return batch
         return self.first + self.multiple * ((batch - self.first) // self.multiple * step // self.steps)
 
     def count_examples_before(self, step: int, batch: int) -> int:
-        """Examples of all steps before a step of the phase."""
+        """Count the examples of all steps of the phase before one."""
         rising = min(step, self.steps)
         levels = (batch - self.first) // self.multiple
         grown = self.multiple * sum_floors(rising, levels, self.steps) if rising else 0
@@ -210,7 +214,7 @@ class BatchRamp:
 
 
 def sum_floors(number: int, factor: int, divisor: int) -> int:
-    """Return the sum of `i * factor // divisor` over i below a number, by Euclid's algorithm.
+    """Sum `i * factor // divisor` over all i from 0 to number - 1, by Euclid's algorithm.
 
     >>> sum_floors(5, 3, 4), sum(i * 3 // 4 for i in range(5))
     (6, 6)
@@ -240,12 +244,12 @@ class Quota:
 
     @property
     def number(self) -> int:
-        """The number of tokens. Raises InputError."""
+        """The number of tokens. Raises InputError if the value is not a number of tokens."""
         return parse_tokens("training.phase.mixture: tokens", self.tokens)
 
 
 def parse_tokens(key: str, value: int | str) -> int:
-    """Parse a number of tokens, as a recipe writes it. Raises InputError.
+    """Parse a number of tokens as a recipe writes it. Raises InputError, which names `key`, if it is invalid.
 
     >>> parse_tokens("tokens", "1.5k")
     1500
@@ -320,7 +324,7 @@ class PhaseSettings:
         self._check_length()
 
     def _check_length(self) -> None:
-        """Raise InputError unless the number of steps is given, or will follow."""
+        """Raise InputError unless exactly one setting gives the number of steps."""
         if self.steps or not (self.quotas or self.tokens is not None or self.epochs is not None):
             check_range(
                 "training.phase.steps", self.steps, 1, MAX_STEPS,
@@ -344,32 +348,38 @@ class PhaseSettings:
                 )
 
     def compute_size(self, step: int) -> int:
-        """Examples of a step of the phase, counted from 0."""
+        """Return the number of examples of a step. `step` is zero-based within the phase."""
         return self.batch if self.batch_ramp is None else self.batch_ramp.compute_size(step, self.batch)
 
     def count_slots_before(self, step: int) -> int:
-        """Examples of the steps of the phase before one of them."""
+        """Count the slots (positions in the training order) of all steps of the phase before one."""
         return self.batch * step if self.batch_ramp is None else self.batch_ramp.count_examples_before(step, self.batch)
 
     def get_step_slots(self, step: int, first: int = 0) -> range:
-        """The slots of a step of the phase, where those of the phase begin at `first`."""
+        """Return the slots of a step, if the slots of the phase begin at `first`."""
         begin = first + self.count_slots_before(step)
         return range(begin, begin + self.compute_size(step))
 
     @property
     def slots(self) -> int:
-        """The slots of all steps."""
+        """The number of slots (positions in the training order) of all steps."""
         return self.count_slots_before(self.steps)
 
     def count_steps(self, slots: int) -> int:
-        """The steps that so many slots take."""
+        """Return the number of steps that a number of slots takes; the last one may be incomplete."""
         rising = 0 if self.batch_ramp is None else self.batch_ramp.steps
         if slots >= self.count_slots_before(rising):
             return rising - (self.count_slots_before(rising) - slots) // self.batch
         return bisect_left(range(rising), slots, key=self.count_slots_before)
 
     def check_steps(self, table: str, shards: str, batch: int | None) -> None:
-        """Raise InputError if masks go by other steps. batch: examples of a step of theirs; None: by the epoch"""
+        """Raise InputError if masks change by steps of another size than those of the phase.
+
+        Args:
+            table: The name of the recipe's table, for messages.
+            shards: The name of the shard set, for messages.
+            batch: Examples per step of the masks' schedule; None if the masks do not change by steps.
+        """
         if batch is None:
             return
         if self.batch_ramp is not None:
@@ -389,7 +399,14 @@ class PhaseSettings:
             )
 
     def check_mask_rate(self, table: str, shards: str, kind: str, scheduled: bool) -> None:
-        """Raise InputError if masks of shards cannot have the rate of the phase. kind: of the masks"""
+        """Raise InputError if the masks of shards cannot have the rate of the phase.
+
+        Args:
+            table: The name of the recipe's table, for messages.
+            shards: The name of the shard set, for messages.
+            kind: The kind of the masks: only "dynamic" ones have a rate that can be changed.
+            scheduled: True if the masks change by a schedule.
+        """
         if self.mask_rate is None:
             return
         what = "change by shards.masking.schedule" if scheduled else f"are {kind}, as their shards.masking.kind says"
@@ -406,7 +423,7 @@ class PhaseSettings:
         return any(value is not None for value in values)
 
     def _check_mixture(self, mixture: Mapping[str, float | Quota]) -> None:
-        """Raise InputError unless the mixture gives the amount of every component."""
+        """Raise InputError unless the mixture gives a weight or a quota for every component."""
         if self.shards is not None:
             raise InputError(f"training.phase has `shards` = {self.shards!r} and a `mixture`: leave out one of them.")
         if not mixture:
@@ -422,11 +439,11 @@ class PhaseSettings:
 
     @property
     def quotas(self) -> tuple[int, ...]:
-        """The tokens of each component, in the mixture's order; none if it has weights or is not a mixture."""
+        """The tokens of each component, in the mixture's order; empty if it has weights or is not a mixture."""
         return tuple(part.number for part in (self.mixture or {}).values() if isinstance(part, Quota))
 
     @property
     def weights(self) -> tuple[Fraction, ...]:
-        """The weight of each component, in the mixture's order, exactly as it was written; none if it has quotas."""
+        """The weight of each component, in the mixture's order, as an exact fraction; empty if it has quotas."""
         parts = (self.mixture or {}).values()
         return tuple(Fraction(repr(part)) for part in parts if not isinstance(part, Quota))

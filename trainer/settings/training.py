@@ -46,21 +46,21 @@ class TrainingSettings:
                        a process holds is filled to one of few shapes, the budget or some eighths of it
     order:             "global" mixes all examples of an epoch; "windowed" takes shards in a random order and mixes
                        those of `window` neighbours of it
-    window:            shards whose examples are mixed where the order is windowed
+    window:            number of shards with examples that are mixed if the order is windowed
     cache_gb:          most GB (10^9 bytes) of shards of an object store that are kept on this machine
-    compile:           torch.compile every layer, true or false; "auto": on GPUs where its compiler has what it needs
+    compile:           torch.compile every layer, true or false; "auto": on GPUs if its compiler has what it needs
     activation_checkpointing: recompute layers in the backward pass
-    gather:            how long a process holds all weights, where there are several: for a "step", or for one pass of
-                       a "layer" at a time, which needs less memory; "auto" is a step where they take at most a
+    gather:            how long a process holds all weights if there are several: for a "step", or for one pass of
+                       a "layer" at a time, which needs less memory; "auto" is a step if they take at most a
                        quarter of the device's memory
-    device:            "cuda" or "cpu"; "auto": a GPU where there is one
+    device:            "cuda" or "cpu"; "auto": a GPU if there is one
     deterministic:     on GPUs, choose the algorithms that give the same sums in every run, which are slower; training
-                       ends where there is none
+                       ends if there is none
     timeout_seconds:   after the first ten steps, how long processes wait for one that does not answer before all end
     evaluate_every:    steps between evaluations on the held-out split; 0 for one at the end of each phase
     evaluate_examples: most held-out examples that an evaluation reads
     checkpoint_every:  steps between checkpoints; 0 for one at the end of each phase
-    checkpoint_minutes: minutes after a checkpoint the next one is due at the latest; 0 for by steps alone
+    checkpoint_minutes: minutes after a checkpoint the next one is due at the latest; 0 for only by steps
     async_checkpoints: on GPUs, training continues while a checkpoint is written, from a copy in main memory: for each
                        process its share of weights and moments
     keep_checkpoints:  newest ones kept
@@ -68,7 +68,7 @@ class TrainingSettings:
     health_checks:     stop a run that its first steps show to be doomed
     peak_tflops:       10^12 operations a second that a device can do at most, by which MFU is told; None: by its name
     tensorboard:       show steps and evaluations in TensorBoard as well (extra `tensorboard`)
-    processes:         processes on this machine; 0 for one a GPU, one where there is none
+    processes:         processes on this machine; 0 for one a GPU, or one if there is none
     """
 
     phase: tuple[PhaseSettings, ...] = ()
@@ -158,16 +158,18 @@ class TrainingSettings:
 
     @property
     def cache_bytes(self) -> int:
-        """Bytes of an object store's shards that may be kept here."""
+        """The maximum number of bytes of an object store's shards that are kept on this machine."""
         return round(self.cache_gb * 10**9)
 
     @property
     def mixed_shards(self) -> int | None:
-        """Shards whose examples are mixed; None: all."""
+        """The number of shards with examples that are mixed; None for all."""
         return self.window if self.order == "windowed" else None
 
     def check_length(self, what: str, length: int) -> None:
-        """Raise InputError if an example of so many tokens does not go into a micro-batch. what: holds it"""
+        """Raise InputError if an example of `length` tokens does not fit into a micro-batch. `what` holds it, for the
+        message.
+        """
         if self.micro_batch_tokens is not None and self.micro_batch_tokens < length:
             raise InputError(
                 f"{what} hold examples of up to {length} tokens, and a process may hold training.micro_batch_tokens = "
@@ -177,19 +179,20 @@ class TrainingSettings:
 
     @property
     def steps(self) -> int:
-        """Steps of all phases together."""
+        """The number of steps of all phases."""
         return sum(phase.steps for phase in self.phase)
 
     def get_weight_decay(self, phase: int) -> float:
-        """The weight decay of a phase."""
+        """Return the weight decay of a phase. `phase` is zero-based."""
         own = self.phase[phase].weight_decay
         return self.weight_decay if own is None else own
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
-        """The schedules in order: the first phase begins one, and so does each that sets anything of the rate.
+        """The schedules in order: the first phase begins one, and so does each phase that sets anything about the rate.
 
-        Raises InputError if one has too few steps.
+        Raises:
+            InputError: If a schedule has too few steps.
         """
         begins = [number for number, phase in enumerate(self.phase) if number == 0 or phase.begins_schedule]
         firsts = [sum(phase.steps for phase in self.phase[:begin]) for begin in begins]
@@ -199,7 +202,7 @@ class TrainingSettings:
         )
 
     def _build_stretch(self, phase: PhaseSettings, first: int, steps: int) -> Stretch:
-        """The schedule that a phase begins."""
+        """Build the schedule that a phase begins."""
         warmup = phase if first or phase.warmup_steps is not None or phase.warmup_share is not None else self
         return Stretch(
             first=first,
@@ -211,6 +214,6 @@ class TrainingSettings:
 
 
 def find_decay_starts(settings: TrainingSettings) -> frozenset[int]:
-    """Return the steps before which a "wsd" was constant: another run can continue what was learnt until there."""
+    """Return the steps at which a "wsd" schedule begins to decay. Another run can continue from their checkpoints."""
     stretches = [stretch for stretch in settings.stretches if stretch.schedule.kind == "wsd"]
     return frozenset(stretch.first + stretch.steps - stretch.num_falling for stretch in stretches) - {0}

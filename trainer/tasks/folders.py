@@ -1,18 +1,18 @@
 """A fine-tuned model as a folder, and back.
 
-    config.json, model.safetensors    what Hugging Face's class of the task opens; where it has none, the encoder alone
-    task.safetensors                  what that class has no place for, under our names; only where there is something
+    config.json, model.safetensors    what Hugging Face's class of the task opens; if it has none, only the encoder
+    task.safetensors                  what that class has no place for, under our names; only if there is something
     finetune.json                     the task, how it was learnt, and digests of the files of weights
     complete.json                     digests of all files
 
-A task with vectors also has the files of sentence-transformers (see `trainer.huggingface.sentence_transformers`); only
-there is what follows a pooling. A model with an encoder of its own for passages has no such files, for they know one.
+A task with vectors also has the files of sentence-transformers (see `trainer.huggingface.sentence_transformers`),
+which hold the modules after the pooling. A model with a second encoder for passages has no such files: they know one.
 
 Promise: the folder opens in transformers' class with no key missing or left over, the names of the labels, and equal
-outputs; `load_task` gives the very same model, and `SentenceTransformer(folder).encode` the vectors of `cloze embed`. A
-folder that others wrote is taken as well, where its class is one of a task of ours, or where it says how it makes
-vectors. A file that is not what was written is refused (`corpora/store/checked_folder.py`): a flipped bit gives other
-answers, and no error.
+outputs; `load_task` gives the very same model, and `SentenceTransformer(folder).encode` the vectors of `cloze embed`.
+A folder that others wrote is read as well, if its class is that of a task of ours, or if it says how it makes vectors.
+A file that is not what was written is refused (`corpora/store/checked_folder.py`): a flipped bit gives other answers,
+and no error.
 Cost: 440 MB of weights are compared in 0.1 s (one x86-64 core, 2026-11-23, the file in memory).
 """
 
@@ -47,7 +47,7 @@ from trainer.objectives.contract import ModelPart, Term
 from trainer.settings.model import ModelSettings
 from trainer.tasks.heads.task_model import TaskModel, build_task_model
 from trainer.tasks.kinds.vectors import RetrievalTask, SimilarityTask, VectorTask
-from trainer.tasks.registry import find_task_for_config, find_task_package, read_task, without_removed_settings
+from trainer.tasks.registry import find_task_for_config, find_task_package, read_task, without_old_keys
 from trainer.tasks.task import Task
 
 RECORD = "finetune.json"
@@ -101,10 +101,13 @@ def write_task(
 
 
 def to_task_json(task: Task) -> dict[str, Any]:
-    """Return the table of a task for a record, with settings that no longer exist in their places."""
+    """Return the settings of a task for a record.
+
+    Settings that no longer exist are in it too, so that old records match.
+    """
     package = find_task_package(task.kind)
     now = {"kind": task.kind, **({"package": package} if package else {}), **to_settings_json(task)}
-    return dict(pair for name in now for pair in ((name, now[name]), *task.removed_settings.get(name, {}).items()))
+    return dict(pair for name in now for pair in ((name, now[name]), *task.old_keys.get(name, {}).items()))
 
 
 def load_task(folder: Path) -> LoadedFolder:
@@ -144,7 +147,7 @@ def load_task(folder: Path) -> LoadedFolder:
 
 
 def find_max_length(sentences: SentenceFolder | None, positions: int) -> int:
-    """Return the tokens after which the authors of a folder cut texts, at most those that the model can read."""
+    """Return after how many tokens the authors of a folder cut texts; at most the tokens that the model can read."""
     return min(sentences.max_length or positions, positions) if sentences is not None else positions
 
 
@@ -192,7 +195,7 @@ def _build_model_part(task: Task, settings: ModelSettings) -> ModelPart:
 
 def _find_task(folder: Path, record: Mapping[str, Any]) -> Task:
     if "task" in record:
-        return read_task(without_removed_settings(record["task"]), str(folder / RECORD))
+        return read_task(without_old_keys(record["task"]), str(folder / RECORD))
     if (sentences := read_sentences(folder)) is not None:
         return RetrievalTask() if sentences.similarity == "dot" else SimilarityTask()
     config = read_config(folder / CONFIG)
@@ -209,7 +212,7 @@ def _find_task(folder: Path, record: Mapping[str, Any]) -> Task:
 
 
 def describe_weights(folder: Path) -> dict[str, Json]:
-    """Return the files of weights in a folder with their sizes and digests, for its record. Reads them."""
+    """Compute sizes and digests of the weight files in a model folder, for its record."""
     paths = [folder / EXTRA_WEIGHTS, folder / WEIGHTS, *folder.glob(f"*/{WEIGHTS}")]
     return describe_files(folder, sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file()))
 
@@ -247,7 +250,7 @@ def check_model(folder: Path) -> None:
 def write_vector_files(
     folder: Path, task: VectorTask, hidden_size: int, max_length: int, state: Mapping[str, Tensor], start: Pretrained
 ) -> None:
-    """Write the files that sentence-transformers reads next to the encoder.
+    """Write the files that sentence-transformers reads, next to an encoder that is already in the folder.
 
     Args:
         folder: The folder of the encoder.

@@ -11,12 +11,12 @@
               of an encoder without a task `last_hidden_state`
 
 A task's model treats padded rows like tokens that lie end to end, because these lie end to end as well: only attention,
-the places of tokens and pooling differ. So each module with a `TransformerEncoder` is exported as it is.
+the positions of tokens and pooling differ. So each module with a `TransformerEncoder` is exported as it is.
 
 Promise: nothing appears in the output folder unless the answers of its float32 files to texts of several lengths, all
-padded to the longest, are those of the model without padding. A model whose answers are more than a file's outputs is
-refused. Whole numbers have seven of the eight bits, by row of each matrix: processors without an instruction for sums
-of such products add them up in 16 bits, which would overflow (onnxruntime: `reduce_range`).
+padded to the longest, are those of the model without padding. If a model has answers that no output of a file can hold,
+it is refused. Whole numbers have seven of the eight bits, by row of each matrix: processors without an instruction for
+sums of such products add them up in 16 bits, which would overflow (onnxruntime: `reduce_range`).
 
 Cost: torch takes some 5 s for a file, and attention the memory of tokens x tokens.
 """

@@ -1,10 +1,10 @@
-"""Predictions of a fine-tuned model for every record of a file, as lines of JSON; scores where the file has labels.
+"""Predictions of a fine-tuned model for every record of a file, as lines of JSON; scores if the file has labels.
 
     MODEL, FILE ─► examples ─► items ─► answers ─► {"line": ..., "label": ..., "probabilities": {...}}
 
-Promise: one line for each record, in the order of the file; one that cannot be used has the reason in place of an
-answer. A file is read as that of training was, where it does not say otherwise; one of another task is refused. A label
-that training did not have counts as a wrong answer.
+Promise: one line for each record, in the order of the file; one that cannot be used has the reason instead of an
+answer. What the settings of a file do not say is read as in the training file; a file of another task is refused. A
+label that training did not have counts as a wrong answer.
 """
 
 import argparse
@@ -101,7 +101,7 @@ def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
 
 
 def iter_answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any]]:
-    """Yield a row for each record of a file, in its order: its line, id and kept columns, and the prediction.
+    """Yield a row for each record of a file, in its order: line, id, columns that are copied, and the prediction.
 
     A record that cannot be used has `unusable` with the reason instead. Labelled examples also have what `Task.judge`
     returns.

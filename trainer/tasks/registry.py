@@ -1,7 +1,7 @@
-"""The tasks by name; what a task is, is in `trainer.tasks.task`.
+"""The tasks by name; the contract of a task is in `trainer.tasks.task`.
 
-A package of your own adds one under the entry point `cloze.tasks`, which is looked for only where a name is not one of
-ours. Its `version` and its package's are in the record of what is fine-tuned.
+A package of your own adds a task under the entry point `cloze.tasks`. Entry points are only searched for names that
+none of Cloze's tasks has. The record of a fine-tuned model has the `version` of the task and of its package.
 """
 
 import dataclasses
@@ -109,15 +109,15 @@ def find_task_package(kind: str) -> str:
     return _KINDS.find_package(kind)
 
 
-def without_removed_settings(table: Mapping[str, Json]) -> dict[str, Json]:
+def without_old_keys(table: Mapping[str, Json]) -> dict[str, Json]:
     """Return a recorded table of a task without its package and without settings that no longer exist.
 
     A removed setting is only left out if its value means what is done now; otherwise `read_task` refuses it.
 
-    >>> without_removed_settings({"kind": "next", "direction": "left", "leaky": True, "metric": ""})
+    >>> without_old_keys({"kind": "next", "direction": "left", "leaky": True, "metric": ""})
     {'kind': 'next', 'leaky': True, 'metric': ''}
     """
-    former = find_task_class(str(table.get("kind"))).removed_settings.values()
+    former = find_task_class(str(table.get("kind"))).old_keys.values()
     gone = {name: value for settings in former for name, value in settings.items()}
     return {name: value for name, value in table.items() if name != "package" and (name, value) not in gone.items()}
 

@@ -1,4 +1,4 @@
-"""The settings of a fine-tuning run, and the published ones that stand where none are named. No torch."""
+"""The settings of a fine-tuning run, and the published values of those that are not set. No torch."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class FinetuneSettings:
     """The settings of fine-tuning. None is the value that the authors of the model's family published.
 
     max_length:    tokens of a sequence, special ones included, before it is cut; None: the task's own, or all that the
-                   model reads where that is less
+                   model reads if that is less
     epochs:        times that all training examples are read
     patience:      epochs without a better one after which it ends; None: none are counted
     batch:         items of a step, over all processes and micro-batches
@@ -57,8 +57,8 @@ class FinetuneSettings:
     keep:          "best" epoch by the task's metric on the evaluation examples (of equals that with the lower loss
                    there), or the "last"
     log_every:     steps between lines of the log
-    device:        "cuda" or "cpu"; "auto": a GPU where there is one
-    processes:     processes on this machine; 0 for one a GPU, one where there is none
+    device:        "cuda" or "cpu"; "auto": a GPU if there is one
+    processes:     processes on this machine; 0 for one a GPU, or one if there is none
     """
 
     max_length: int | None = None
@@ -155,10 +155,10 @@ class FinetuneJob:
     model:  folder of the model to begin with
     output: folder for what is learnt; it must not hold anything yet
     task:   `kind`, and settings of the task
-    evaluation: the same file as `training` where examples of this are held out
+    evaluation: the same file as `training` if examples of it are held out
     folds:  parts into which these are divided; 0: none is held out
     fold:   the part that is held out, from 0
-    group:  the column, kept of `training`, whose values are held out together; "": by text, context or document
+    group:  the column, kept of `training`, by which examples are held out together; "": by text, context or document
     first_weights: whether the model begins with first weights, of its seed, in place of its own: a control
     """
 

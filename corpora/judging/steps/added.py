@@ -35,7 +35,10 @@ class Applied(NamedTuple):
 
 
 class AddedStep(Protocol):
-    """The interface of a step from another package: a frozen dataclass. Raise `version` whenever its output changes."""
+    """The interface of a judging step from another package: a frozen dataclass with the step's settings as fields.
+
+    `kind` is its name in recipes. Raise `version` whenever the output of the step changes.
+    """
 
     kind: ClassVar[str]
     version: ClassVar[int]

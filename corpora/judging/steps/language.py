@@ -136,7 +136,7 @@ def write_pieces(data: Bytes, offsets: Int64s, max_bytes: int, heads: Int64s, ou
 
 
 def sample_pieces(text: str, max_bytes: int) -> tuple[int, str]:
-    """Cut the sample of one text: the definition of `sample_rows`.
+    """Cut the sample of one text: the reference implementation of `sample_rows`.
 
     Returns:
         The number of bytes that may be read, and the pieces: whole characters, a space after each; "" for a short text.

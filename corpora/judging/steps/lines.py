@@ -80,7 +80,7 @@ class LineSettings:
 
 
 def edit_text(text: str, settings: LineSettings, repeated: Collection[int] = ()) -> tuple[str, list[tuple[str, str]]]:
-    r"""Remove the lines that fail a rule from one document: the definition of `edit_lines`.
+    r"""Remove the lines that fail a rule from one document: the reference implementation of `edit_lines`.
 
     Args:
         text: The document.

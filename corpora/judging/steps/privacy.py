@@ -263,7 +263,7 @@ class PersonalDataSettings:
 
 
 def mask_text(text: str, settings: PersonalDataSettings, language: str = "en") -> tuple[str, dict[str, int]]:
-    """Replace private data in one text: the definition of `mask_private`.
+    """Replace private data in one text: the reference implementation of `mask_private`.
 
     Returns:
         The new text, and how often each kind was replaced, without kinds that were not.

@@ -74,14 +74,17 @@ class StoriesScoreSettings:
 
 
 def read_questions(paths: Sequence[str]) -> list[Question]:
-    """The questions of all files, sorted by the files' names: each the pieces of its text around its gap.
+    """Read the questions of all files, in the order of the files' names.
 
-    .txt:   a line a question; or, if a line is only "[MASK]", as WSC273 and PDP are handed on: the
-            sentence with its gap, "[MASK]", the candidates, the answer
-    .xml:   the Winograd schema collections: a <schema> a question, its <text>, pronoun and all
-    .jsonl: an object a line; its "text", "sentence" or "question", or the line's string itself
+    A question is the pieces of its text around the gap "[MASK]", if it has one; pieces without a word are omitted.
 
-    Raises InputError if a file cannot be read or holds no question.
+    .txt:   one question a line; or, if a line is only "[MASK]", the form of WSC273 and PDP: the sentence with its gap,
+            "[MASK]", the candidates, the answer
+    .xml:   the Winograd schema collections: one question a <schema>, its <text> with its pronoun
+    .jsonl: one object a line: its "text", "sentence" or "question"; or one string a line
+
+    Raises:
+        InputError: If a file has another ending, cannot be read or holds no question.
     """
     questions: list[Question] = []
     for path in sorted(map(Path, paths), key=lambda path: (path.name, str(path))):
@@ -203,7 +206,8 @@ def _iter_runs(folded: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
 
 
 def score_text(text: str, questions: Sequence[Question]) -> int:
-    """Score one text by its overlap with the questions, in millionths: the definition of `score_documents`.
+    """Score one text by its overlap with the questions, in millionths: the reference implementation of
+    `score_documents`.
 
     >>> questions = [("The trophy does not fit because", "is too big")]
     >>> score_text("“Too big!” he said.", questions), score_text("Nothing shared.", questions)

@@ -122,21 +122,21 @@ def _choose_by_words(data: bytes) -> str:
     """Choose the eight-bit encoding that makes the most sense of the bytes beyond ASCII, among their neighbors."""
     starts = (match.start() for match in islice(RUN.finditer(data), MAX_WITNESSES))
     witnesses = Counter((data[max(at - 1, 0) : at], data[at : at + 1], data[at + 1 : at + 2]) for at in starts)
-    sense = {encoding: _sense(encoding, witnesses) for encoding in EIGHT_BIT}
+    sense = {encoding: _score_encoding(encoding, witnesses) for encoding in EIGHT_BIT}
     best = max(EIGHT_BIT, key=lambda encoding: sense[encoding])  # of equals the first
     first = EIGHT_BIT[0]
     return best if sense[best] - sense[first] > MIN_LEAD * witnesses.total() else first
 
 
-def _sense(encoding: str, witnesses: Counter[tuple[bytes, bytes, bytes]]) -> int:
+def _score_encoding(encoding: str, witnesses: Counter[tuple[bytes, bytes, bytes]]) -> int:
     total = 0
     for (before, byte, after), times in witnesses.items():
         character = _decode_byte(byte, encoding)
-        total += times * _makes_sense(before.decode("latin-1"), character, after.decode("latin-1"))
+        total += times * _score_character(before.decode("latin-1"), character, after.decode("latin-1"))
     return total
 
 
-def _makes_sense(before: str, character: str, after: str) -> int:
+def _score_character(before: str, character: str, after: str) -> int:
     """Return 1 for a character that makes sense between its neighbors, -1 for one that no word has within, else 0."""
     within = _is_letter(before) or _is_letter(after)
     if character.isalpha():

@@ -437,7 +437,7 @@ class _PageWalker:
         for event, element in walker:
             name = _get_local_name(element)
             if name == "line" or (name in LINES and _is_line(element)):
-                self._break_line()
+                self._end_verse_line()
             elif name in BLOCKS:
                 yield from self._flush()
             if event == "start" and (_is_passed_over(element, name) or self._is_hidden(element) or name == "math"):
@@ -468,7 +468,7 @@ class _PageWalker:
             self.parts.append(" ")
         self._add(element.text)
 
-    def _break_line(self) -> None:
+    def _end_verse_line(self) -> None:
         """End a line of verse, unless one has just ended."""
         if self.in_line:
             self.parts.append("\n")

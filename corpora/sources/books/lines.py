@@ -26,7 +26,7 @@ from string import capwords
 # ruff: noqa: RUF001 - typographic quotes are the subject here
 
 
-LONG_LINE = 120  # characters; no wrapped book of the samples has a wider column than 108
+MAX_WRAPPED_CHARACTERS = 120  # characters; no wrapped book of the samples has a wider column than 108
 SLACK = 4  # columns by which wrappers, and people who fixed lines by hand, stay below the width
 DENSE_BLANKS = 0.03  # share of blank lines below which they cannot be what parts paragraphs
 FEW_INDENTED = 0.5
@@ -132,7 +132,7 @@ def measure_layout(text: str) -> LineLayout:
     lengths = sorted(len(line.rstrip()) for line in lines if not line.isspace() and line)
     if not lengths:
         return LineLayout(width=None, dense=False)
-    long = sum(length > LONG_LINE for length in lengths)
+    long = sum(length > MAX_WRAPPED_CHARACTERS for length in lengths)
     if long > 0.05 * len(lengths):
         return LineLayout(width=None, dense=False)
     dense = len(lengths) > 20 and len(lines) - len(lengths) < DENSE_BLANKS * len(lines)
@@ -142,7 +142,9 @@ def measure_layout(text: str) -> LineLayout:
 def _iter_groups(lines: list[str], layout: LineLayout) -> Iterator[list[str]]:
     """Yield the lines between two blank lines, cut at each paragraph that begins without one."""
     if layout.width is None:
-        yield from ([[line] for line in lines] if any(len(line) > LONG_LINE for line in lines) else [lines])
+        yield from (
+            [[line] for line in lines] if any(len(line) > MAX_WRAPPED_CHARACTERS for line in lines) else [lines]
+        )
         return
     starts = _find_paragraph_starts(lines, layout.width, layout.dense) if len(lines) > 1 else []
     for start, stop in pairwise([0, *starts, len(lines)]):

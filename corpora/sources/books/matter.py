@@ -40,8 +40,8 @@ Footnotes of plain-text books: the notes go, and so do their marks in the text.
     FOOTNOTES:                      such a heading goes, and near the book's end all that follows it
 
 Promises: pure functions on a book's paragraphs. A paragraph goes only if its mark is referred to in one of
-the `NOTE_WITHIN` before it, or under a heading of notes near the end; a mark goes only if there are such notes, but
-for a letter in brackets after a word, `[A]`, which is a mark anywhere.
+the `MAX_NOTE_DISTANCE` before it, or under a heading of notes near the end; a mark goes only if there are such notes,
+but for a letter in brackets after a word, `[A]`, which is a mark anywhere.
 Costs: about 100 MB a second.
 """
 
@@ -135,7 +135,7 @@ MAX_PAGE_CHARACTERS = 60  # characters of a page's number and the dots before it
 MAX_LINE_CHARACTERS = 120  # characters of a line of an entry
 MAX_CAPTION_CHARACTERS = 300  # characters of an entry of a list of illustrations
 MIN_ENTRIES = 3  # of a list without a heading, or whose first chapter's heading was not found
-REPEATED_WITHIN = 12  # paragraphs after a list without a heading, in which its first entry must come again
+MAX_REPEAT_DISTANCE = 12  # paragraphs after a list without a heading, in which its first entry must come again
 MIN_NAME_LETTERS = 8  # letters of a name that is within an entry
 
 CONTENTS = re.compile(r"\W*(?:(?:a )?table of )?contents\W*|\W*(?:list of )?(?:the )?illustrations\W*", re.I)
@@ -264,7 +264,7 @@ def _find_unheaded_stop(blocks: list[str], start: int) -> int:
     if entries < MIN_ENTRIES:
         return start
     names = _read_names(blocks[start].partition("\n")[0])
-    after = range(stop, min(stop + REPEATED_WITHIN, len(blocks) - 1))
+    after = range(stop, min(stop + MAX_REPEAT_DISTANCE, len(blocks) - 1))
     again = any(_read_names(blocks[index].partition("\n")[0]) == names for index in after)
     return stop if again else start
 
@@ -460,7 +460,7 @@ def count_prose_words(blocks: Sequence[str], max_count: int) -> int:
 # ruff: noqa: RUF001 - typographic quotes are the subject here
 
 
-NOTE_WITHIN = 80  # paragraphs
+MAX_NOTE_DISTANCE = 80  # paragraphs
 NOTES_SHARE = 0.1  # of the book, in which notes gathered at its end may be
 MAX_NOTE_CHARACTERS = 3_000  # characters
 HEADING = re.compile(r"\W*(?:foot|end)notes?\W*", re.I)
@@ -496,7 +496,7 @@ def _find_notes(blocks: list[str]) -> dict[int, str]:
         if not MARKED.search(block):
             continue
         note = NOTE.match(block) if len(block) < MAX_NOTE_CHARACTERS else None
-        if note and index - seen.get(note["mark"], -NOTE_WITHIN - 1) <= NOTE_WITHIN:
+        if note and index - seen.get(note["mark"], -MAX_NOTE_DISTANCE - 1) <= MAX_NOTE_DISTANCE:
             notes[index] = note["mark"]
         else:
             seen.update(dict.fromkeys(REFERENCE.findall(block), index))

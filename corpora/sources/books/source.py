@@ -129,7 +129,12 @@ class BookCorpusSource:
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the book of a file, or one record for each member of a tar in order.
 
-        Raises InputError for a damaged tar.
+        Args:
+            piece: The slice, which is the whole file.
+            tally: Counts the records, and knows those in quarantine.
+
+        Raises:
+            InputError: During iteration, if a tar is damaged or the file cannot be read.
         """
         if piece.file.name.lower().endswith(ARCHIVE_ENDINGS):
             try:
@@ -141,9 +146,10 @@ class BookCorpusSource:
             yield self._read_file(piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a book's file or member; a `.tar.gz` is decompressed from its beginning.
+        """Return the bytes of a book's file or member, by its locator; a `.tar.gz` is decompressed from its beginning.
 
-        Raises InputError.
+        Raises:
+            InputError: If the file cannot be read, or ends before the record.
         """
         try:
             with gzip.open(open_for_library(file), "rb") if locator.stream >= 0 else file.open("rb") as stream:
@@ -195,7 +201,7 @@ class BookCorpusSource:
         if name.lower().endswith(".epub"):
             return read_epub_book(data, self.max_record_bytes)
         if name.lower().endswith(".txt.gz"):
-            data = _unzip(data, self.max_record_bytes)
+            data = _unpack_gzip(data, self.max_record_bytes)
         return read_text_book(decode_text(data))
 
     def _read_file(self, file: RawFile, tally: Tally) -> Record:
@@ -214,7 +220,7 @@ class BookCorpusSource:
         if not name.lower().endswith(".gz"):
             return self.build_record(data, locator, name)
         try:
-            data = _unzip(data, self.max_record_bytes)
+            data = _unpack_gzip(data, self.max_record_bytes)
         except (BadBook, LargeBook) as error:
             return self._build_dropped(locator, name, _to_drop(error))
         inner = Locator(file=file.name, sha256=file.sha256, stream=0, length=len(data))
@@ -317,7 +323,7 @@ def strip_endings(name: str) -> str:
     return match["stem"] if match else name
 
 
-def _unzip(data: bytes, max_bytes: int) -> bytes:
+def _unpack_gzip(data: bytes, max_bytes: int) -> bytes:
     """Unpack gzip bytes, one stream or several. Raises BadBook and LargeBook."""
     if not data:
         raise BadBook("a gzip file that is cut off")

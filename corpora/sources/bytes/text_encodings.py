@@ -38,10 +38,8 @@ OTHER_LETTERS = re.compile(
 )
 PRINTABLE_BYTE = re.compile(rb"[ -~\t\r\n]")
 MAX_ASCII_SHARE = 0.9  # of bytes; of hiragana in UTF-16, whose bytes look most like it, 0.85 do
-MIN_UPPER_ZEROS, MAX_LOWER_ZEROS = (
-    0.3,
-    0.02,
-)  # share of zeros among the bytes that hold the upper half of characters, and the lower
+MIN_UPPER_ZEROS = 0.3  # share of zeros among the bytes that hold the upper half of characters
+MAX_LOWER_ZEROS = 0.02  # and among those of the lower half
 
 
 def find_marked_encoding(head: bytes) -> str:

@@ -69,11 +69,21 @@ class JsonLines:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a plain file every 8 MB; one that is packed or in UTF-16 is one slice."""
+        """Cut a file into slices (byte ranges that are read independently) of 8 MB; one that is packed or in UTF-16 is
+        one slice.
+        """
         return cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each line. Raises InputError for a file that cannot be read to its end."""
+        """Yield the records of a slice (byte range of a file), one for each line that begins in it and is not blank.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows those in quarantine.
+
+        Raises:
+            InputError: During iteration, if the file cannot be read to its end.
+        """
         wide = "" if piece.start else find_line_encoding(parse_raw_path(piece.file.path), self.encoding)
         for lines in self.iter_blocks(piece, wide):
             tally.records += len(lines)
@@ -99,7 +109,7 @@ class JsonLines:
                 yield lines.without_blank()
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a line, without its end; if the file is UTF-16, as UTF-8."""
+        """Return the bytes of a record's line without its end, by its locator; if the file is UTF-16, as UTF-8."""
         return read_lines_again(file, locator.offset, locator.length, self.encoding)
 
     def read_head(self, path: Path, max_bytes: int) -> Iterator[Line]:
@@ -150,11 +160,22 @@ class ParquetRows:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file at its row groups. Raises InputError."""
+        """Cut a file into slices (byte ranges that are read independently), one for each row group.
+
+        Raises InputError.
+        """
         return cut_at(file, parquet.cut_groups(parse_raw_path(file.path), file.size_bytes))
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each row. Raises InputError for a file or row group that cannot be read."""
+        """Yield the records of a slice (byte range of a file), one for each row of the row groups that begin in it.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows those in quarantine.
+
+        Raises:
+            InputError: During iteration, if the file or a row group cannot be read.
+        """
         path, file = parse_raw_path(piece.file.path), piece.file
         fields = choose_names(self.fields, partial(parquet.has_column, parquet.read_columns(path)))
         tally.records += parquet.count_rows(path, piece.start, piece.stop)
@@ -175,7 +196,7 @@ class ParquetRows:
                 yield drop_damaged(locator, raw, error)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return a row as JSON."""
+        """Return a row as JSON, by its locator; b"" if there is none."""
         return parquet.read_raw_row(file, locator.stream, locator.offset)
 
 
@@ -190,14 +211,22 @@ class WholeFile(ABC):
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the file's record. Raises InputError for a file that cannot be read to its end."""
+        """Yield the one record of a file.
+
+        Args:
+            piece: The slice, which is the whole file.
+            tally: Counts the record, and knows those in quarantine.
+
+        Raises:
+            InputError: During iteration, if the file cannot be read to its end.
+        """
         path = parse_raw_path(piece.file.path)
         with open_raw(path) as stream, explain_damage(path):
             tally.records += 1
             yield self._read_stream(stream, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the file."""
+        """Return the bytes of the file, unpacked."""
         return read_again(file, locator.offset, locator.length)
 
     def _read_stream(self, stream: BufferedIOBase, file: RawFile, tally: Tally) -> Record:

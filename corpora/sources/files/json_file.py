@@ -271,12 +271,25 @@ class JsonFile(JsonLines):
     texts: bool = False
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file of lines as JSON lines are cut; any other is one slice. Raises InputError."""
+        """Cut a file into slices (byte ranges that are read independently) if each line is a value; any other is one
+        slice.
+
+        Raises:
+            InputError: If it cannot be read.
+        """
         path = parse_raw_path(file.path)
         return JsonLines.slices(self, file) if self.read_layout(path).lines else [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each value. Raises InputError for a file that cannot be read to its end."""
+        """Yield the records of a slice (byte range of a file), one for each value.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows those in quarantine.
+
+        Raises:
+            InputError: During iteration, if the file cannot be read to its end.
+        """
         path = parse_raw_path(piece.file.path)
         layout = ValueLayout(lines=True) if piece.start else self.read_layout(path)
         if layout.lines:

@@ -330,10 +330,14 @@ class MailboxFile:
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each message.
+        """Yield the records of a mailbox, one for each message.
+
+        Args:
+            piece: The slice, which is the whole file.
+            tally: Counts the records, and knows those in quarantine.
 
         Raises:
-            InputError: If the file cannot be read to its end or is no mailbox.
+            InputError: During iteration, if the file cannot be read to its end or is no mailbox.
         """
         path, file = parse_raw_path(piece.file.path), piece.file
         with open_raw(path) as stream, explain_damage(path):
@@ -353,7 +357,7 @@ class MailboxFile:
                 raise InputError(f"{path} is no mailbox: {error}. Rename it, or take it out of `path`.") from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a message, with the line that it begins with."""
+        """Return the bytes of a message, with the line that it begins with, by its locator."""
         return read_again(file, locator.offset, locator.length)
 
 

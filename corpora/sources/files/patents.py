@@ -36,7 +36,15 @@ class TextOrPatents(TextFile):
     """The format of a file that is one text, or many patents if it begins as they do."""
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for the text, or one for each patent. Raises InputError for a file that cannot be read."""
+        """Yield one record for the text, or one for each patent.
+
+        Args:
+            piece: The slice, which is the whole file.
+            tally: Counts the records, and knows those in quarantine.
+
+        Raises:
+            InputError: During iteration, if the file cannot be read to its end.
+        """
         path = parse_raw_path(piece.file.path)
         with open_raw(path) as stream, explain_damage(path):
             holds_patents = BEGINNING.match(stream.read(HEAD_BYTES))

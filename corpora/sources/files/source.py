@@ -188,19 +188,31 @@ class FilesSource:
         return tuple(library for library, endings in needed.items() if any(name.endswith(endings) for name in names))
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file: plain lines every 8 MB, Parquet at its row groups, archives at records; any other
-        is one slice.
+        """Cut a file into slices (byte ranges that are read independently).
+
+        Plain lines are cut every 8 MB, Parquet at its row groups, archives at records; any other file is one slice.
         """
         return self.choose_format(file.name).slices(file)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each file, line, row or record of an archive. Raises InputError for a file that cannot
-        be read.
+        """Yield the records of a slice (byte range of a file): one for each file, line, row or record of an archive.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows those in quarantine.
+
+        Raises:
+            InputError: During iteration, if the file cannot be read.
         """
         return self.choose_format(piece.file.name).records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a file, line or row, without its end; of Parquet the row as JSON. Raises InputError."""
+        """Return the bytes of a record by its locator: a file, a line or row without its end, or a row of Parquet as
+        JSON.
+
+        Raises:
+            InputError: If the file cannot be read.
+        """
         return self.choose_format(file.name).raw_record(file, locator)
 
     def choose_format(self, name: str) -> RecordFormat:

@@ -55,11 +55,9 @@ from corpora.sources.files.formats import build_record, cut_lines, find_line_enc
 
 PIECE_BYTES = 1 << 18
 STEP_BYTES = 1 << 12  # that are read again after a row that was none
-RUN_LINES = 100  # by which a row that is too large is known to be none
-MIN_ROW_SHARE, MAX_CUT_LINES = (
-    0.75,
-    3,
-)  # of lines that are rows; of a file that is cut off, at most so many lines seem to be rows
+MIN_RUN_LINES = 100  # by which a row that is too large is known to be none
+MIN_ROW_SHARE = 0.75  # of lines that are rows
+MAX_CUT_LINES = 3  # of a file that is cut off, at most so many lines seem to be rows
 FIELD_START, PLAIN, QUOTED, QUOTE_SEEN = range(4)  # where in a row the byte before this one left us
 
 
@@ -72,7 +70,7 @@ class OpenQuote(ValueError):
 
 
 def find_row_ends_plain(data: bytes, state: int, delimiter: int, quote: int) -> tuple[list[int], int]:
-    """Find the line ends that end a row of a table: the definition of `find_row_ends`.
+    """Find the line ends that end a row of a table: the reference implementation of `find_row_ends`.
 
     Args:
         data: A piece of the file.
@@ -209,11 +207,13 @@ class _TableShape:
         )
 
     def is_run(self, data: bytes) -> bool:
-        """Return True if a quote has opened more than RUN_LINES lines that are all rows, and so many bytes that it is
-        no field.
+        """Return True if a quote has opened more than MIN_RUN_LINES lines that are all rows, and so many bytes that it
+        is no field.
         """
         lines = data.split(b"\n")[1:-1]
-        return self.columns > 2 - (self.delimiter == "\t") and len(lines) > RUN_LINES and all(map(self._is_row, lines))
+        return (
+            self.columns > 2 - (self.delimiter == "\t") and len(lines) > MIN_RUN_LINES and all(map(self._is_row, lines))
+        )
 
     def is_joined_to_the_end(self, data: bytes) -> bool:
         """Return True if most lines after an open quote are rows; else the file is cut off in a field."""
@@ -339,11 +339,21 @@ class TextTable:
     has_names: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a plain file in which no field can hold a line end every 8 MB; any other file is one slice."""
+        """Cut a plain file in which no field can hold a line end into slices (byte ranges) of 8 MB; any other is one
+        slice.
+        """
         return [slice_whole_file(file)] if self.quote else cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each row. Raises InputError for a file that cannot be read to its end."""
+        """Yield the records of a slice (byte range of a file), one for each row that begins in it and is not blank.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows those in quarantine.
+
+        Raises:
+            InputError: During iteration, if the file or its header cannot be read, or a quote is never closed.
+        """
         path = parse_raw_path(piece.file.path)
         wide = "" if piece.start else find_line_encoding(path, self.encoding)
         with open_lines(path, wide) as stream, explain_damage(path):
@@ -361,7 +371,7 @@ class TextTable:
                 ) from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a row, without its end; if the file is UTF-16, as UTF-8."""
+        """Return the bytes of a record's row without its end, by its locator; if the file is UTF-16, as UTF-8."""
         return read_lines_again(file, locator.offset, locator.length, self.encoding)
 
     def fit_to_file(self, path: Path) -> tuple["TextTable", list[str] | None]:

@@ -34,7 +34,8 @@ STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 SENTENCE_END = ".!?…"
 _WIDE_END = "。！？"  # written without a space after it
 CLOSING = "\"')]}”’»"
-SHORT_LINE, LONG_LINE = 30, 200  # characters: FineWeb's short lines have fewer, mC4's long ones as many or more
+SHORT_LINE_CHARACTERS = 30  # FineWeb's short lines have fewer
+LONG_LINE_CHARACTERS = 200  # mC4's long lines have as many or more
 LINE_END = SENTENCE_END + _WIDE_END + CLOSING + "」』"
 _SPACES = "".join(map(chr, range(0x21)))
 
@@ -78,7 +79,7 @@ class Counts(NamedTuple):
 
 
 def measure(text: str) -> Counts:
-    """Compute the counts of one document: the definition of `measure_texts`."""
+    """Compute the counts of one document: the reference implementation of `measure_texts`."""
     words = [word for word in re.split("[\0- ]+", text) if word]
     cores = [re.sub("^[\0-/:-@[-`{-\x7f]+|[\0-/:-@[-`{-\x7f]+$", "", word).encode().lower() for word in words]
     lines = [line for line in (line.strip(_SPACES) for line in text.split("\n")) if line]
@@ -99,8 +100,8 @@ def measure(text: str) -> Counts:
         lines=len(lines),
         bullet_lines=sum(line.startswith(tuple(BULLETS)) for line in lines),
         ellipsis_lines=sum(line.endswith(("...", "…")) for line in lines),
-        short_lines=sum(len(line) < SHORT_LINE for line in lines),
-        long_lines=sum(len(line) >= LONG_LINE for line in lines),
+        short_lines=sum(len(line) < SHORT_LINE_CHARACTERS for line in lines),
+        long_lines=sum(len(line) >= LONG_LINE_CHARACTERS for line in lines),
         ended_lines=sum(line.endswith(tuple(LINE_END)) for line in lines),
         line_characters=sum(map(len, lines)),
         ended_line_characters=sum(len(line) for line in lines if line.endswith(tuple(LINE_END))),

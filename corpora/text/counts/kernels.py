@@ -16,7 +16,7 @@ from corpora.kernels.compiling import kernel
 from corpora.kernels.utf8 import decode, find_start_before
 from corpora.text.buffers import to_text_buffers
 from corpora.text.codepoints import BULLETS
-from corpora.text.counts.definition import LINE_END, LONG_LINE, SHORT_LINE, Counts
+from corpora.text.counts.definition import LINE_END, LONG_LINE_CHARACTERS, SHORT_LINE_CHARACTERS, Counts
 from corpora.text.counts.repeats import (
     NUM_SHARES,
     count_ngrams,
@@ -134,8 +134,8 @@ def _count_lines(text: Bytes, lines: int, spans: Int64s, counts: Int64s) -> None
     for line in range(lines):
         start, end, characters = spans[0, line], spans[1, line], spans[2, line]
         counts[_LINE_CHARACTERS] += characters
-        counts[_SHORT_LINES] += characters < SHORT_LINE
-        counts[_LONG_LINES] += characters >= LONG_LINE
+        counts[_SHORT_LINES] += characters < SHORT_LINE_CHARACTERS
+        counts[_LONG_LINES] += characters >= LONG_LINE_CHARACTERS
         counts[_BULLET_LINES] += _ASCII_BULLET[text[start]] if text[start] < 128 else _is_bullet(text, start)
         dots = end - start >= 3 and text[end - 1] == 46 and text[end - 2] == 46 and text[end - 3] == 46
         ended = _ASCII_END[text[end - 1] & 127]

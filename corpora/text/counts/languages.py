@@ -71,7 +71,7 @@ class LanguageTable(NamedTuple):
 
 
 class BoundTerms(NamedTuple):
-    """How the bounds of English rules hold for a document, or for each document of a column.
+    """Tells how the bounds of English rules hold for a document, or for each document of a column.
 
     shortest, longest: factors of the bounds of the mean length of words
     stop_words, ends:  whether stop words, and sentences, are counted in its language
@@ -115,7 +115,7 @@ def find_column_terms(languages: Sequence[str]) -> BoundTerms:
 
 
 def measure_in(text: str, language: str) -> Counts:
-    """Compute the counts of one document in its language: the definition of `measure_texts_in`."""
+    """Compute the counts of one document in its language: the reference implementation of `measure_texts_in`."""
     if language == ENGLISH:
         return measure(text)
     counts = measure(_with_ends(text, language))

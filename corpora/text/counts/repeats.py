@@ -16,10 +16,8 @@ from corpora.kernels.compiling import kernel
 from corpora.kernels.hashing import GOLDEN_RATIO, absorb
 from corpora.text.counts.words import Scratch, compute_table_size
 
-MAX_TOP_WORDS, MAX_RUN_WORDS = (
-    4,
-    10,
-)  # Table A1: the most common one of runs of 2 to 4 words, all repeated ones of 5 to 10
+MAX_TOP_WORDS = 4  # Table A1: the most common one of runs of 2 to 4 words,
+MAX_RUN_WORDS = 10  # all repeated ones of 5 to 10
 NUM_SHARES = MAX_RUN_WORDS - 1
 _1, _32 = np.uint64(1), np.uint64(32)
 _EMPTY = np.uint64(0)

@@ -81,7 +81,10 @@ class Scratch(NamedTuple):
 
 
 class WordTotals(NamedTuple):
-    """The totals of a document."""
+    """The totals of a document:
+
+    numbers of words, lines, paragraphs, newlines, different stop words and "lorem ipsum".
+    """
 
     words: int
     lines: int

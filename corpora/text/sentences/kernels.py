@@ -28,15 +28,15 @@ from corpora.text.codepoints import (
 from corpora.text.sentences.languages import (
     COLON,
     INLINE_BULLETS,
-    LONG_ASIDE,
-    LONG_BLANK,
-    LONG_LABEL,
-    LONG_LINE,
-    RULE,
+    MAX_ASIDE_BYTES,
+    MAX_HEADING_BYTES,
+    MAX_LABEL_BYTES,
+    MAX_WRAPPED_BYTES,
+    MIN_BLANK_CHARACTERS,
+    MIN_MARKED_RULE_CHARACTERS,
+    MIN_RULE_CHARACTERS,
     RULED,
     SEMICOLON,
-    SHORT_LINE,
-    SHORT_RULE,
     SPACED,
 )
 from corpora.text.sentences.runs_kernels import (
@@ -143,7 +143,7 @@ def _is_line_end_at(
     """Compute `_is_line_end` on UTF-8 bytes, for white space with a newline in it."""
     if newlines > 1 or is_list_item_at(data, following, stop):
         return True
-    if SHORT_LINE <= at - line <= LONG_LINE or classify_before(data, at, classes) == COMMA:
+    if MAX_HEADING_BYTES <= at - line <= MAX_WRAPPED_BYTES or classify_before(data, at, classes) == COMMA:
         return False
     return can_open_at(data, following, stop, classes, cased)
 
@@ -219,7 +219,7 @@ def _can_close_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
         kind = classify_before(data, eyes, classes)
         if kind == SPACE or kind == PERIOD or kind == ENDER:
             return True
-    if data[sentence] != 40 or not 3 < at - sentence <= LONG_ASIDE:
+    if data[sentence] != 40 or not 3 < at - sentence <= MAX_ASIDE_BYTES:
         return False
     kind, _ = classify_at(data, sentence + 1, classes)
     if (kind != UPPER and kind != LOWER and kind != DIGIT) or is_enumerator_at(data, sentence + 1, at):
@@ -317,7 +317,7 @@ def _find_drawn_line_at(
     run_end = at
     while run_end < stop and data[run_end] == data[at]:
         run_end += 1
-    if run_end - at < SHORT_RULE:
+    if run_end - at < MIN_MARKED_RULE_CHARACTERS:
         return sentence, run_end, 0
     ahead, newlines = skip_space(data, run_end, stop, classes)
     if ahead == run_end and ahead < stop:
@@ -330,7 +330,7 @@ def _find_drawn_line_at(
         return sentence, run_end, 0
     marked = PERIOD <= classify_before(data, before, classes) <= QUOTE and data[at] != 45 and data[at] != 95
     marked = marked and ahead < stop and can_open_at(data, ahead, stop, classes, cased)
-    parts = marked or run_end - at >= (LONG_BLANK if data[at] == 95 else RULE)
+    parts = marked or run_end - at >= (MIN_BLANK_CHARACTERS if data[at] == 95 else MIN_RULE_CHARACTERS)
     return (before, at, 0) if parts else (sentence, run_end, 0)
 
 
@@ -353,7 +353,11 @@ def _find_boundary_at(
     """Compute `_find_boundary` on UTF-8 bytes, for a marked byte; an end at `sentence` is none."""
     byte = int(data[at])
     if byte == 10:
-        if SHORT_LINE <= at - line <= LONG_LINE and 32 < data[at - 1] < 127 and _is_letter(data, at + 1, stop):
+        if (
+            MAX_HEADING_BYTES <= at - line <= MAX_WRAPPED_BYTES
+            and 32 < data[at - 1] < 127
+            and _is_letter(data, at + 1, stop)
+        ):
             return sentence, at + 1, 1  # as the rest would find, for prose that is wrapped here
         begin = find_space_start(data, at, sentence, classes)
         following, newlines = skip_space(data, begin, stop, classes)
@@ -376,7 +380,7 @@ def _find_boundary_at(
     elif byte & 0xC0 == 0x80:
         return sentence, at + 1, 0
     if byte == 34 and at + 2 < stop and data[at + 1] == 32 and data[at + 2] == 34:
-        quotes = data[sentence] == 34 and at - sentence >= LONG_LABEL
+        quotes = data[sentence] == 34 and at - sentence >= MAX_LABEL_BYTES
         return (at + 1, at + 2, 0) if quotes else (sentence, at + 1, 0)
     kind, width = classify_at(data, at, classes)
     if not PERIOD <= kind <= WIDE_ENDER and not (byte == 41 and _can_close_at(data, sentence, at, classes)):

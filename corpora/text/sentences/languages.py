@@ -20,15 +20,15 @@ from importlib.resources import files
 # ruff: noqa: RUF001 - typographic marks are the subject here
 
 
-SHORT_LINE = 50  # bytes: books are wrapped at 60 to 80, so a shorter open line is a heading or a verse
-LONG_LINE = 120
-SHORT_TIME = 12  # bytes before "a.m.": no sentence is so short and ends so ("At 5 a.m. Mr. Grey came.")
-LONG_CLAUSE = 90  # bytes: 30 letters of Thai, from which on a space can end a sentence
-LONG_LABEL = 40  # bytes before a colon: what is shorter is a label or a speaker
-LONG_WORD = 4  # letters: a small word as long as this is seldom an abbreviation that no list has
-LONG_ASIDE = 80  # bytes within brackets that can be a sentence
-LONG_QUOTE = 100  # characters: within wide quotes or brackets that open and close so near, nothing ends
-LONG_CITATION = 20  # bytes within the square brackets of a citation
+MAX_HEADING_BYTES = 50  # bytes: books are wrapped at 60 to 80, so a shorter open line is a heading or a verse
+MAX_WRAPPED_BYTES = 120
+MAX_TIME_BYTES = 12  # bytes before "a.m.": no sentence is so short and ends so ("At 5 a.m. Mr. Grey came.")
+MIN_CLAUSE_BYTES = 90  # bytes: 30 letters of Thai, from which on a space can end a sentence
+MAX_LABEL_BYTES = 40  # bytes before a colon: what is shorter is a label or a speaker
+MIN_WORD_LETTERS = 4  # letters: a small word as long as this is seldom an abbreviation that no list has
+MAX_ASIDE_BYTES = 80  # bytes within brackets that can be a sentence
+MAX_QUOTE_CHARACTERS = 100  # characters: within wide quotes or brackets that open and close so near, nothing ends
+MAX_CITATION_BYTES = 20  # bytes within the square brackets of a citation
 INLINE_BULLETS = "•‣▪●◦⁃"  # those that part items on one line; a dash or an asterisk has other work there
 REPEATED = "ๆฯ"  # signs of Thai that have spaces around them in a sentence
 QUOTING, JOINING = "とっ", "のをがに、，"  # they go on with what is quoted; these do after a closing mark
@@ -37,8 +37,9 @@ WIDE_OPENERS, WIDE_CLOSERS = "「『（【《〈“", "」』）】》〉”"
 LINKS = ("http://", "https://", "www.")
 LEFT_OUT = ("(...) ", "[...] ", "(…) ", "[…] ")  # open the sentence that they cut
 RULED = "*=_~#-"  # what lines are drawn with
-LONG_BLANK = 40  # shorter lines of underscores are blanks to fill in
-RULE, SHORT_RULE = 8, 3  # so many of one of them part sentences; so many, after a mark that ends one
+MIN_BLANK_CHARACTERS = 40  # shorter lines of underscores are blanks to fill in
+MIN_RULE_CHARACTERS = 8  # so many of one of them divide sentences
+MIN_MARKED_RULE_CHARACTERS = 3  # so many do after a mark that ends one
 
 # What a word of at most eight ASCII bytes says about the full stop after it, or the one before it.
 NEVER_ENDS, BEFORE_NUMBER, BEFORE_STARTER, STARTER = 1, 2, 4, 8

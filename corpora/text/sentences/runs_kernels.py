@@ -24,11 +24,11 @@ from corpora.text.sentences.languages import (
     ABBREVIATION,
     FIRST_QUOTES,
     JOINING,
-    LONG_CITATION,
-    LONG_CLAUSE,
-    LONG_LABEL,
-    LONG_QUOTE,
-    LONG_WORD,
+    MAX_CITATION_BYTES,
+    MAX_LABEL_BYTES,
+    MAX_QUOTE_CHARACTERS,
+    MIN_CLAUSE_BYTES,
+    MIN_WORD_LETTERS,
     NOUNS,
     QUOTING,
     REPEATED,
@@ -92,9 +92,9 @@ def _skip_citations_at(data: Bytes, sentence: int, at: int, end: int, stop: int,
     place = end
     while place + 1 < stop and data[place] == 91 and _is_alphanumeric(int(data[place + 1])):
         close = place + 1
-        while close < min(stop, place + LONG_CITATION) and data[close] != 93:
+        while close < min(stop, place + MAX_CITATION_BYTES) and data[close] != 93:
             close += 1
-        if close >= min(stop, place + LONG_CITATION):
+        if close >= min(stop, place + MAX_CITATION_BYTES):
             return end
         place = close + 1
     if place == end == at + 1 and data[at] == 46 and place < stop and 48 <= data[place] <= 57:
@@ -145,7 +145,7 @@ def is_wide_end_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int,
 def _is_in_quotes_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> bool:
     """Compute `_is_in_quotes` on UTF-8 bytes."""
     pairs, place = 0, at
-    for _ in range(LONG_QUOTE):
+    for _ in range(MAX_QUOTE_CHARACTERS):
         if place <= sentence or pairs < 0:
             break
         place = find_start_before(data, place)
@@ -158,7 +158,7 @@ def _is_in_quotes_at(data: Bytes, sentence: int, at: int, stop: int, classes: By
     if pairs >= 0:
         return False
     pairs = 0
-    for _ in range(LONG_QUOTE):
+    for _ in range(MAX_QUOTE_CHARACTERS):
         if at >= stop or data[at] == 10 or pairs < 0:
             break
         kind, width = classify_at(data, at, classes)
@@ -183,7 +183,7 @@ def find_colon_end_at(
         return sentence, at + 1, 0
     if words[-1] & NOUNS:
         opens = find_kind_at(data, first, find_word_end(data, first, stop), words) & STARTER
-        if opens == 0 or at - sentence < LONG_LABEL or classify_before(data, at, classes) == QUOTE:
+        if opens == 0 or at - sentence < MAX_LABEL_BYTES or classify_before(data, at, classes) == QUOTE:
             return sentence, at + 1, 0
     return at + 1, following, newlines
 
@@ -192,7 +192,7 @@ def find_colon_end_at(
 def find_spaced_start_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
     """Return the first byte of the next sentence if `is_spaced_end` is true here; else 0."""
     following, newlines = skip_space(data, at, stop, classes)
-    if newlines or at - sentence < LONG_CLAUSE or following >= stop:
+    if newlines or at - sentence < MIN_CLAUSE_BYTES or following >= stop:
         return 0
     before, _ = decode(data, find_start_before(data, at))
     ahead, _ = decode(data, following)
@@ -212,4 +212,4 @@ def _can_be_note_at(data: Bytes, sentence: int, at: int, classes: Bytes, words: 
         if kind != LOWER:
             break
         letters, start = letters + 1, before
-    return letters >= LONG_WORD and find_kind_at(data, start, at, words) & ABBREVIATION == 0
+    return letters >= MIN_WORD_LETTERS and find_kind_at(data, start, at, words) & ABBREVIATION == 0

@@ -8,8 +8,8 @@ time is linear in the bytes whatever they are.
 A sentence ends
 - at a blank line, always;
 - at a line end before a list item ("- ", "2. "), and before a line that could open a sentence when the line
-  above has no sentence punctuation and is shorter than `SHORT_LINE` bytes (a heading) or longer than
-  `LONG_LINE` (a paragraph to a line, for nothing is wrapped that wide); any other line end is a space, so
+  above has no sentence punctuation and is shorter than `MAX_HEADING_BYTES` bytes (a heading) or longer than
+  `MAX_WRAPPED_BYTES` (a paragraph to a line, for nothing is wrapped that wide); any other line end is a space, so
   prose that is wrapped at a column stays whole;
 - after . ! ? or … with the quotes and brackets that close on it and the citations after it ("[1]"), if white space
   follows and then what can open a sentence: a capital, a digit, a symbol, a letter of a script without case, or one
@@ -21,7 +21,7 @@ A sentence ends
   and inside of quotes and brackets that soon close; so do . ! and ? between characters of Chinese or Japanese;
 - at a colon (Italian, Armenian) or semicolon (French, Spanish, Portuguese, Greek) before a capital; in German, whose
   nouns have capitals, at both before a word that opens sentences, if what is before is no label;
-- at a space of Thai or Lao, after `LONG_CLAUSE` bytes;
+- at a space of Thai or Lao, after `MIN_CLAUSE_BYTES` bytes;
 - before "(...)", and between two quotations in straight quotes;
 - between a word and a capitalized pronoun or the like that only a mark separates ("Come in.They wait.");
 - after a face, as in "I am glad :) Then", and after brackets that open a sentence, as in "(Reuters) Oil fell";
@@ -87,14 +87,18 @@ from corpora.text.sentences.languages import (
     JOINING,
     LEFT_OUT,
     LINKS,
-    LONG_ASIDE,
-    LONG_BLANK,
-    LONG_CITATION,
-    LONG_CLAUSE,
-    LONG_LABEL,
-    LONG_LINE,
-    LONG_QUOTE,
-    LONG_WORD,
+    MAX_ASIDE_BYTES,
+    MAX_CITATION_BYTES,
+    MAX_HEADING_BYTES,
+    MAX_LABEL_BYTES,
+    MAX_QUOTE_CHARACTERS,
+    MAX_TIME_BYTES,
+    MAX_WRAPPED_BYTES,
+    MIN_BLANK_CHARACTERS,
+    MIN_CLAUSE_BYTES,
+    MIN_MARKED_RULE_CHARACTERS,
+    MIN_RULE_CHARACTERS,
+    MIN_WORD_LETTERS,
     MONTH,
     NEVER_ENDS,
     NOUNS,
@@ -102,12 +106,8 @@ from corpora.text.sentences.languages import (
     PRONOUN,
     QUOTING,
     REPEATED,
-    RULE,
     RULED,
     SAYING,
-    SHORT_LINE,
-    SHORT_RULE,
-    SHORT_TIME,
     SPACED,
     STARTER,
     TIME,
@@ -123,7 +123,7 @@ from corpora.text.sentences.words import build_word_slots
 # ruff: noqa: RUF001 - typographic marks are the subject here
 
 
-def find_run_end(text: str, sentence: int, at: int, reading: Language) -> int:
+def find_run_end(text: str, sentence: int, at: int, language: Language) -> int:
     """Find the end of a run of terminators and what closes on them: quotes, too, and citations before white space."""
     run_end = at
     while True:
@@ -132,20 +132,20 @@ def find_run_end(text: str, sentence: int, at: int, reading: Language) -> int:
         run_end = end + (ahead in ("“", "‘", "«") or (2 if text[end : end + 2] in (" ”", " »") else 0))
         run_end += 3 if text[end : end + 3] == " ''" else 0
         if run_end == end or (run_end < len(text) and classify_character(text[run_end]) != SPACE):
-            return _skip_citations(text, sentence, at, end, reading)
+            return _skip_citations(text, sentence, at, end, language)
 
 
-def _skip_citations(text: str, sentence: int, at: int, end: int, reading: Language) -> int:
+def _skip_citations(text: str, sentence: int, at: int, end: int, language: Language) -> int:
     """Return the end of the citations after a terminator, as in "[1][2]" or "10", if white space follows; else
     `end`.
     """
     place = end
     while text[place : place + 1] == "[" and text[place + 1 : place + 2].encode().isalnum():
-        close = text.find("]", place, place + LONG_CITATION)
-        if close < 0 or len(text[place:close].encode()) >= LONG_CITATION:
+        close = text.find("]", place, place + MAX_CITATION_BYTES)
+        if close < 0 or len(text[place:close].encode()) >= MAX_CITATION_BYTES:
             return end
         place = close + 1
-    if place == end == at + 1 and text[at] == "." and _can_be_note(text, sentence, at, reading):
+    if place == end == at + 1 and text[at] == "." and _can_be_note(text, sentence, at, language):
         place = _skip_number(text, place)
         second = _skip_number(text, place + 1)
         place = second if end < place and text[place : place + 1] == " " and place + 1 < second else place
@@ -160,13 +160,13 @@ def _skip_number(text: str, at: int) -> int:
     return place
 
 
-def _can_be_note(text: str, sentence: int, at: int, reading: Language) -> bool:
+def _can_be_note(text: str, sentence: int, at: int, language: Language) -> bool:
     """Return True if a number after a full stop can be that of a note: after brackets, or a small word that is long."""
     start = at
     while start > max(sentence, at - 9) and classify_character(text[start - 1]) == LOWER:
         start -= 1
     closed = at > sentence and classify_character(text[at - 1]) == CLOSER
-    return closed or (at - start >= LONG_WORD and not find_kind(text[start:at], reading) & ABBREVIATION)
+    return closed or (at - start >= MIN_WORD_LETTERS and not find_kind(text[start:at], language) & ABBREVIATION)
 
 
 def is_wide_end(text: str, sentence: int, at: int, run_end: int) -> bool:
@@ -183,8 +183,10 @@ def is_wide_end(text: str, sentence: int, at: int, run_end: int) -> bool:
 
 
 def _is_in_quotes(text: str, sentence: int, at: int) -> bool:
-    """Return True if a place is inside of wide quotes or brackets on its line that are not longer than LONG_QUOTE."""
-    before, ahead = text[max(sentence, at - LONG_QUOTE) : at][::-1], text[at : at + LONG_QUOTE]
+    """Return True if a place is inside of wide quotes or brackets on its line that are not longer than
+    MAX_QUOTE_CHARACTERS.
+    """
+    before, ahead = text[max(sentence, at - MAX_QUOTE_CHARACTERS) : at][::-1], text[at : at + MAX_QUOTE_CHARACTERS]
     return _has_unpaired(before, WIDE_OPENERS, WIDE_CLOSERS) and _has_unpaired(ahead, WIDE_CLOSERS, WIDE_OPENERS)
 
 
@@ -203,20 +205,20 @@ def is_wide(character: str) -> bool:
     return "ぁ" <= character <= "\u9fff"
 
 
-def find_colon_end(text: str, sentence: int, at: int, reading: Language) -> tuple[int, int, int]:
+def find_colon_end(text: str, sentence: int, at: int, language: Language) -> tuple[int, int, int]:
     """Find what `_find_boundary` does, for a colon or a semicolon that can end a sentence before a capital.
 
     If nouns of the language have capitals, a word that opens sentences must follow, and no label ("Ihr Ziel: Wir") and
     no quote may precede.
     """
     following = skip_classes(text, at + 1, (SPACE,))
-    quoted = not reading.manner & NOUNS and text[following : following + 1] in tuple(FIRST_QUOTES)
+    quoted = not language.manner & NOUNS and text[following : following + 1] in tuple(FIRST_QUOTES)
     first = following + quoted
     if following == at + 1 or first >= len(text) or classify_character(text[first]) != UPPER:
         return 0, at + 1, 0
-    opens = reading.words.get(read_next_word(text, first).lower(), 0) & STARTER
+    opens = language.words.get(read_next_word(text, first).lower(), 0) & STARTER
     opens = opens and classify_character(text[at - 1]) != QUOTE
-    if reading.manner & NOUNS and (not opens or len(text[sentence:at].encode()) < LONG_LABEL):
+    if language.manner & NOUNS and (not opens or len(text[sentence:at].encode()) < MAX_LABEL_BYTES):
         return 0, at + 1, 0
     return at + 1, following, text[at + 1 : following].count("\n")
 
@@ -226,7 +228,7 @@ def is_spaced_end(text: str, sentence: int, at: int, following: int) -> bool:
     behind, ahead = text[at - 1], text[following : following + 1]
     within = text[at] == " " and "\n" not in text[at:following] and at > sentence
     letters = all("\u0e01" <= letter <= "\u0eff" and letter not in REPEATED for letter in (behind, ahead or " "))
-    return within and letters and len(text[sentence:at].encode()) >= LONG_CLAUSE
+    return within and letters and len(text[sentence:at].encode()) >= MIN_CLAUSE_BYTES
 
 
 def read_next_word(text: str, at: int) -> bytes:
@@ -240,9 +242,9 @@ def read_next_word(text: str, at: int) -> bytes:
     return word
 
 
-def find_kind(word: str, reading: Language) -> int:
+def find_kind(word: str, language: Language) -> int:
     """Return the kinds of a word in a language, as a sum of bits; 0 if it is not listed."""
-    return reading.words.get(word.encode().lower(), 0)
+    return language.words.get(word.encode().lower(), 0)
 
 
 def skip_classes(text: str, at: int, kinds: tuple[int, ...]) -> int:
@@ -263,8 +265,8 @@ def sentence_offsets(
     Args:
         data: UTF-8 bytes of all rows.
         offsets: int64 `(n + 1,)`: row i is data[offsets[i]:offsets[i + 1]].
-        languages: An ISO 639 code for each row, None for one that is not certain; if None, no language is certain.
-        The number of entries is not checked.
+        languages: An ISO 639 code for each row, None for one that is not certain; if None, no language is
+            certain. The number of entries is not checked.
 
     Returns:
         Starts, ends and rows, all int64. Sentence j is data[starts[j]:ends[j]]; row i has the sentences rows[i] to
@@ -293,7 +295,8 @@ def _build_word_slots(code: str) -> Int64s:
 
 
 def split_sentences(text: str, language: str | None = None) -> list[tuple[int, int]]:
-    """Split a text into sentences: byte offsets (start, end) in its UTF-8. The definition of `sentence_offsets`.
+    """Split a text into sentences: byte offsets (start, end) in its UTF-8. The reference implementation of
+    `sentence_offsets`.
 
     Args:
         text: The text.
@@ -327,44 +330,44 @@ def _iter_spans(text: str, language: Language) -> Iterator[tuple[int, int]]:
         yield sentence, stop
 
 
-def _find_boundary(text: str, sentence: int, line: int, at: int, reading: Language) -> tuple[int, int, int]:
+def _find_boundary(text: str, sentence: int, line: int, at: int, language: Language) -> tuple[int, int, int]:
     """Find what is at a place: the end of the sentence (0: none), the index to continue at, and the newlines passed."""
     kind = classify_character(text[at])
     if kind == SPACE:
         following = skip_classes(text, at, (SPACE,))
         newlines = text[at:following].count("\n")
-        ends = _is_line_end(text, line, at, following, newlines, reading)
-        ends = ends or (bool(reading.manner & SPACED) and is_spaced_end(text, sentence, at, following))
+        ends = _is_line_end(text, line, at, following, newlines, language)
+        ends = ends or (bool(language.manner & SPACED) and is_spaced_end(text, sentence, at, following))
         return at if ends else 0, following, newlines
     if text[at] in RULED:
-        return _find_drawn_line(text, sentence, at, reading)
-    if text[at] in list_colon_marks(reading.manner):
-        return find_colon_end(text, sentence, at, reading)
+        return _find_drawn_line(text, sentence, at, language)
+    if text[at] in list_colon_marks(language.manner):
+        return find_colon_end(text, sentence, at, language)
     if text[at] in INLINE_BULLETS or text[at] in ".)":
         item = _find_item(text, sentence, at)
         if item > sentence:
             return _find_space_start(text, item), item, 0
-    if text.startswith('" "', at) and text[sentence] == '"' and len(text[sentence:at].encode()) >= LONG_LABEL:
+    if text.startswith('" "', at) and text[sentence] == '"' and len(text[sentence:at].encode()) >= MAX_LABEL_BYTES:
         return at + 1, at + 2, 0  # two quotations, each a sentence
     if kind not in (PERIOD, ENDER, WIDE_ENDER) and not (text[at] == ")" and _can_close(text, sentence, at)):
         return 0, at + 1, 0
-    run_end = find_run_end(text, sentence, at, reading)
+    run_end = find_run_end(text, sentence, at, language)
     following = skip_classes(text, run_end, (SPACE,))
     newlines = text[run_end:following].count("\n")
-    return run_end if _is_end(text, sentence, at, run_end, following, newlines, reading) else 0, following, newlines
+    return run_end if _is_end(text, sentence, at, run_end, following, newlines, language) else 0, following, newlines
 
 
-def _is_line_end(text: str, line: int, at: int, following: int, newlines: int, reading: Language) -> bool:
+def _is_line_end(text: str, line: int, at: int, following: int, newlines: int, language: Language) -> bool:
     """Return True if the sentence ends at white space that no sentence punctuation precedes."""
     if newlines > 1 or (newlines and _is_list_item(text[following : following + 5])):
         return True
     if not newlines or classify_character(text[at - 1]) == COMMA:
         return False
     size = len(text[line:at].encode())
-    return not SHORT_LINE <= size <= LONG_LINE and _can_open(text, following, reading)
+    return not MAX_HEADING_BYTES <= size <= MAX_WRAPPED_BYTES and _can_open(text, following, language)
 
 
-def _is_end(text: str, sentence: int, at: int, run_end: int, following: int, newlines: int, reading: Language) -> bool:
+def _is_end(text: str, sentence: int, at: int, run_end: int, following: int, newlines: int, language: Language) -> bool:
     """Return True if the sentence ends with the run of terminators and closing marks from `at` to `run_end`."""
     run = text[at:run_end]
     if any(classify_character(character) == WIDE_ENDER for character in run):
@@ -374,27 +377,27 @@ def _is_end(text: str, sentence: int, at: int, run_end: int, following: int, new
     if following == run_end:
         if text[at] != ")" and at > sentence and is_wide(text[at - 1]) and is_wide(text[run_end]):
             return is_wide_end(text, sentence, at, run_end)
-        return _is_joined(text, sentence, at, run_end, reading)
+        return _is_joined(text, sentence, at, run_end, language)
     if newlines > 1 or (newlines and _is_list_item(text[following : following + 5])):
         return True
     if _is_elided(text, sentence, at) or (text[at] == ")" and classify_character(text[following]) == DASH):
         return False
     if run in (".", ".)") and _is_enumerated(text, sentence, at):
         return False
-    if not _can_open(text, following, reading):
+    if not _can_open(text, following, language):
         dotted = _can_open_dotted(text, sentence, at, run, following)
         quoted = run[-1] == '"' == text[following]
-        return dotted or quoted or _can_open_small(text, sentence, at, run, following, reading)
+        return dotted or quoted or _can_open_small(text, sentence, at, run, following, language)
     if at > sentence and classify_character(text[at - 1]) == SPACE and set(run) <= set(".…"):
         opening = at == sentence + 4 and text[sentence:at] == ". . "
         return not opening and read_next_word(text, following) != b"I"
-    return run != "." or not _is_abbreviation(text, sentence, at, following, reading)
+    return run != "." or not _is_abbreviation(text, sentence, at, following, language)
 
 
 # What lies ahead.
 
 
-def _can_open(text: str, at: int, reading: Language) -> bool:
+def _can_open(text: str, at: int, language: Language) -> bool:
     """Return True if what lies ahead can open a sentence, after at most four openers, quotes or dashes."""
     if text[at] == "(" and _is_enumerator(text[at + 1 : max(at, text.find(") ", at, at + 8))].encode()):
         return True
@@ -407,7 +410,7 @@ def _can_open(text: str, at: int, reading: Language) -> bool:
         if not (spaced or classify_character(text[lead]) in (OPENER, QUOTE, DASH)):
             break
         lead += 1
-    kinds = (UPPER, DIGIT, LETTER, SYMBOL) if reading.cased else (UPPER, DIGIT, LETTER, SYMBOL, LOWER)
+    kinds = (UPPER, DIGIT, LETTER, SYMBOL) if language.cased else (UPPER, DIGIT, LETTER, SYMBOL, LOWER)
     return lead < len(text) and (classify_character(text[lead]) in kinds or text.startswith(LINKS, lead))
 
 
@@ -418,48 +421,48 @@ def _can_open_dotted(text: str, sentence: int, at: int, run: str, following: int
     return run == "." and attached and dotted and classify_character(text[following + 6]) == UPPER
 
 
-def _can_open_small(text: str, sentence: int, at: int, run: str, following: int, reading: Language) -> bool:
+def _can_open_small(text: str, sentence: int, at: int, run: str, following: int, language: Language) -> bool:
     """Return True if a small letter opens a sentence here."""
     bracket = run == "." and text[following] == "("
     following += bracket
     if classify_character(text[following : following + 1] or " ") != LOWER or not set(run) <= set(".!?"):
         return False
-    word = _find_word_before(text, sentence, at, reading)
+    word = _find_word_before(text, sentence, at, language)
     ahead = read_next_word(text, following)
-    kind = reading.words.get(ahead.lower(), 0)
+    kind = language.words.get(ahead.lower(), 0)
     if not word or kind & SAYING:
         return False
     after_it = read_next_word(text, following + len(ahead.decode()) + 1)
-    if run != "." and kind & PRONOUN and reading.words.get(after_it.lower(), 0) & SAYING:
+    if run != "." and kind & PRONOUN and language.words.get(after_it.lower(), 0) & SAYING:
         return False
     if "?" in run:
         return True
     if "!" in run:
-        return len(run) > 1 or (classify_character(word[0]) != UPPER and not find_kind(word, reading) & CRY)
-    return run == "." and _is_word_end(text, sentence, word, following, reading)
+        return len(run) > 1 or (classify_character(word[0]) != UPPER and not find_kind(word, language) & CRY)
+    return run == "." and _is_word_end(text, sentence, word, following, language)
 
 
-def _is_word_end(text: str, sentence: int, word: str, following: int, reading: Language) -> bool:
+def _is_word_end(text: str, sentence: int, word: str, following: int, language: Language) -> bool:
     """Return True if a full stop after a word ends a sentence before a small letter: not if it may abbreviate."""
-    if len(word) == 1 or "." in word or find_kind(word, reading) & ABBREVIATION:
+    if len(word) == 1 or "." in word or find_kind(word, language) & ABBREVIATION:
         return False
     ahead = read_next_word(text, following)
-    if reading.manner & NOUNS and len(word) > 2 and reading.words.get(ahead, 0) & STARTER:
+    if language.manner & NOUNS and len(word) > 2 and language.words.get(ahead, 0) & STARTER:
         return True
     if classify_character(word[0]) == UPPER:
         return ahead == b"i"
-    if reading.words.get(ahead.lower(), 0) & PRONOUN:
+    if language.words.get(ahead.lower(), 0) & PRONOUN:
         return True
     small = all(classify_character(letter) == LOWER for letter in word)
-    return small and (len(word) >= LONG_WORD or classify_character(text[sentence]) == LOWER)
+    return small and (len(word) >= MIN_WORD_LETTERS or classify_character(text[sentence]) == LOWER)
 
 
-def _is_joined(text: str, sentence: int, at: int, run_end: int, reading: Language) -> bool:
+def _is_joined(text: str, sentence: int, at: int, run_end: int, language: Language) -> bool:
     """Return True if two sentences meet without a space: a word, a mark, and a capital that opens a known word."""
     if not "A" <= text[run_end] <= "Z" or not set(text[at:run_end]) <= set(".!?"):
         return False
     ahead = read_next_word(text, run_end)
-    ahead_kind, end = reading.words.get(ahead.lower(), 0), run_end + len(ahead.decode())
+    ahead_kind, end = language.words.get(ahead.lower(), 0), run_end + len(ahead.decode())
     behind = text[end : end + 1]
     if not (ahead_kind & PRONOUN and behind in (" ", "'")) and not (ahead_kind & TITLE and behind == "."):
         return False
@@ -487,35 +490,35 @@ def _is_list_item(ahead: str) -> bool:
 # What came before.
 
 
-def _find_word_before(text: str, sentence: int, at: int, reading: Language) -> str:
+def _find_word_before(text: str, sentence: int, at: int, language: Language) -> str:
     """Return the word before a place, from white space, an opening bracket or a dash on, without its opening quotes."""
     start = at
     while start > sentence and classify_character(text[start - 1]) not in (SPACE, OPENER, DASH):
         start -= 1
     while start < at and classify_character(text[start]) == QUOTE:
         start += 1
-    return text[start:at] if not reading.manner & ELISION else re.split("['’]", text[start:at])[-1]
+    return text[start:at] if not language.manner & ELISION else re.split("['’]", text[start:at])[-1]
 
 
-def _is_abbreviation(text: str, sentence: int, at: int, following: int, reading: Language) -> bool:
+def _is_abbreviation(text: str, sentence: int, at: int, following: int, language: Language) -> bool:
     """Return True if the full stop at a place belongs only to its word."""
-    word = _find_word_before(text, sentence, at, reading)
-    kind, ahead = find_kind(word, reading), read_next_word(text, following)
-    ahead_class, ahead_kind = classify_character(text[following]), reading.words.get(ahead.lower(), 0)
+    word = _find_word_before(text, sentence, at, language)
+    kind, ahead = find_kind(word, language), read_next_word(text, following)
+    ahead_class, ahead_kind = classify_character(text[following]), language.words.get(ahead.lower(), 0)
     numbers = bool(kind & BEFORE_NUMBER) or word.endswith(("°", "º"))
     if kind & NEVER_ENDS or (numbers and ahead_class == DIGIT):
         return True
     if kind & TIME:
-        return bool(ahead_kind & DAY) or len(text[sentence : at - len(word)].encode()) <= SHORT_TIME
+        return bool(ahead_kind & DAY) or len(text[sentence : at - len(word)].encode()) <= MAX_TIME_BYTES
     if word.encode().isdigit() and len(word) <= 3:
-        ordinal = reading.manner & ORDINAL and ahead_class in (UPPER, DASH) and not ahead_kind & STARTER
+        ordinal = language.manner & ORDINAL and ahead_class in (UPPER, DASH) and not ahead_kind & STARTER
         return bool(ordinal or ahead_kind & MONTH)
-    if word == "I" and not reading.manner & INITIAL_I:
+    if word == "I" and not language.manner & INITIAL_I:
         return _has_name_before(text, sentence, at - 1)
     stopped = text.startswith(".", following + len(ahead.decode()))
     if stopped and len(ahead.decode()) == 1 and len(word) == 1 and classify_character(word) == LOWER:
         return True
-    initial = word == "I" or _is_initials(word, reading.cased)
+    initial = word == "I" or _is_initials(word, language.cased)
     return bool(kind & BEFORE_STARTER or initial) and (not ahead_kind & STARTER or stopped)
 
 
@@ -539,10 +542,10 @@ def _can_close(text: str, sentence: int, at: int) -> bool:
     eyes = at - 2 if at > sentence and text[at - 1] == "-" else at - 1
     if eyes > sentence and text[eyes] in ":;=" and classify_character(text[eyes - 1]) in (SPACE, PERIOD, ENDER):
         return True
-    aside = text[sentence : min(at, sentence + LONG_ASIDE + 1)]
+    aside = text[sentence : min(at, sentence + MAX_ASIDE_BYTES + 1)]
     return (
         text[sentence] == "("
-        and 3 < len(aside.encode()) <= LONG_ASIDE
+        and 3 < len(aside.encode()) <= MAX_ASIDE_BYTES
         and (classify_character(aside[1]) in (UPPER, LOWER) or (classify_character(aside[1]) == DIGIT and " " in aside))
         and not set(aside[1:]) & set("()")
         and not _is_enumerator(aside[1:].encode())
@@ -596,22 +599,22 @@ def _read_number(text: str, at: int) -> tuple[int, str]:
     return int(match[2]) if match[2].isdigit() else ord(match[2]), match[1] + match[3]
 
 
-def _find_drawn_line(text: str, sentence: int, at: int, reading: Language) -> tuple[int, int, int]:
+def _find_drawn_line(text: str, sentence: int, at: int, language: Language) -> tuple[int, int, int]:
     """Find what `_find_boundary` does, for a line drawn with characters: it is between sentences."""
     run_end = at
     while run_end < len(text) and text[run_end] == text[at]:
         run_end += 1
     ahead = skip_classes(text, run_end, (SPACE,))
-    if run_end - at < SHORT_RULE or (ahead == run_end and ahead < len(text)):
+    if run_end - at < MIN_MARKED_RULE_CHARACTERS or (ahead == run_end and ahead < len(text)):
         return 0, run_end, 0
     if at == sentence:
-        ends = ahead < len(text) and text[ahead] not in RULED + "|" and _can_open(text, ahead, reading)
+        ends = ahead < len(text) and text[ahead] not in RULED + "|" and _can_open(text, ahead, language)
         return (run_end, ahead, text[run_end:ahead].count("\n")) if ends else (0, run_end, 0)
     before = _find_space_start(text, at)
     behind = text[before - 1]
     marked = classify_character(behind) in (PERIOD, ENDER, WIDE_ENDER, CLOSER, QUOTE) and text[at] not in "-_"
-    marked = marked and ahead < len(text) and _can_open(text, ahead, reading)
-    long = run_end - at >= (LONG_BLANK if text[at] == "_" else RULE)
+    marked = marked and ahead < len(text) and _can_open(text, ahead, language)
+    long = run_end - at >= (MIN_BLANK_CHARACTERS if text[at] == "_" else MIN_RULE_CHARACTERS)
     parts = before < at and behind not in RULED + "|" and (marked or long)
     return (before, at, 0) if parts else (0, run_end, 0)
 

@@ -38,14 +38,14 @@ from corpora.text.sentences.languages import (
     ELISION,
     INITIAL_I,
     INLINE_BULLETS,
-    LONG_WORD,
+    MAX_TIME_BYTES,
+    MIN_WORD_LETTERS,
     MONTH,
     NEVER_ENDS,
     NOUNS,
     ORDINAL,
     PRONOUN,
     SAYING,
-    SHORT_TIME,
     STARTER,
     TIME,
     TITLE,
@@ -283,7 +283,7 @@ def _is_word_end_at(
     if ahead & PRONOUN:
         return True
     kind, _ = classify_at(data, sentence, classes)
-    return small and (letters >= LONG_WORD or kind == LOWER)
+    return small and (letters >= MIN_WORD_LETTERS or kind == LOWER)
 
 
 @kernel
@@ -360,7 +360,7 @@ def is_abbreviation_at(
     end = find_word_end(data, following, stop)
     ahead_kind = find_kind_at(data, following, end, words)
     if kind & TIME:
-        return ahead_kind & DAY != 0 or start - sentence <= SHORT_TIME
+        return ahead_kind & DAY != 0 or start - sentence <= MAX_TIME_BYTES
     if number:
         ordinal = manner & ORDINAL and (ahead_class == UPPER or ahead_class == DASH) and not ahead_kind & STARTER
         return bool(ordinal or ahead_kind & MONTH)

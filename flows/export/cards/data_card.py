@@ -137,8 +137,8 @@ def build_source_rows(content: ExportContent) -> list[dict[str, Any]]:
 def _find_generation(provenance: Provenance, documents: Manifest) -> str:
     """Return the number of the generation with which documents came, as text; "" if it is unknown."""
     parents = provenance.verdicts.parents if provenance.verdicts is not None else ()
-    named = (p.label for p in parents if (p.role, p.fingerprint) == ("documents", documents.fingerprint))
-    return next(named, "").removeprefix("generation ")
+    labels = (p.label for p in parents if (p.role, p.fingerprint) == ("documents", documents.fingerprint))
+    return next(labels, "").removeprefix("generation ")
 
 
 def build_token_rows(content: ExportContent) -> list[tuple[tuple[str, str, str], list[int]]] | None:

@@ -71,7 +71,11 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
 
 @dataclass(frozen=True, kw_only=True)
 class _RunSizes:
-    """A run, by the sizes that its stages have to work on. wanted: the stages that are to be built"""
+    """A run, by the sizes that its stages have to work on.
+
+    Attributes:
+        wanted: the stages that are to be built
+    """
 
     place: Place
     recipe: Recipe

@@ -34,11 +34,12 @@ MAX_SAMPLE_SECONDS = 8.0
 class SourceSample:
     """The sample of a source.
 
-    records, characters: estimates for all raw files, before judging
-    sampled:         the records that were read
-    raw_bytes:       size of all raw files
-    reading_seconds: estimated processor time to read and parse all of them, without what the first call loads
-    cut_short:       True if the time ran out before the whole sample was read
+    Attributes:
+        records, characters: estimates for all raw files, before judging
+        sampled: the records that were read
+        raw_bytes: size of all raw files
+        reading_seconds: estimated processor time to read and parse all of them, without what the first call loads
+        cut_short: True if the time ran out before the whole sample was read
     """
 
     records: float

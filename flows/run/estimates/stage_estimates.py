@@ -26,8 +26,9 @@ UNITS = {
 class StageEstimate:
     """The estimated cost of building one stage. Units are in UNITS.
 
-    documents, tokens: of the finished artifact, and not a cost; None if its kind counts none
-    scratch_bytes:     files that are gone when the stage ends
+    Attributes:
+        documents, tokens: of the finished artifact, and not a cost; None if its kind counts none
+        scratch_bytes: files that are gone when the stage ends
     """
 
     stage: str
@@ -44,9 +45,10 @@ class StageEstimate:
 class Estimates:
     """The estimates of a run with a number of workers.
 
-    basis: lines about what the estimates are based on
-    stops: lines about rules that would drop so much that the run stops
-    start_cpu_seconds: processor time of the command and its server
+    Attributes:
+        basis: lines about what the estimates are based on
+        stops: lines about rules that would drop so much that the run stops
+        start_cpu_seconds: processor time of the command and its server
     """
 
     stages: tuple[StageEstimate, ...]

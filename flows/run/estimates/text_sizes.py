@@ -38,10 +38,11 @@ MAX_WORD_CHARACTERS = 6  # at most for a word: some languages have no spaces
 class TextSizes:
     """The total size of some documents.
 
-    text_bytes:   of their texts
-    packed_bytes: of their texts, as a store compresses them
-    words:        with punctuation, as BERT cuts them; a long word counts as several
-    measured:     seconds of processor time that reading and judging them takes
+    Attributes:
+        text_bytes: of their texts
+        packed_bytes: of their texts, as a store compresses them
+        words: with punctuation, as BERT cuts them; a long word counts as several
+        measured: seconds of processor time that reading and judging them takes
     """
 
     documents: float = 0.0
@@ -64,12 +65,13 @@ class TextSizes:
 class SourceText:
     """The text of a source, as its sample is after judging: all its raw files are assumed to be like the sampled ones.
 
-    outcomes:     number of sampled records by outcome, as in the ledger of documents
-    whole:        sizes of all documents
-    new:          sizes of the documents of raw files that the store has no documents of
-    fitted:       processor time that statistics of the new documents take
-    parts:        about how many parts (files that are built on their own) all documents have
-    words_per_mb: different words in a MB of text; more text has more by the power WORDS_POWER
+    Attributes:
+        outcomes: number of sampled records by outcome, as in the ledger of documents
+        whole: sizes of all documents
+        new: sizes of the documents of raw files that the store has no documents of
+        fitted: processor time that statistics of the new documents take
+        parts: about how many parts (files that are built on their own) all documents have
+        words_per_mb: different words in a MB of text; more text has more by the power WORDS_POWER
     """
 
     source: str

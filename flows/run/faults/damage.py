@@ -101,11 +101,12 @@ def write_damage_list(place: Place, damaged: Mapping[str, str]) -> None:
 class DamageTracker:
     """Tracks the damaged files in the store during a run.
 
-    place:   the store
-    tell:    called with a line about each damaged file
-    damaged: files that are damaged and not built again yet, by path
-    listed:  paths of the damaged files that the store's list names
-    rebuilt: paths of files that were built again
+    Attributes:
+        place: the store
+        tell: called with a line about each damaged file
+        damaged: files that are damaged and not built again yet, by path
+        listed: paths of the damaged files that the store's list names
+        rebuilt: paths of files that were built again
     """
 
     place: Place

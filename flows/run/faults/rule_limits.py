@@ -47,10 +47,11 @@ TOO_LARGE = "dropped: parse: too large"
 class JudgedSource:
     """A source in one generation (the raw files that one run added), and the documents that were made of it.
 
-    manifest:   artifact of the documents
-    files:      raw files that it read
-    quarantine: records that it skipped because they ended workers
-    generation: number of the generation, counted from 1
+    Attributes:
+        manifest: artifact of the documents
+        files: raw files that it read
+        quarantine: records that it skipped because they ended workers
+        generation: number of the generation, counted from 1
     """
 
     entry: SourceEntry

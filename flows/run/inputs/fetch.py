@@ -33,9 +33,10 @@ FetchTables = Mapping[str, AcquireSettings]  # the `fetch` table of each source 
 class FetchReport:
     """The results of a download.
 
-    lines:    one line for each source, for people
-    resolved: source name -> what its `fetch` table was resolved to, for the lock
-    files:    source name -> its raw files
+    Attributes:
+        lines: one line for each source, for people
+        resolved: source name -> what its `fetch` table was resolved to, for the lock
+        files: source name -> its raw files
     """
 
     lines: tuple[str, ...]
@@ -47,9 +48,10 @@ class FetchReport:
 class FetchOptions:
     """Options of one download.
 
-    source:  name of the only source to fetch; None for all
-    limit:   largest number of files for each source, instead of the recipe's
-    refresh: True to resolve `latest` again, although the lock says what it was
+    Attributes:
+        source: name of the only source to fetch; None for all
+        limit: largest number of files for each source, instead of the recipe's
+        refresh: True to resolve `latest` again, although the lock says what it was
     """
 
     source: str | None = None

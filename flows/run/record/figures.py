@@ -63,8 +63,9 @@ DUPLICATE_REASONS = ("exact duplicate", "near duplicate")
 class Figure:
     """One number of a run.
 
-    unit: what is counted; for a share, what it is a share of
-    kind: COUNT (of things), SHARE (of a whole, 0 to 1) or MEAN (per something, or measured)
+    Attributes:
+        unit: what is counted; for a share, what it is a share of
+        kind: COUNT (of things), SHARE (of a whole, 0 to 1) or MEAN (per something, or measured)
     """
 
     value: float
@@ -442,7 +443,8 @@ def find_run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = 
 class Change:
     """One figure in two runs.
 
-    before, after: its value in the earlier and the later run; None if that run has no such figure
+    Attributes:
+        before, after: its value in the earlier and the later run; None if that run has no such figure
     """
 
     name: str

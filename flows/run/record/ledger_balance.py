@@ -40,10 +40,11 @@ COPY_OF_TOKENS = "tokens of copy "
 class StepAccount:
     """The account of one step of a run: how many units came in, and what became of them.
 
-    title:    the step, in words
-    unit:     what is counted, such as "records"
-    total:    number of units that came in
-    outcomes: outcome -> number of units
+    Attributes:
+        title: the step, in words
+        unit: what is counted, such as "records"
+        total: number of units that came in
+        outcomes: outcome -> number of units
     """
 
     title: str
@@ -70,9 +71,10 @@ class StepAccount:
 class Edge:
     """Compares what one step of a run gave with what the next one received, each counted on its own side.
 
-    title:      what is compared, in words
-    unit:       what is counted
-    unlabelled: units that the first step may have given in addition, in files without a label that says so
+    Attributes:
+        title: what is compared, in words
+        unit: what is counted
+        unlabelled: units that the first step may have given in addition, in files without a label that says so
     """
 
     title: str
@@ -95,8 +97,9 @@ class Edge:
 class Accounts:
     """The accounts of all steps of a run, as far as it came, and its headline numbers in order.
 
-    edges:    comparisons of what a step gave with what the next one received
-    headline: unit -> name -> count; the name is "" if the run has only one artifact that counts this unit
+    Attributes:
+        edges: comparisons of what a step gave with what the next one received
+        headline: unit -> name -> count; the name is "" if the run has only one artifact that counts this unit
     """
 
     steps: tuple[StepAccount, ...]
@@ -327,10 +330,11 @@ MAX_LENGTH_PARTS = 48
 class LengthSample:
     """The lengths of lists of token ids, of the rows in some parts (file sets) of an artifact.
 
-    lengths:   int64 (n,), tokens of each row
-    unknown:   number of unknown tokens among them
-    parts:     number of parts that were read
-    all_parts: number of parts that have rows
+    Attributes:
+        lengths: int64 (n,), tokens of each row
+        unknown: number of unknown tokens among them
+        parts: number of parts that were read
+        all_parts: number of parts that have rows
     """
 
     lengths: Int64s

@@ -49,7 +49,12 @@ APPRISE_FIELDS = {"version": "", "title": "", "attachments": "", "type": "", "me
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A notice to send. event: one of `flows.recipes.run_settings.NOTIFY_EVENTS`; text: all of it, in words"""
+    """A notice to send.
+
+    Attributes:
+        event: one of `flows.recipes.run_settings.NOTIFY_EVENTS`
+        text: all of it, in words
+    """
 
     event: str
     recipe: str

@@ -69,14 +69,15 @@ class ReleasedArtifact:
 class Release:
     """One entry in the history of a release name.
 
-    number:   its place in the history, counted from 1
-    action:   "release" or "rollback"
-    run:      id of the run that was promoted
-    who:      who decided, and on which machine
-    approved: "bounds" if the bounds held, else "person"
-    crossed:  the bounds that did not hold, in words
-    back_to:  for a rollback, the number of the entry that is current again
-    figures:  the figures of the run, which may not be finite
+    Attributes:
+        number: its place in the history, counted from 1
+        action: "release" or "rollback"
+        run: id of the run that was promoted
+        who: who decided, and on which machine
+        approved: "bounds" if the bounds held, else "person"
+        crossed: the bounds that did not hold, in words
+        back_to: for a rollback, the number of the entry that is current again
+        figures: the figures of the run, which may not be finite
     """
 
     name: str

@@ -54,9 +54,10 @@ def print_to_stderr(line: str) -> None:
 class Cost:
     """The cost of a run.
 
-    cpu_seconds:   processor time of its process and of all that it started, the orchestrator's server included
-    bytes_written: size of the files of the parts that it built, if their stages were finished
-    peak_bytes:    the most memory that all these processes had together, measured once a second
+    Attributes:
+        cpu_seconds: processor time of its process and of all that it started, the orchestrator's server included
+        bytes_written: size of the files of the parts that it built, if their stages were finished
+        peak_bytes: the most memory that all these processes had together, measured once a second
     """
 
     cpu_seconds: float
@@ -76,12 +77,13 @@ class FlowRun:
 class StageRecord:
     """What a run did with one stage.
 
-    state:       "built" or "reused"
-    reason:      why, in words
-    seconds:     time that it took
-    parts:       number of its parts (file sets that are built on their own)
-    parts_built: number of parts that the run built
-    bytes_built: size of the files of these parts
+    Attributes:
+        state: "built" or "reused"
+        reason: why, in words
+        seconds: time that it took
+        parts: number of its parts (file sets that are built on their own)
+        parts_built: number of parts that the run built
+        bytes_built: size of the files of these parts
     """
 
     kind: str
@@ -99,10 +101,11 @@ class StageRecord:
 class StageHistory:
     """What happens to one stage during a run, which may go through its stages more than once.
 
-    reasons: why it was not whole, each once
-    missing: names of the parts that were missing at any time
-    unchanged_reason: why it was reused
-    record:  the record of the stage, once it is whole
+    Attributes:
+        reasons: why it was not whole, each once
+        missing: names of the parts that were missing at any time
+        unchanged_reason: why it was reused
+        record: the record of the stage, once it is whole
     """
 
     reasons: list[str] = field(default_factory=list)
@@ -151,10 +154,11 @@ class StageHistory:
 class SetAside:
     """Files or records of one kind that a run goes on without because they cannot be read.
 
-    kind:   what they are, in words, such as "damaged record"
-    number: how many they are
-    place:  where they are: an artifact of documents; or a source, with a generation or a digest of names
-    new:    how many of them the complete run before it did not go on without
+    Attributes:
+        kind: what they are, in words, such as "damaged record"
+        number: how many they are
+        place: where they are: an artifact of documents; or a source, with a generation or a digest of names
+        new: how many of them the complete run before it did not go on without
     """
 
     kind: str
@@ -167,17 +171,18 @@ class SetAside:
 class RunRecord:
     """The record of a whole run.
 
-    state:   "completed", "failed" or "interrupted"
-    inputs:  by source, how many raw files it had and what else was found there (`flows.run.inputs.unread_files`)
-    names:   names of the artifacts that it may have used or built
-    cost:    None until it is written
-    crossed: the bounds of the recipe that its figures cross, in words
-    withheld: likewise, against the release that it would have replaced
-    set_aside: what it goes on without because it cannot be read
-    settled: folders of the artifacts of earlier generations that it took as they were
-    flow_run: the run as the orchestrator has it; None if it has none
-    watched: True if it was a flow of Prefect while it ran; otherwise it is reported there afterwards
-    error:   what ended a run that failed
+    Attributes:
+        state: "completed", "failed" or "interrupted"
+        inputs: by source, how many raw files it had and what else was found there (`flows.run.inputs.unread_files`)
+        names: names of the artifacts that it may have used or built
+        cost: None until it is written
+        crossed: the bounds of the recipe that its figures cross, in words
+        withheld: likewise, against the release that it would have replaced
+        set_aside: what it goes on without because it cannot be read
+        settled: folders of the artifacts of earlier generations that it took as they were
+        flow_run: the run as the orchestrator has it; None if it has none
+        watched: True if it was a flow of Prefect while it ran; otherwise it is reported there afterwards
+        error: what ended a run that failed
     """
 
     run_id: str

@@ -58,10 +58,11 @@ def list_artifact_names(recipe: "Recipe") -> tuple[str, ...]:
 class StageProgress:
     """Progress of a stage during a run.
 
-    parts:       number of its parts that were missing, or steps of its training
-    built:       how many of them are done
-    first_built: how many were done at the first report; they do not count for the rate
-    started:     time of the first report
+    Attributes:
+        parts: number of its parts that were missing, or steps of its training
+        built: how many of them are done
+        first_built: how many were done at the first report; they do not count for the rate
+        started: time of the first report
     """
 
     parts: int
@@ -97,8 +98,9 @@ def end_on_failure(pulse: "RunHeartbeat") -> Iterator["RunHeartbeat"]:
 class RunHeartbeat:
     """The heartbeat of a run that is under way: reports in the store what the run does, and what it costs. Thread-safe.
 
-    doing:   what it does outside of stages
-    workers: number of its workers now
+    Attributes:
+        doing: what it does outside of stages
+        workers: number of its workers now
     """
 
     doing = "finds its raw files"
@@ -179,9 +181,10 @@ WAITING_FOLDER = "waiting"
 class ListedRun:
     """One run of a store.
 
-    state:     its state on record, or "running", or "lost" if its process ended without a record
-    record:    None if it is running or lost
-    heartbeat: the last report of its process, if it has not ended
+    Attributes:
+        state: its state on record, or "running", or "lost" if its process ended without a record
+        record: None if it is running or lost
+        heartbeat: the last report of its process, if it has not ended
     """
 
     run_id: str
@@ -316,11 +319,12 @@ def find_names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
 class StoreStatus:
     """What happens in a store now.
 
-    running:    runs under way, newest first; what each does is in its `heartbeat`
-    lost:       the newest run of each recipe, if its process ended without a record
-    schedules:  heartbeats of the processes that run a recipe on a schedule
-    waiting:    heartbeats of the processes that wait for a person to approve a release
-    ended:      the newest run of each recipe, if it has ended
+    Attributes:
+        running: runs under way, newest first; what each does is in its `heartbeat`
+        lost: the newest run of each recipe, if its process ended without a record
+        schedules: heartbeats of the processes that run a recipe on a schedule
+        waiting: heartbeats of the processes that wait for a person to approve a release
+        ended: the newest run of each recipe, if it has ended
     """
 
     running: tuple[ListedRun, ...]

@@ -36,7 +36,12 @@ SCORE_UNIT, GAIN_UNIT = "by the median seed", "over the most frequent class"
 
 
 class TaskScore(NamedTuple):
-    """One number of a task. name: as a bound of a recipe names it; unit: what follows the number, in words"""
+    """One number of a task.
+
+    Attributes:
+        name: as a bound of a recipe names it
+        unit: what follows the number, in words
+    """
 
     name: str
     value: float

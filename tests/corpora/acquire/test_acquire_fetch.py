@@ -15,7 +15,7 @@ from scripted_server import Answer, NewHosts, ScriptedServer, Site, scripted_ser
 
 from corpora.acquire.fetch import NotAllFetched, fetch_files
 from corpora.acquire.fetch_table import RemoteFile
-from corpora.acquire.http_client import Attempts, Later
+from corpora.acquire.http_client import Attempts, TransientFault
 from corpora.errors import InputError
 from corpora.sources.contract import StatCache
 
@@ -98,7 +98,7 @@ def test_a_host_is_held_back_by_the_last_attempt_at_a_file_too(
     monkeypatch.setattr(hosts, "hold_back", lambda host, seconds: held.append((host, seconds)))
 
     def busy() -> None:
-        raise Later("429", "example.org", 3.0)
+        raise TransientFault("429", "example.org", 3.0)
 
     with pytest.raises(InputError, match="given up after 1 failed attempts"):
         Attempts(hosts, "https://example.org/a").run(busy)

@@ -1,11 +1,11 @@
-"""The judge of labelled data, on one page: records in, findings out.
+"""The checks of labelled data, on one page: records in, findings out.
 
-    files ─► records ─► labels, repeats, texts, hints, what a kind of task alone has ─► findings ─► a report
+    files ─► records ─► labels, repeats, texts, hints, checks of one kind of task ─► findings ─► a report
 
 Promise: every finding is true of the files as they were read, with its count and its first lines; what only a person
-can know is called doubtful. Files of another order have the same findings, but for lines and examples. No torch.
-Cost: some 55 microseconds a row of 20 words, linear in the rows: 200,000 and 10,000 to judge by take 11 CPU seconds
-(one x86-64 core, 2026-11-27). Memory: 2.2 kB a row of 20 words.
+can know is called doubtful. If the rows of a file change their order, its findings are the same but for lines and
+examples. No torch. Cost: some 55 microseconds a row of 20 words, linear in the rows: 200,000 and 10,000 to judge by
+take 11 CPU seconds (one x86-64 core, 2026-11-27). Memory: 2.2 kB a row of 20 words.
 """
 
 from collections import Counter
@@ -59,7 +59,9 @@ def check_task(
         InputError: If the task is unknown, its settings are wrong, or a file cannot be read.
     """
     task = read_task(table)
-    names = _name_files([file.path for file in files])
+    names = [Path(file.path).name for file in files]
+    if len({*names}) < len(names):
+        names = [file.path for file in files]
     checked = [
         read_checked(task, name, file, file.path not in unlabelled) for name, file in zip(names, files, strict=True)
     ]
@@ -74,12 +76,6 @@ def check_task(
     findings.sort(key=lambda each: each.severity != "stops")
     rows = {file.name: len(file) for file in checked}
     return DataReport(looks=_summarize(task, checked), rows=rows, findings=tuple(findings))
-
-
-def _name_files(paths: Sequence[str]) -> list[str]:
-    """Return how messages call the files: by their names if these are all different, else by their paths."""
-    names = [Path(path).name for path in paths]
-    return names if len({*names}) == len(names) else list(map(str, paths))
 
 
 def _find_unusable_rows(file: CheckedFile) -> Iterator[DataFinding]:

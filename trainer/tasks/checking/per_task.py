@@ -94,8 +94,9 @@ def _list_negatives(value: object) -> Sequence[str]:
 
 def _find_choice_problems(file: CheckedFile) -> Iterator[DataFinding]:
     """Yield findings for questions with the same choice twice, and for right choices that are always at one place."""
+    endings = [role for role in file.text_roles if role not in ("context", "question")]
     given = [
-        [to_text(each) for each in (values["choices"] if "choices" in values else _list_endings(file, values))]
+        [to_text(each) for each in (values["choices"] if "choices" in values else [values[role] for role in endings])]
         for values in file.values
     ]
     twice = [row for row, choices in enumerate(given) if len({hash_text(each) for each in choices}) < len(choices)]
@@ -110,10 +111,6 @@ def _find_choice_problems(file: CheckedFile) -> Iterator[DataFinding]:
             place=place + 1,
             share=format_percent(number, places.total()),
         )
-
-
-def _list_endings(file: CheckedFile, values: Mapping[str, object]) -> list[object]:
-    return [values[role] for role in file.text_roles if role not in ("context", "question")]
 
 
 CHECKS_BY_KIND: Mapping[str, Callable[[CheckedFile], Iterator[DataFinding]]] = MappingProxyType(

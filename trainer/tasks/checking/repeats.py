@@ -137,7 +137,10 @@ def _find_near_repeats(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
     """Yield findings for rows that are nearly the same as an earlier row, of the same file or of one before."""
     ends = np.cumsum([0, *map(len, files)])
     owner = np.repeat(np.arange(len(files)), [len(file) for file in files])
-    survivor = find_near_rows([whole for file in files for whole in file.joined_texts], _mark_repeats(files))
+    keys = np.concatenate([file.keys for file in files])
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    repeats = np.asarray(first[inverse] != np.arange(len(keys)), np.bool_)
+    survivor = find_near_rows([text for file in files for text in file.joined_texts], repeats)
     pairs = [(row, int(survivor[row])) for row in np.flatnonzero(survivor != KEPT).tolist()]
     by_files = dict[tuple[int, int], list[tuple[int, int]]]()
     for row, earlier in pairs:
@@ -155,13 +158,6 @@ def _find_near_repeats(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
             other=other.short_name,
             line=other.lines[rows[0][1]],
         )
-
-
-def _mark_repeats(files: Sequence[CheckedFile]) -> Bools:
-    """Mark each row that is the exact repeat of an earlier one, across all files: bool [rows]."""
-    keys = np.concatenate([file.keys for file in files])
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return np.asarray(first[inverse] != np.arange(len(keys)), np.bool_)
 
 
 def find_near_rows(texts: Sequence[str], skipped: Bools) -> Int64s:

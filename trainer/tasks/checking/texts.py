@@ -136,22 +136,14 @@ def _find_broken_characters(file: CheckedFile) -> Iterator[DataFinding]:
     rows = sample_rows(len(file), MAX_SCANNED_ROWS)
     bad = [row for row in rows if not file.joined_texts[row].isascii() and _is_broken(file.joined_texts[row])]
     if len(bad) > MAX_BROKEN_SHARE * len(rows):
-        yield file.build_finding(
-            "mojibake",
-            bad,
-            rows=len(bad),
-            some=_format_sample(rows, file),
-            example=_quote_broken_word(file.joined_texts[bad[0]]),
-        )
+        text = file.joined_texts[bad[0]]
+        words = (word[:30] for word in text.split() if not word.isascii() and _is_broken(word))
+        shown = repr(next(words, text[:30]))
+        yield file.build_finding("mojibake", bad, rows=len(bad), some=_format_sample(rows, file), example=shown)
 
 
 def _is_broken(text: str) -> bool:
     return "\ufffd" in text or fix_encoding(text) != text
-
-
-def _quote_broken_word(text: str) -> str:
-    """Return the first word that looks broken, in quotes."""
-    return repr(next((word[:30] for word in text.split() if not word.isascii() and _is_broken(word)), text[:30]))
 
 
 def _find_markup(file: CheckedFile) -> Iterator[DataFinding]:
@@ -294,7 +286,7 @@ def _is_number(value: str) -> bool:
 
 
 def _find_telling_columns(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[DataFinding]:
-    """Yield a finding if a column alone gives the label: a category for each class, or the label's number itself."""
+    """Yield a finding if one column gives the label: a category for each class, or the label's number itself."""
     labels = file.labels or ()
     if len(labels) < 2 * MIN_CLASS_ROWS:
         return

@@ -51,8 +51,8 @@ from trainer.metrics import MetricsLog, print_event
 from trainer.model.objective import build_model
 from trainer.ranks import Ranks, StopSignal, join_process_group
 from trainer.step_log import StepReport, name_counts
-from trainer.tasks.data import describe_file, encode, fit_task, read_file
-from trainer.tasks.finetuning.held_out import select_examples, select_judged, split_held_out
+from trainer.tasks.data import describe_file, encode, fit_task, read_file, with_unknown_counts
+from trainer.tasks.finetuning.held_out import select_examples, split_held_out
 from trainer.tasks.finetuning.record import (
     check_best,
     describe_identity,
@@ -137,11 +137,21 @@ def train_task(
     ranks: Ranks,
     export: Callable[[EpochScores, Path], Mapping[str, Any]],
 ) -> StopSignal:
-    """Train all restarts of a task and export the best epoch, unless a signal stops it. All processes call it.
+    """Train a model on a task from every seed, and export the best epoch, unless a signal stops it.
 
-    tuning: the settings of the job, with published values
-    files:  by name, as `describe_file` describes them
-    export: called on the first process with the unfinished folder; returns the record of the output
+    All processes must call it.
+
+    Args:
+        job: The job.
+        tuning: The settings of the job, with published values.
+        data: The fitted task, its encoded examples, and the model.
+        files: The files by name, as `describe_file` describes them.
+        ranks: The processes that share the work.
+        export: Is called on the first process with the scores and the unfinished folder; returns the record of the
+            output.
+
+    Returns:
+        The stop signal, which tells if training was stopped.
     """
     folder, identity = (
         to_unfinished_path(Path(job.output), is_only_writer=True),
@@ -277,7 +287,7 @@ def explain_divergence(step: int, micro_batch: int) -> InputError:
 
 
 def name_losses(losses: Mapping[str, float], task: Task) -> Mapping[str, float]:
-    """Return the losses of a line of the log; if the task has one term, its name is left out."""
+    """Return the losses of a line of the log by name; if the task has only one loss term, without the term's name."""
     terms = task.list_terms()
     if len(terms) > 1:
         return losses
@@ -308,11 +318,11 @@ def explain_disk(output: Path) -> Iterator[None]:
 
 
 def choose_length(task: Task, asked: int | None, pretrained: Pretrained, model: str) -> int:
-    """Return the tokens of a sequence.
+    """Choose after how many tokens sequences are cut: as the settings ask, else as usual for the task or the folder.
 
     Args:
         task: The task.
-        asked: The length that the settings ask for, or None.
+        asked: The number of tokens that the settings ask for, or None.
         pretrained: The model.
         model: The folder of the model, for messages.
 
@@ -343,7 +353,10 @@ def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrain
         learnt, judges = split_held_out(task, files, job)
         whole, files = files, select_examples(files, learnt, judges=False)
     task = fit_task(task, files)
-    judged = read_file(task, job.evaluation) if judges is None else select_judged(task, whole, judges)
+    if judges is None:
+        judged = read_file(task, job.evaluation)
+    else:
+        judged = with_unknown_counts(task, select_examples(whole, judges, judges=True))
     training, evaluation = encode(task, files, encoder), encode(task, judged, encoder)
     if isinstance(task, StudentTask) and task.teacher:
         task, (training, evaluation) = with_teacher_answers(task, (training, evaluation), ranks)

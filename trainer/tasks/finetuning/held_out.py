@@ -1,8 +1,8 @@
-"""Examples of one file to learn from and others of it to judge by, if no file is given for these.
+"""Hold out examples of a file to evaluate on, if there is no file for that.
 
-The examples are divided into folds of like size, of which one is held out. Examples of one group stay together: those
-with the same value in a column, or, if none is named, of one text, context or document. The division is a function
-of the seed and of the groups' names, not of their order in the file. Cost: a hash and a number for each example.
+The examples are divided into folds of like size, and one fold is held out. Examples of one group stay together: those
+with the same value in a column, or, if none is named, of one text, context or document. The division is a function of
+the seed and of the groups' names, not of their order in the file. Cost: a hash and a number for each example.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ import xxhash
 
 from corpora.errors import InputError
 from corpora.store.randomness import compute_root
-from trainer.tasks.data import FileExamples, with_unknown_counts
+from trainer.tasks.data import FileExamples
 from trainer.tasks.settings import FinetuneJob
 from trainer.tasks.task import Task
 
 
 def split_held_out(task: Task, file: FileExamples, job: FinetuneJob) -> tuple[list[int], list[int]]:
-    """Choose the examples to learn from and those to hold out for evaluation.
+    """Split the examples of a file into those to learn from and those to hold out for evaluation.
 
     Args:
         task: The task, which tells what examples of one text are.
@@ -32,7 +32,10 @@ def split_held_out(task: Task, file: FileExamples, job: FinetuneJob) -> tuple[li
     Raises:
         InputError: If there are fewer groups than folds.
     """
-    groups = [repr(each[job.group] if job.group else task.find_source(example)) for each, example in _with_kept(file)]
+    groups = [
+        repr(kept[job.group] if job.group else task.find_source(example))
+        for kept, example in zip(file.kept or [{}] * len(file), file.examples, strict=True)
+    ]
     folds = assign_folds(groups, job.folds, job.settings.seed)
     if len({*folds}) < job.folds:
         raise InputError(
@@ -41,11 +44,6 @@ def split_held_out(task: Task, file: FileExamples, job: FinetuneJob) -> tuple[li
         )
     learnt = [number for number, fold in enumerate(folds) if fold != job.fold]
     return learnt, [number for number, fold in enumerate(folds) if fold == job.fold]
-
-
-def _with_kept(file: FileExamples) -> list[tuple[dict[str, object], object]]:
-    kept = file.kept or [{}] * len(file)
-    return [(dict(each), example) for each, example in zip(kept, file.examples, strict=True)]
 
 
 def assign_folds(groups: Sequence[str], folds: int, seed: int) -> list[int]:
@@ -87,12 +85,3 @@ def select_examples(file: FileExamples, numbers: Sequence[int], judges: bool) ->
         kept=[file.kept[number] for number in numbers] if file.kept else (),
         counts=counted,
     )
-
-
-def select_judged(task: Task, file: FileExamples, numbers: Sequence[int]) -> FileExamples:
-    """Return the examples that are held out, with counts of labels that the task, fitted to the others, does not know.
-
-    Raises:
-        InputError: If the task knows the label of none.
-    """
-    return with_unknown_counts(task, select_examples(file, numbers, judges=True))

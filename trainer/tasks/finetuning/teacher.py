@@ -1,10 +1,10 @@
-"""A teacher: a model that was fine-tuned for the same task, whose answers a smaller one learns from.
+"""A teacher: a model that was fine-tuned for the same task and answers the examples that a smaller model learns from.
 
     files ─► examples ─► the teacher's items ─► its answers ─► targets of the student's items
 
 It answers once, before anything is learnt, so a step costs what it costs without it, and the answers are those that
 `predict` would write. Texts are encoded by the tokenizer of each model: the two may have different vocabularies,
-families and lengths. Promise: the record has the digest of the teacher's weights and no path of this machine.
+families and lengths. Promise: the record has the digest of the teacher's weights and no local path.
 
 Memory: the teacher's weights until it has answered; of each text a number for each class.
 """

@@ -1,26 +1,22 @@
-"""Questions on paragraphs with answers that are spans of them: the JSON of SQuAD 1.1 and 2.0.
+"""Formats of questions: SQuAD, questions with choices, and the tasks of SuperGLUE that are more than a table.
 
-Promise: every question is given or counted, with its id; an answer is at its offset in the context, in characters from
-0, or the question is not given. Memory: all of the file.
-Cost: 130,000 questions a second (one x86-64 core, 2026-11-23).
+**SQuAD 1.1 and 2.0** (JSON): questions on paragraphs, with answers that are spans of them. Every question is yielded or
+counted, with its id; an answer is at its offset in the context, in characters from 0, or the question is not yielded.
+Memory: all of the file. Cost: 130,000 questions a second.
 
-Questions with several answers of which one is right: COPA, RACE, SWAG and HellaSwag.
+**COPA, RACE, SWAG and HellaSwag**: questions with several choices, one of them right. Every question is yielded with
+all its choices and the zero-based index of the right one, or counted. A file without labels (a test set) gives none.
+Memory: a row of SWAG; of COPA and RACE one file. Cost: 95,000 questions of COPA and 130,000 of SWAG a second.
 
-Promise: every question is given with all its choices and the place of the right one from 0, or counted. A file without
-labels (a test set) gives none. Memory: a row of SWAG; of COPA and RACE one file.
-Cost: 95,000 questions of COPA and 130,000 of SWAG a second (one x86-64 core, 2026-11-23).
-
-SuperGLUE's tasks whose files are more than a table: MultiRC, ReCoRD, WiC and WSC, as texts, pairs and groups.
+**SuperGLUE**, as texts, pairs and groups; a file without labels gives none:
 
     MultiRC  text: the paragraph; second: question and answer; label; group: the question
     ReCoRD   text: the passage; second: the query with an entity in its gap; label; group: the query
     WiC      text, second: two sentences, in each the word between stars; label
     WSC      text: the text, a noun between stars and the pronoun between number signs; label
 
-BoolQ, CB and RTE are tables, and COPA is in `choices.py`.
-
-Promise: every answer, candidate and pair is given or counted. A file without labels gives none. Memory: one line.
-Cost: 280,000 answers of MultiRC a second (one x86-64 core, 2026-11-23).
+BoolQ, CB and RTE are tables. Every answer, candidate and pair is yielded or counted. Memory: one line. Cost: 280,000
+answers of MultiRC a second (this and the others: one x86-64 core, 2026-11-23).
 """
 
 import json
@@ -32,26 +28,18 @@ from typing import Any
 from xml.etree import ElementTree
 
 from corpora.errors import InputError
-from trainer.tasks.formats.records import (
-    FileSettings,
-    NumberedRecord,
-    Unusable,
-    Values,
-    WantedRoles,
-    convert_records,
-    open_text,
-)
+from trainer.tasks.formats.records import FileSettings, LineRecord, Roles, Unusable, Values, convert_records, open_text
 from trainer.tasks.formats.tables import read_csv, read_json_lines, read_whole_json
 
 QUESTION_ROLES = ("id", "question", "context", "answers", "impossible")
 Span = tuple[int, str]  # of a context: its first character, its text
 
 
-def read_squad(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
+def read_squad(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
     """Yield the questions of a JSON file of SQuAD 1.1 or 2.0.
 
-    The line of a question is its number in the file, from 1. A question that cannot be used, or whose id occurs twice,
-    is yielded as `Unusable` with its id.
+    The line of a question is its number in the file, from 1. A question that cannot be used, or that repeats an id, is
+    yielded as `Unusable` with its id.
 
     Raises:
         InputError: If the file is not JSON, or has no articles with paragraphs and questions.
@@ -140,14 +128,14 @@ LETTERS = "ABCDEFGH"
 SWAG_ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 
 
-def read_copa(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
+def read_copa(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
     """Yield the questions of COPA, from its authors' XML or from the `.jsonl` of SuperGLUE.
 
     The value `question` of a record is "cause" or "effect". The line is the line of the `.jsonl`, or the number of the
     item in the XML, from 1.
     """
     if ".jsonl" in Path(settings.path).name:
-        keys = WantedRoles(("premise", "choice1", "choice2", "question"), ("label", "idx"))
+        keys = Roles(("premise", "choice1", "choice2", "question"), ("label", "idx"))
         return convert_records(read_json_lines(FileSettings(path=settings.path), keys), _make_superglue_copa_question)
     return convert_records(enumerate(_read_xml_items(settings.path), 1), _make_copa_question)
 
@@ -196,7 +184,7 @@ def _read_xml_items(path: str) -> Iterator[dict[str, str]]:
         yield {**item.attrib, **{part.tag: part.text or "" for part in item}}
 
 
-def read_race(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
+def read_race(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
     """Yield the questions of RACE from one file, or from all `.txt` files below a folder, sorted by path.
 
     The line of a question is its number within its file, from 1; the `where` of an unusable one names the file. The
@@ -242,18 +230,17 @@ def _parse_race_questions(text: str, file: Path) -> list[Values]:
     ]
 
 
-def read_swag(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
+def read_swag(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
     """Yield the questions of SWAG's `.csv` (a sentence, and four endings of the next) or of HellaSwag's `.jsonl`."""
     if ".jsonl" in Path(settings.path).name:
-        keys = WantedRoles(("ctx", "endings"), ("label", "ind"))
-        return convert_records(read_json_lines(FileSettings(path=settings.path), keys), _make_hellaswag_question)
+        keys = Roles(("ctx", "endings"), ("label", "ind"))
+        return convert_records(
+            read_json_lines(FileSettings(path=settings.path), keys),
+            lambda row: _make_choice_question(row["ind"], row["ctx"], None, row["endings"], row["label"]),
+        )
     table = FileSettings(path=settings.path, format="csv", header=settings.header)
-    keys = WantedRoles(("sent1", "sent2", *SWAG_ENDINGS), ("label", "video-id"))
+    keys = Roles(("sent1", "sent2", *SWAG_ENDINGS), ("label", "video-id"))
     return convert_records(read_csv(table, keys), _make_swag_question)
-
-
-def _make_hellaswag_question(values: Values) -> Values:
-    return _make_choice_question(values["ind"], values["ctx"], None, values["endings"], values["label"])
 
 
 def _make_swag_question(values: Values) -> Values:
@@ -277,10 +264,10 @@ Rows = Iterator[dict[str, Any] | Unusable]
 
 
 def _read_lines(
-    settings: FileSettings, _: WantedRoles, keys: tuple[str, ...], rows: Callable[[Mapping[str, Any]], Rows]
-) -> Iterator[NumberedRecord]:
+    settings: FileSettings, _: Roles, keys: tuple[str, ...], rows: Callable[[Mapping[str, Any]], Rows]
+) -> Iterator[LineRecord]:
     """Yield the records that `rows` makes of each JSON line; a line that lacks a key of the task is one `Unusable`."""
-    for line, values in read_json_lines(FileSettings(path=settings.path), WantedRoles(keys)):
+    for line, values in read_json_lines(FileSettings(path=settings.path), Roles(keys)):
         if isinstance(values, Unusable):
             yield line, values
             continue

@@ -30,11 +30,11 @@ from trainer.tasks.formats.records import (
     ID,
     NOT_UTF_8,
     FileSettings,
-    NumberedRecord,
+    LineRecord,
+    Roles,
     RowCounts,
     Unusable,
     Values,
-    WantedRoles,
     check_values,
     find_unpacked_ending,
     open_text,
@@ -71,7 +71,7 @@ class FormatReader(NamedTuple):
     roles:        the roles that the format provides; () if roles are read from columns that the settings name
     """
 
-    read_records: Callable[[FileSettings, WantedRoles], Iterator[NumberedRecord]]
+    read_records: Callable[[FileSettings, Roles], Iterator[LineRecord]]
     unit: str = "rows"
     roles: tuple[str, ...] = ()
 
@@ -134,7 +134,7 @@ def read_examples(
         InputError: At the first iteration if the file cannot be read or lacks a column; at the end if it changed
             meanwhile, has no records, or has more unusable ones than the settings allow.
     """
-    wanted, names = WantedRoles(tuple(roles), (*optional, *settings.kept_roles)), (ID, *settings.kept_roles)
+    wanted, names = Roles(tuple(roles), (*optional, *settings.kept_roles)), (ID, *settings.kept_roles)
     kind = choose_format(settings, wanted)
     if kind.read_records in (read_parquet, read_workbook):
         check_not_pipe(Path(settings.path))
@@ -164,7 +164,7 @@ def read_examples(
     counts.check(settings.path, settings.max_unusable, _suggest_remedy(settings, kind, wanted, counts))
 
 
-def choose_format(settings: FileSettings, wanted: WantedRoles) -> FormatReader:
+def choose_format(settings: FileSettings, wanted: Roles) -> FormatReader:
     """Choose the reader of a file: by the format that its settings name, else by its ending and content.
 
     A folder of choices is read as RACE, a `.json` of questions that is one object as SQuAD, a `.txt` as one text per
@@ -214,7 +214,7 @@ def check_columns(settings: FileSettings, roles: Sequence[str], reader: str) -> 
         )
 
 
-def _suggest_remedy(settings: FileSettings, kind: FormatReader, wanted: WantedRoles, counts: RowCounts) -> str:
+def _suggest_remedy(settings: FileSettings, kind: FormatReader, wanted: Roles, counts: RowCounts) -> str:
     """Return what to do about unusable records, for the message that refuses a file."""
     if 2 * counts.unusable.get(NOT_UTF_8, 0) > sum(counts.unusable.values()):
         return "convert the file to UTF-8, for instance with iconv"

@@ -1,9 +1,9 @@
 """A file of labelled data: its settings, its text and lines, what became of each record, and the values of records.
 
-Promise: every record is given or counted under the reason for which it cannot be used, with the line where that reason
-was met first; a file that loses more than the settings allow is refused. A file is unpacked by its ending. Bytes that
-are not UTF-8 become surrogates, which mark their record; a file of another encoding, one that is damaged and a line
-without end are refused with the remedy. Memory: one line; of each record that cannot be used its number and its names.
+Promise: every record is yielded, or counted under the reason that makes it unusable, with the first line for each
+reason; a file that loses more than the settings allow is refused. A file is decompressed by its ending. Bytes that are
+not UTF-8 become surrogates, which mark their record; a file of another encoding, one that is damaged and a line without
+end are refused with the remedy. Memory: one line; of each unusable record its number and its names.
 """
 
 import json
@@ -45,12 +45,10 @@ class Unusable(ValueError):
         self.where = where
 
 
-NumberedRecord = tuple[
-    int, Values | Unusable
-]  # the line where a record begins, and what it holds; a role it lacks is None
+LineRecord = tuple[int, Values | Unusable]  # the line where a record begins, and what it holds; a role it lacks is None
 
 
-class WantedRoles(NamedTuple):
+class Roles(NamedTuple):
     """The roles that a task reads.
 
     A record without one of `needed` cannot be used; `optional` ones are read if present.
@@ -60,8 +58,8 @@ class WantedRoles(NamedTuple):
     optional: Sequence[str] = ()
 
 
-def convert_records(records: Iterable[NumberedRecord], convert: Callable[[Values], Values]) -> Iterator[NumberedRecord]:
-    """Convert the values of each record, and yield `Unusable` for those whose conversion raises it.
+def convert_records(records: Iterable[LineRecord], convert: Callable[[Values], Values]) -> Iterator[LineRecord]:
+    """Convert the values of each record; if the conversion raises `Unusable`, yield that instead.
 
     Args:
         records: Pairs of line and values, or line and `Unusable`; the latter are yielded unchanged.
@@ -251,7 +249,7 @@ def iter_lines(stream: TextIOWrapper, path: str) -> Iterator[str]:
         yield line
 
 
-def iter_numbered_lines(path: str) -> Iterator[tuple[int, str]]:
+def number_lines(path: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file with their numbers, from 1, and their line ends. Raises InputError."""
     with open_text(path) as stream:
         yield from enumerate(iter_lines(stream, path), 1)
@@ -270,7 +268,7 @@ def find_unpacked_ending(path: str) -> str:
 # The values of a record as texts, labels and numbers.
 
 
-def check_values(values: Values, wanted: WantedRoles) -> Values:
+def check_values(values: Values, wanted: Roles) -> Values:
     """Return the values of a record that are not None.
 
     Raises:

@@ -1,8 +1,8 @@
-"""Retrieval: texts with ids as BEIR and MS MARCO publish them, and judgements of which are relevant to a query.
+"""Retrieval: texts with ids as BEIR and MS MARCO publish them, and judgements of the documents relevant to a query.
 
-beir     a `.jsonl` of `_id`, `title` and `text`: documents and queries
-msmarco  a `.tsv` without header: id and text; of documents id, address, title and text
-qrels    `query 0 document relevance` (TREC, MS MARCO), or three columns with tabs between, under a header (BEIR)
+beir     a `.jsonl` of `_id`, `title` and `text`: documents and queries msmarco  a `.tsv` without header: id and text;
+of documents id, address, title and text qrels    `query 0 document relevance` (TREC, MS MARCO), or three columns with
+tabs between, under a header (BEIR)
 """
 
 import json
@@ -11,14 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from corpora.errors import InputError
-from trainer.tasks.formats.records import (
-    FileSettings,
-    NumberedRecord,
-    Unusable,
-    WantedRoles,
-    is_unicode,
-    iter_numbered_lines,
-)
+from trainer.tasks.formats.records import FileSettings, LineRecord, Roles, Unusable, is_unicode, number_lines
 
 Judgements = dict[str, dict[str, int]]  # for each query its documents, and how relevant each is
 
@@ -27,7 +20,7 @@ TAG_PATTERN = re.compile(r"\s*(<\?xml|<(doc|top)\b|\.I\s+\S)", re.IGNORECASE)
 BINARY_ENDINGS = (".parquet", ".xlsx", ".xlsm")
 
 
-def read_beir(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
+def read_beir(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the texts of a BEIR `.jsonl`: id, and title and text joined by a space."""
     for number, line in _iter_nonblank_lines(settings.path):
         try:
@@ -38,7 +31,7 @@ def read_beir(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedR
             yield number, Unusable("not a JSON object with _id and text")
 
 
-def read_msmarco(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
+def read_msmarco(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the texts of an MS MARCO `.tsv` without header: id and text, or id, address, title and text."""
     for number, line in _iter_nonblank_lines(settings.path):
         name, *texts = line.rstrip("\r\n").split("\t")
@@ -94,7 +87,7 @@ def read_judgements(path: str) -> Judgements:
 
 def _iter_nonblank_lines(path: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file that are not blank, with their numbers."""
-    return ((number, line) for number, line in iter_numbered_lines(path) if line.strip())
+    return ((number, line) for number, line in number_lines(path) if line.strip())
 
 
 def _is_integer(value: str) -> bool:

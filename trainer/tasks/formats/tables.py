@@ -1,26 +1,22 @@
-"""Records of `.tsv`, `.csv`, `.jsonl`, `.json` and `.txt` files, row by row.
+"""Records of `.tsv`, `.csv`, `.jsonl`, `.json`, `.txt`, `.parquet` and `.xlsx` files, row by row.
 
 A `.tsv` is cut at every tab and line feed and knows no quotes, as the files of GLUE do; a `.csv` is read by RFC 4180,
-so a quoted text may hold commas and line feeds, at the sign that parts its rows (comma, semicolon, tab, bar; or what a
-first line `sep=;` says); a `.jsonl` has one object a line, a `.json` one list of objects, a `.txt` a text a line.
+so a quoted text may hold commas and line feeds, with any usual delimiter (comma, semicolon, tab, bar; or what a first
+line `sep=;` says); a `.jsonl` has one object a line, a `.json` one list of objects, a `.txt` a text a line.
 
-Promise: every row that is not blank is given with the line where it begins, or counted where it has more cells than the
-header (without one, than the first row) or too few: what it holds may be in other columns than it belongs to. A file
-that lacks a column, and text that is not of its format, are refused with the line to look at. Memory: one row; of a
-`.json` a part of its text, twice as long as its longest object.
-Cost: `.tsv` 380,000, `.csv` 340,000, `.jsonl` 250,000 and `.json` 230,000 rows of 100 characters a second with all
-checks of `reading.py` (one x86-64 core, 2026-11-23).
+Promise: every row that is not blank is yielded with the line that begins it, or counted if it has more cells than the
+header (without one, than the first row) or too few: its values may be in other columns than they belong to. A file that
+lacks a column, and text that is not of its format, are refused with the line to look at. Memory: one row; of a `.json`
+a part of its text, twice as long as its longest object. Cost: `.tsv` 380,000, `.csv` 340,000, `.jsonl` 250,000 and
+`.json` 230,000 rows of 100 characters a second with all checks of `reading.py` (one x86-64 core, 2026-11-23).
 
-Records of `.parquet` files: only the columns that are asked for are read.
-
-Promise: a row whose texts are not UTF-8 is counted and costs no other; a file that is damaged or lacks a column is
-refused. Memory: 1,024 rows, and the pages of a row group that hold them.
+Of a `.parquet` only the needed columns are read. A row with texts that are not UTF-8 is counted and costs no other; a
+file that is damaged or lacks a column is refused. Memory: 1,024 rows, and the pages of a row group that hold them.
 Cost: 370,000 rows of 100 characters a second with all checks of `reading.py` (one x86-64 core, 2026-11-23).
 
-Records of Excel's `.xlsx` files: the rows of each sheet that has the columns, with the numbers that Excel shows.
-
-Promise: those of `corpora.sources.files.office.xlsx`, whose reader it is; a workbook that cannot be read to its end,
-or has no sheet with the columns, is refused. Memory and cost: those of that reader.
+Of an `.xlsx` the rows of each sheet that has the columns are read, with the numbers that Excel shows. A workbook that
+cannot be read to its end, or has no sheet with the columns, is refused. Promise, memory and cost are otherwise those of
+`corpora.sources.files.office.xlsx`, which reads it.
 """
 
 import csv
@@ -44,11 +40,11 @@ from trainer.tasks.formats.records import (
     MAX_LINE_CHARACTERS,
     NOT_UTF_8,
     FileSettings,
-    NumberedRecord,
+    LineRecord,
+    Roles,
     Unusable,
-    WantedRoles,
     iter_lines,
-    iter_numbered_lines,
+    number_lines,
     open_text,
     resolve_path,
 )
@@ -60,12 +56,12 @@ SEPARATOR_LINE = re.compile(r"\"?sep=([!-~\t])\"?[,;\t]*", re.IGNORECASE)  # the
 READ_CHARACTERS = 1 << 18  # characters of a `.json`
 
 
-def read_tsv(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
+def read_tsv(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the rows of a `.tsv`, split at every tab; it has no quotes."""
     return _to_records(_iter_tsv_rows(settings.path), settings, wanted)
 
 
-def read_csv(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
+def read_csv(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the rows of a `.csv` (RFC 4180). The delimiter is that of a first line `sep=;`, else it is guessed.
 
     Raises:
@@ -80,7 +76,7 @@ def read_csv(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRe
 
 
 def _guess_delimiter(lines: list[str], names: set[str]) -> str:
-    """Return the delimiter whose first line has all names; of several, the one with most rows of equal length."""
+    """Return the delimiter that gives the first line all names; of several, that with most rows of equal length."""
 
     def rate(sign: str) -> tuple[bool, int, int]:
         head, *others = [[cell.strip('" \r\n') for cell in line.split(sign)] for line in lines] or [[]]
@@ -90,15 +86,15 @@ def _guess_delimiter(lines: list[str], names: set[str]) -> str:
     return max(DELIMITERS, key=rate)
 
 
-def read_text_lines(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
+def read_text_lines(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the lines of a `.txt` that are not blank, each as the value of the only role."""
     [role] = wanted.needed
-    for number, line in iter_numbered_lines(settings.path):
+    for number, line in number_lines(settings.path):
         if line.strip():
             yield number, {role: line.rstrip("\r\n")}
 
 
-def read_json_lines(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
+def read_json_lines(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the objects of a `.jsonl`. A line that is several objects without line feeds yields each of them.
 
     Raises:
@@ -106,7 +102,7 @@ def read_json_lines(settings: FileSettings, wanted: WantedRoles) -> Iterator[Num
     """
     columns = list_columns(settings, wanted)
     first = True
-    for number, line in iter_numbered_lines(settings.path):
+    for number, line in number_lines(settings.path):
         if not line.strip(" \r\n"):
             continue
         if first and line.lstrip().startswith("["):
@@ -121,7 +117,7 @@ def read_json_lines(settings: FileSettings, wanted: WantedRoles) -> Iterator[Num
         yield from [(number, _parse_object(each, columns)) for each in joined] or [(number, found)]
 
 
-def read_json_list(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
+def read_json_list(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the objects of a `.json` that is one list of them, with the line where each begins. Raises InputError."""
     columns = list_columns(settings, wanted)
     with open_text(settings.path) as stream:
@@ -142,7 +138,7 @@ def read_whole_json(path: str) -> Any:
         ) from error
 
 
-def list_columns(settings: FileSettings, wanted: WantedRoles) -> list[tuple[str, str]]:
+def list_columns(settings: FileSettings, wanted: Roles) -> list[tuple[str, str]]:
     """List each role with its column: a key or a path of keys."""
     return [(role, settings.get_column(role)) for role in (*wanted.needed, *wanted.optional)]
 
@@ -151,7 +147,7 @@ def list_columns(settings: FileSettings, wanted: WantedRoles) -> list[tuple[str,
 
 
 def _iter_tsv_rows(path: str) -> Rows:
-    for number, line in iter_numbered_lines(path):
+    for number, line in number_lines(path):
         if line.strip(" \r\n"):
             yield number, line.rstrip("\r\n").split("\t")
 
@@ -184,7 +180,7 @@ def _iter_csv_rows(lines: Iterable[str], path: str, delimiter: str) -> Rows:
         ) from error
 
 
-def _to_records(rows: Rows, settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
+def _to_records(rows: Rows, settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     header: list[str] | None = next(rows, (0, []))[1] if settings.header else None
     places = _find_columns(header, settings, wanted)
     reach = max((place for _, place in places), default=-1) + 1
@@ -200,7 +196,7 @@ def _to_records(rows: Rows, settings: FileSettings, wanted: WantedRoles) -> Iter
             yield line, {role: values[place] for role, place in places}
 
 
-def _find_columns(header: list[str] | None, settings: FileSettings, wanted: WantedRoles) -> list[tuple[str, int]]:
+def _find_columns(header: list[str] | None, settings: FileSettings, wanted: Roles) -> list[tuple[str, int]]:
     """List each role with the zero-based index of its cell; optional roles only if header or settings have them."""
     roles = [*wanted.needed, *(role for role in wanted.optional if role in settings.columns or role in (header or ()))]
     return [(role, _find_column(role, header, settings)) for role in roles]
@@ -325,7 +321,7 @@ def get_at_path(value: Any, path: str) -> Any:
 BATCH_ROWS = 1_024
 
 
-def read_parquet(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
+def read_parquet(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the rows of a Parquet file, with their numbers from 1 as lines.
 
     Raises:
@@ -343,7 +339,7 @@ def read_parquet(settings: FileSettings, wanted: WantedRoles) -> Iterator[Number
             yield line, Unusable(reason) if fault else pick_values(row, columns)
 
 
-def _resolve_columns(names: list[str], settings: FileSettings, wanted: WantedRoles) -> list[tuple[str, str]]:
+def _resolve_columns(names: list[str], settings: FileSettings, wanted: Roles) -> list[tuple[str, str]]:
     """Return each role with its column or path; a column may be given as a number from 1.
 
     Raises InputError if one lacks.
@@ -366,7 +362,7 @@ def _get_top_column(column: str, names: list[str]) -> str:
 MAX_UNPACKED_BYTES = 1 << 33  # bytes, of all sheets of a workbook
 
 
-def read_workbook(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
+def read_workbook(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the rows of all sheets of an `.xlsx` that have the needed columns.
 
     Raises:

@@ -1,28 +1,28 @@
-"""Sentences of words with tags, as CoNLL's shared tasks and Universal Dependencies publish them.
+"""Sentences of words with tags: columns as in CoNLL and Universal Dependencies, and mentions as in PubTator.
 
-A word a line, its columns cut at tabs, or at spaces where a line has no tab; blank lines between sentences. Plain files
-have the words in their first column and the tags in the last; a `.conllu` has them in `form` and `upos`, and its
-multiword ranges and empty nodes are passed over. `-DOCSTART-` and `# newdoc` begin a document.
+**Columns.** One word per line, its columns separated by tabs, or by spaces if the line has no tab; blank lines between
+sentences. Plain files have the words in their first column and the tags in the last; a `.conllu` has them in `form` and
+`upos`, and its multiword ranges and empty nodes are skipped. `-DOCSTART-` and `# newdoc` begin a document.
 
 A line of `#`, a space and more is a comment before the first word of a sentence, unless it has as many columns as the
-sentence (then it is a word and its tag); so `#now` is a word. A line whose first column is `#` is a comment before a
-first word that is numbered 1 (GermEval). In a `.conllu` every line that begins with `#` is one.
+sentence (then it is a word and its tag); so `#now` is a word. If the first column of a line is only `#`, the line is a
+comment before a first word that is numbered 1 (GermEval). In a `.conllu` every line that begins with `#` is one.
 
-Promise: every sentence is given or counted, an uneven one with the line that is uneven. Memory: one sentence.
-Cost: 610,000 words a second, of a `.conllu` 400,000 (one x86-64 core, 2026-11-23).
+Promise: every sentence is yielded or counted, an uneven one with the line that is uneven. Memory: one sentence. Cost:
+610,000 words a second, of a `.conllu` 400,000 (one x86-64 core, 2026-11-23).
 
-Abstracts with mentions, as PubTator's files and the NCBI disease corpus have them, as sentences of words and tags.
+**Mentions.** Abstracts as in PubTator's files and the NCBI disease corpus become sentences of words and tags.
 
     10192393|t|A common human skin tumour ...          the title
     10192393|a|WNT signalling ...                      the abstract, one space after the title
-    10192393<tab>15<tab>26<tab>skin tumour<tab>...     a mention: where it is in both, its text, its type
+    10192393<tab>15<tab>26<tab>skin tumour<tab>...     a mention: begin and end in both, its text, its type
 
 A word is a run of letters and digits, and each other character but spaces is a word. A sentence ends with the title,
 and after `.`, `!` or `?` before a space and anything but a lowercase letter, but never within a mention. Tags are BIO.
 
-Promise: every sentence is given with the place of each word in its document, or counted: where a mention in it does not
-begin and end with words, lies over another, or has another text. Memory: one document.
-Cost: 430,000 words a second (one x86-64 core, 2026-11-23).
+Promise: every sentence is yielded with the place of each word in its document, or counted if a mention in it does not
+begin and end with words, lies over another, or has another text. Memory: one document. Cost: 430,000 words a second
+(one x86-64 core, 2026-11-23).
 """
 
 import re
@@ -32,14 +32,7 @@ from itertools import dropwhile, groupby, islice, pairwise, takewhile
 from typing import Any, NamedTuple
 
 from corpora.errors import InputError
-from trainer.tasks.formats.records import (
-    FileSettings,
-    NumberedRecord,
-    Unusable,
-    WantedRoles,
-    convert_records,
-    iter_numbered_lines,
-)
+from trainer.tasks.formats.records import FileSettings, LineRecord, Roles, Unusable, convert_records, number_lines
 
 SENTENCE_ROLES = ("words", "tags", "document", "id")
 UD_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -50,7 +43,7 @@ Line = tuple[int, str]  # its number, and its text
 Row = tuple[int, list[str]]  # and its columns
 
 
-def read_conll(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
+def read_conll(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
     """Yield the sentences of a file with one word per line, and a blank line between sentences.
 
     The columns of `words` and `tags` are numbers from 1, or from -1 backwards; by default the first and the last
@@ -65,12 +58,12 @@ def read_conll(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecor
 
 def is_like_conll(settings: FileSettings) -> bool:
     """Check whether a table looks like CoNLL: no header with the column of words, and blank lines among the first."""
-    lines = [line.strip("\r\n") for _, line in islice(iter_numbered_lines(settings.path), SAMPLE_LINES)]
+    lines = [line.strip("\r\n") for _, line in islice(number_lines(settings.path), SAMPLE_LINES)]
     begun = list(dropwhile(lambda line: not line.strip(), lines))
     return bool(begun) and settings.get_column("words") not in begun[0].split("\t") and not all(map(str.strip, begun))
 
 
-def read_iob1(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedRecord]:
+def read_iob1(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the sentences of a file with tags in IOB1, as CoNLL-2003 has them, or in BIO; tags are converted to BIO."""
     return convert_records(
         read_conll(settings, wanted),
@@ -78,7 +71,7 @@ def read_iob1(settings: FileSettings, wanted: WantedRoles) -> Iterator[NumberedR
     )
 
 
-def read_conllu(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedRecord]:
+def read_conllu(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
     """Yield the sentences of a `.conllu`. Columns are named as in CoNLL-U or numbered from 1; by default `form` and
     `upos`.
 
@@ -90,16 +83,13 @@ def read_conllu(settings: FileSettings, _: WantedRoles) -> Iterator[NumberedReco
         kept = [row for row in rows if len(row[1]) != len(UD_COLUMNS) or row[1][0].isdecimal()]
         if kept:
             sentence = _make_sentence(kept, (words, tags), marks, len(UD_COLUMNS))
-            yield from convert_records([sentence], lambda values: {**values, "tags": _drop_open_tags(values["tags"])})
-
-
-def _drop_open_tags(tags: list[str]) -> list[str] | None:
-    """Return tags, or None if one is left open."""
-    return None if "_" in tags else tags
+            yield from convert_records(
+                [sentence], lambda row: {**row, "tags": None if "_" in row["tags"] else row["tags"]}
+            )
 
 
 def to_bio2(tags: Sequence[str]) -> list[str]:
-    """Convert tags of IOB1 or BIO to BIO, where every span begins with B-.
+    """Convert tags of IOB1 or BIO to BIO, in which every span begins with B-.
 
     >>> to_bio2(["I-PER", "I-PER", "O", "I-LOC", "B-LOC", "I-ORG"])
     ['B-PER', 'I-PER', 'O', 'B-LOC', 'B-LOC', 'B-ORG']
@@ -136,7 +126,7 @@ def _read_conll_sentences(path: str, comments: bool = False) -> Iterator[tuple[l
     lines = list[Line]()
     document: int | None = None
     name: str | None = None
-    for number, line in iter_numbered_lines(path):
+    for number, line in number_lines(path):
         is_document, is_blank = line.startswith("-DOCSTART-"), not line.strip(" \t\r\n")
         if lines and (is_document or is_blank):
             yield lines, {"document": document, "id": name}
@@ -174,9 +164,7 @@ def _without_comments(lines: list[Line]) -> list[Row]:
     return rows[comments:]
 
 
-def _make_sentence(
-    lines: list[Row], columns: tuple[int, int], marks: Mapping[str, Any], width: int = 0
-) -> NumberedRecord:
+def _make_sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, Any], width: int = 0) -> LineRecord:
     """Build the record of a sentence, or `Unusable` with its line. Without a second column it has no tags."""
     number = lines[0][0]
     width = width or len(lines[0][1])
@@ -215,7 +203,7 @@ class Mention(NamedTuple):
     line: int
 
 
-def read_pubtator(settings: FileSettings, _: WantedRoles, kind: str = "") -> Iterator[NumberedRecord]:
+def read_pubtator(settings: FileSettings, _: Roles, kind: str = "") -> Iterator[LineRecord]:
     """Yield the sentences of PubTator documents, with BIO tags for their mentions.
 
     Args:
@@ -231,12 +219,12 @@ read_ncbi = partial(read_pubtator, kind="Disease")  # as the corpus is scored
 
 def _iter_documents(path: str) -> Iterator[list[tuple[int, str]]]:
     """Yield the numbered lines of each document; blank lines separate documents."""
-    for is_blank, lines in groupby(iter_numbered_lines(path), key=lambda each: not each[1].strip()):
+    for is_blank, lines in groupby(number_lines(path), key=lambda each: not each[1].strip()):
         if not is_blank:
             yield [(number, line.rstrip("\r\n")) for number, line in lines]
 
 
-def _split_pubtator_sentences(lines: Sequence[tuple[int, str]], number: int, kind: str) -> Iterator[NumberedRecord]:
+def _split_pubtator_sentences(lines: Sequence[tuple[int, str]], number: int, kind: str) -> Iterator[LineRecord]:
     """Yield the sentences of a document, or `Unusable` for a sentence or document that cannot be tagged."""
     heads = {match[2]: match for _, line in lines[:2] if (match := HEAD.fullmatch(line))}
     first = lines[0][0]

@@ -1,7 +1,7 @@
-"""The next token of each: the head of pre-training over a causal encoder, the word embeddings as decoder.
+"""The next token after each: the head of pre-training over a causal encoder, with the word embeddings as decoder.
 
-The head begins as pre-training on masked tokens has left it, else with drawn weights. Logits over
-the vocabulary are held for a stretch of tokens alone; what is answered is what each token costs, not its logits.
+The head begins with the weights of pre-training on masked tokens, if there are some, else with random ones. Logits over
+the vocabulary are only held for some tokens at a time; an answer is what each token costs, not its logits.
 """
 
 import torch

@@ -11,6 +11,8 @@ and one for ends: their products with each token are the logits, and the softmax
 (Devlin et al. 2018, section 4.4).
 """
 
+from collections.abc import Callable, Mapping
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -99,13 +101,11 @@ def _distill_each_class(logits_SC: Tensor, theirs_SC: Tensor, temperature: float
     return torch.stack([divergence, torch.zeros_like(divergence)])
 
 
-def _distill_numbers(answers_S1: Tensor, theirs_S1: Tensor, temperature: float) -> Tensor:
-    """Sum the squared errors to the teacher's numbers: [2]."""
-    return _sum_squared_errors(answers_S1, theirs_S1[:, 0])
-
-
 LOSSES = {LABEL.name: sum_loss, LABELS.name: _sum_class_losses, NUMBER.name: _sum_squared_errors}
-TEACHER_LOSSES = {LABEL.name: _distill_classes, LABELS.name: _distill_each_class, NUMBER.name: _distill_numbers}
+TEACHER_LOSSES: Mapping[str, Callable[[Tensor, Tensor, float], Tensor]] = {
+    **{LABEL.name: _distill_classes, LABELS.name: _distill_each_class},
+    NUMBER.name: lambda answers_S1, theirs_S1, _: _sum_squared_errors(answers_S1, theirs_S1[:, 0]),
+}
 
 
 # Shapes in the names of tensors: T tokens, S windows.

@@ -3,18 +3,17 @@
     question, context ─► windows of the context, each after the question ─► logits of beginning and end of each token
                          the best spans of all windows ─► slices of the context, letter by letter
 
-Windows, and which of them decides, are as in BERT's run_squad.py: a window begins `stride` tokens after the one before;
-a token may begin an answer only in the window where it has most context on its poorer side; a window without the answer
-has [CLS] for one; the odds for no answer are the least of any window. Otherwise than there, every span is compared, not
-the crossings of the 20 best beginnings and ends, and an answer is not put together from words again.
+Windows, and the choice of the one that decides, are as in BERT's run_squad.py: a window begins `stride` tokens after
+the one before; a token may begin an answer only in the window with most context on its poorer side; in a window without
+the answer [CLS] is the target; the odds for no answer are the least of any window. Unlike there, every span is
+compared, not the crossings of the 20 best beginnings and ends, and an answer is not put together from words again.
 
-Scores of answers that are texts: exact match and F1 of SQuAD 1.1, SQuAD 2.0 and ReCoRD, as in their scripts.
-
-Texts are compared in a normal form (`normalize_answer`), token by token where F1 is asked for; of several gold answers
-the best counts. All scores are shares in [0, 1], which the scripts print a hundredfold.
-Two things differ from the scripts, so that nothing is skipped: a question without an answer is refused (the script of
-1.1 counts it as wrong, that of 2.0 leaves it out), and a threshold never separates questions of equal `no_answer`.
-Cost: 20 s for a million questions of three short gold answers each.
+Scores of answers that are texts: exact match and F1 of SQuAD 1.1, SQuAD 2.0 and ReCoRD, as in their scripts. Texts are
+compared in a normal form (`normalize_answer`), for F1 token by token; of several gold answers the best counts. All
+scores are shares in [0, 1]; the scripts print percent. Two things differ from the scripts, so that nothing is skipped:
+a question without an answer is refused (the script of 1.1 counts it as wrong, that of 2.0 leaves it out), and a
+threshold never separates questions of equal `no_answer`. Cost: 20 s for a million questions of three short gold answers
+each.
 """
 
 import re
@@ -111,8 +110,8 @@ def find_best_match(golds: Sequence[str], answer: str) -> Match:
 def compute_answer_scores(golds: Golds, answers: Sequence[str]) -> dict[str, float]:
     """Compute the mean `exact` and `f1` over questions that all have an answer.
 
-    SQuAD 1.1 (Rajpurkar et al. 2016, section 6.1), and ReCoRD (Zhang et al. 2018, section 5.1), whose gold answers are
-    all mentions of an entity.
+    SQuAD 1.1 (Rajpurkar et al. 2016, section 6.1), and ReCoRD (Zhang et al. 2018, section 5.1), with all mentions of an
+    entity as gold answers.
 
     >>> compute_answer_scores([["Paris"], ["in 1066"]], ["Paris.", "1066"])["exact"]
     0.5
@@ -346,7 +345,9 @@ class SpanTask(Task):
         return compute_optional_answer_scores(golds, texts, odds, threshold=threshold)
 
     def to_row(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
-        """Return the answer with its offset and score, the best spans, and the odds for no answer if one may lack."""
+        """Return the answer with its offset and score, and the best spans; if answers are optional, also the odds for
+        none.
+        """
         best = prediction.best
         odds = {} if self.impossible is False else {NULL_ODDS: prediction.null_odds}
         return {

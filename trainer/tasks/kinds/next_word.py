@@ -1,4 +1,4 @@
-"""The next word, by the shift of one: an encoder becomes a model of texts.
+"""The next word: an encoder becomes a language model of texts.
 
     [CLS] the film was ...    each token sees those before it, and predicts the one after it
       └─► the └─► film └─► was
@@ -9,7 +9,7 @@ is guessed once. Nothing else is learnt from: a text is its own label.
 Some describe this as fine-tuning BERT as it is, with targets shifted by one. But BERT sees both sides: the token that
 is to be guessed is in the input, and what it learns is to copy. So here no token sees those after it.
 
-Scores of a model of texts, from the sum of what its tokens cost it (natural logarithms, as losses are).
+The scores of texts follow from the summed costs of their tokens, in natural logarithms, as losses are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ import numpy as np
 from corpora.kernels.arrays import Float64s, Int32s
 from trainer.objectives.contract import Term
 from trainer.tasks.formats.records import as_text
-from trainer.tasks.task import Answers, Items, RemovedSettings, Task, TaskItem, Tokens, with_first
+from trainer.tasks.task import Answers, Items, OldKeys, Task, TaskItem, Tokens, with_first
 from trainer.tasks.text_encoder import TextEncoder, to_ids
 
 MAX_EXPONENT = log(1.7e308)
@@ -97,7 +97,7 @@ class NextTask(Task):
     architecture: ClassVar[str] = "next"
     causal: ClassVar[bool] = True
     roles: ClassVar[tuple[str, ...]] = ("text",)
-    removed_settings: ClassVar[RemovedSettings] = {"kind": {"direction": "left", "leaky": False}}
+    old_keys: ClassVar[OldKeys] = {"kind": {"direction": "left", "leaky": False}}
 
     def __post_init__(self) -> None:
         _ = self.metrics
@@ -162,7 +162,7 @@ class NextTask(Task):
 
 
 def split_blocks(ids: Int32s, longest: int) -> list[Int32s]:
-    """Split token ids into blocks, each of which begins with the last token of the block before.
+    """Split token ids into blocks; each begins with the last token of the block before.
 
     >>> [block.tolist() for block in split_blocks(np.arange(6, dtype=np.int32), 3)]
     [[0, 1, 2], [2, 3, 4], [4, 5]]

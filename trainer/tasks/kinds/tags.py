@@ -1,32 +1,27 @@
 """A tag for each word of a sentence: named entities and other spans, or parts of speech.
 
-The first piece of a word represents it (Devlin et al. 2018, section 5.3). Nothing is cut: a sentence that is longer
-than the model reads is read in windows that overlap, and a word is tagged in the one that shows most around it. Words
-without a piece (control characters alone) get the tag that is commonest in training, for spans O.
+The first piece (token) of a word represents it (Devlin et al. 2018, section 5.3). Nothing is cut: a sentence that is
+longer than the model reads is read in windows that overlap, and a word is tagged in the one that shows most around it.
+Words without a piece (only control characters) get the tag that is most frequent in training, for spans O. Tags of
+spans are learnt in one scheme, whatever scheme the file has; the spans are the same. They are scored as conlleval does,
+all other tags by the share of words that are right.
 
-Tags of spans are learnt in one scheme, whichever the file has; the spans are the same. They are judged as conlleval
-does, all others by the share of words that are right.
-
-Scores of tagged sentences: named entities as spans, and tokens.
-
-A tag is a letter, a hyphen and a type (`B-PER`); `O`, which belongs to no span; or a type alone, which is read as
-`I-` of it, so files with only the type of a token (IO) are read as well. A letter alone has the type "".
-`B` begins a span, `I` continues it; `E` or `L` is its last token, `S` or `U` its only one (BIOES is BILOU).
+**Tags.** A tag is a letter, a hyphen and a type (`B-PER`); `O`, which belongs to no span; or only a type, which is read
+as `I-` of it, so files with only the type of a token (IO) are read as well. Only a letter has the type "". `B` begins a
+span, `I` continues it; `E` or `L` is its last token, `S` or `U` its only one (BIOES is BILOU).
 
 Sequences that are not spans of their scheme are read as conlleval does (the script of CoNLL-2000, Tjong Kim Sang and
-Buchholz): a span begins at a tag that is not O, where the tag is B or S, or the tag before it is O, E or S or has
-another type; it ends before the next such place or O. So `O I-PER` is a span, and `B-PER I-LOC` are two.
+Buchholz): a span begins at a tag that is not O if the tag is B or S, or the tag before it is O, E or S or has another
+type; it ends before the next such place or O. So `O I-PER` is a span, and `B-PER I-LOC` are two.
 
-A span is right where sentence, first token, last token and type are the same. Cost: 0.4 s for a million tokens.
+A span is right if sentence, first token, last token and type are the same. Cost: 0.4 s for a million tokens.
 
-Tags of spans in the schemes that files use: recognizing a scheme, and converting to another one.
+**Schemes** of tags of spans, which are recognized and converted:
 
-    BIO1    B- only where a span follows another of its type (CoNLL-2003's files), else I-
+    BIO1    B- only if a span follows another of its type (CoNLL-2003's files), else I-
     BIO2    every span begins with B-
-    BIOES   the last word of several is E-, a word alone S-; with L- and U- it is BILOU
+    BIOES   the last word of several is E-, a single word S-; with L- and U- it is BILOU
     IO      no span begins: two of one type that meet are one
-
-Spans are what conlleval reads (`trainer.tasks.kinds.tags`), so a sentence has the same ones in every scheme.
 """
 
 import re
@@ -48,17 +43,7 @@ from trainer.objectives.contract import Term
 from trainer.tasks.formats.records import Unusable, as_label, as_words
 from trainer.tasks.kinds.texts import compute_rates
 from trainer.tasks.long_texts import Pieces, iter_parts, split_into_pieces
-from trainer.tasks.task import (
-    Answers,
-    Items,
-    Misfit,
-    RemovedSettings,
-    Task,
-    TaskItem,
-    parse_labels,
-    to_label_keys,
-    with_first,
-)
+from trainer.tasks.task import Answers, Items, Misfit, OldKeys, Task, TaskItem, parse_labels, to_label_keys, with_first
 from trainer.tasks.text_encoder import TextEncoder
 
 _O, _B, _I, _E, _S = range(5)
@@ -112,7 +97,8 @@ def count_spans(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]])
     types: dict[str, int] = {}
     wanted, answered = _encode_spans(gold, types), _encode_spans(answers, types)
     sentence_T = np.repeat(np.arange(len(gold)), [len(tags) + 1 for tags in gold])
-    begins_3 = (_mark_common_spans(wanted, answered), answered.last_T >= 0, wanted.last_T >= 0)
+    begins_T, same_T = answered.last_T >= 0, (wanted.last_T == answered.last_T) & (wanted.type_T == answered.type_T)
+    begins_3 = (begins_T & same_T, begins_T, wanted.last_T >= 0)
     counts: Int64s = np.stack([np.bincount(sentence_T[begin], minlength=len(gold)) for begin in begins_3], axis=1)
     return counts
 
@@ -130,12 +116,6 @@ def find_spans(tags: Sequence[str]) -> list[TaggedSpan]:
         TaggedSpan(names[spans.type_T[at]], int(at) - 1, int(spans.last_T[at]) - 1)
         for at in np.flatnonzero(spans.last_T >= 0)
     ]
-
-
-def _mark_common_spans(wanted: _Spans, answered: _Spans) -> Bools:
-    """Mark the tokens at which both sides begin the same span."""
-    both: Bools = (answered.last_T >= 0) & (wanted.last_T == answered.last_T) & (wanted.type_T == answered.type_T)
-    return both
 
 
 def _encode_spans(sentences: Sequence[Sequence[str]], types: dict[str, int]) -> _Spans:
@@ -314,7 +294,7 @@ class TagsTask(Task):
     roles: ClassVar[tuple[str, ...]] = ("words", "tags", "document")
     optional_roles: ClassVar[frozenset[str]] = frozenset({"document"})
     label_roles: ClassVar[frozenset[str]] = frozenset({"tags"})
-    removed_settings: ClassVar[RemovedSettings] = {
+    old_keys: ClassVar[OldKeys] = {
         "constrained": {"features": "", "lstm_layers": None, "lstm_size": 768},
         "written": {"encoders": 1},
     }
@@ -416,7 +396,7 @@ class TagsTask(Task):
         return replace(self, units=units, labels=labels, usual=usual, written=written)
 
     def make_items(self, examples: Sequence[TaggedSentence], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Make items of sentences that are read together: each alone, or with context as many as fill half a window."""
+        """Make items of sentences that are read together: one each, or with context as many as fill half a window."""
         pieces = split_into_pieces(encoder, [example.words for example in examples])
         numbers = [self._to_tag_numbers(*each) for each in zip(examples, pieces, strict=True)] if labelled else None
         return [
@@ -435,7 +415,7 @@ class TagsTask(Task):
         return np.array([self.labels.index(tag if tag in self.labels else self.usual) for tag in tags], np.int64)
 
     def iter_groups(self, examples: Sequence[TaggedSentence]) -> Iterator[range]:
-        """Yield ranges of sentences that are read as one text: those of a document, or each alone."""
+        """Yield ranges of sentences that are read as one text: those of a document, or one each."""
 
         def text(number: int) -> tuple[str | None, int]:
             document = examples[number].document if self.context == "document" else None

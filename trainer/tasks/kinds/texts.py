@@ -163,7 +163,7 @@ def compute_option_scores(questions: npt.ArrayLike) -> dict[str, float]:
 
     Returns:
         f1a: the F1 of right options over all questions; 0 if none is right and none is answered so
-        exact: the share of questions whose options are all answered right (SuperGLUE's EM)
+        exact: the share of questions with all options answered right (SuperGLUE's EM)
 
     >>> compute_option_scores([[1, 2, 1, 0], [1, 1, 1, 1]])
     {'f1a': 0.8, 'exact': 0.5}
@@ -226,7 +226,7 @@ class TextExample(NamedTuple):
 class TextTask(Task):
     """The base of the tasks on whole texts.
 
-    numeric:     columns of numbers that stand beside the text
+    numeric:     columns of numbers that are read next to the text
     categorical: columns of categories that do
     means, deviations, categories: of these columns, as the training rows have them; found, not said
     pairs:       whether there are two texts; found, not said

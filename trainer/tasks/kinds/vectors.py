@@ -55,16 +55,7 @@ from trainer.huggingface.sentence_transformers import DOCUMENT, MODES, QUERY, Pr
 from trainer.objectives.contract import IGNORED, Term
 from trainer.tasks.formats.records import Unusable, as_label, as_text, parse_number
 from trainer.tasks.kinds.texts import compute_class_scores, compute_correlations, compute_means
-from trainer.tasks.task import (
-    RemovedSettings,
-    Task,
-    TaskItem,
-    Tokens,
-    check_labels,
-    format_names,
-    with_first,
-    with_others,
-)
+from trainer.tasks.task import OldKeys, Task, TaskItem, Tokens, check_labels, format_names, with_first, with_others
 from trainer.tasks.text_encoder import TextEncoder
 
 Qrels = Mapping[str, Mapping[str, int]]
@@ -115,7 +106,8 @@ def compute_query_scores(
         )
     scores = {}
     for query, levels in qrels.items():
-        ranking = _build_ranking(levels, run.get(query, {}))
+        by_rank = [levels.get(document, 0) for document in rank_documents(run.get(query, {}))]
+        ranking = _Ranking(np.array(by_rank, np.int64), np.array([*levels.values()], np.int64))
         scores[query] = {name: _compute_measure(ranking, kind, depth) for name, kind, depth in asked}
     return scores
 
@@ -138,11 +130,6 @@ def _parse_measure(name: str) -> tuple[str, int | None]:
             "not all documents count, like ndcg@10."
         )
     return kind, int(depth) if at else None
-
-
-def _build_ranking(levels: Mapping[str, int], scores: Mapping[str, float]) -> _Ranking:
-    by_rank = [levels.get(document, 0) for document in rank_documents(scores)]
-    return _Ranking(np.array(by_rank, np.int64), np.array([*levels.values()], np.int64))
 
 
 def _compute_measure(ranking: _Ranking, kind: str, depth: int | None) -> float:
@@ -209,8 +196,8 @@ class VectorTask(Task):
     pooling: what a text's vector is of its tokens' vectors: their "mean", "cls" (the first), "max" by dimension, or
              another of `sentences.MODES`; several side by side are joined by "+"; "": as the model's folder has it,
              else "mean"
-    scale:   by what similarities are multiplied before the cross-entropy over the texts of a batch; 0: by 20 where they
-             are cosines, not at all where they are dot products
+    scale:   by what similarities are multiplied before the cross-entropy over the texts of a batch; 0: by 20 if they
+             are cosines, not at all if they are dot products
     widths:  first dimensions of a vector that are learnt to do by themselves, besides all of them (Kusupati et al.
              2022, Matryoshka): the loss is the sum over widths
     """
@@ -221,7 +208,7 @@ class VectorTask(Task):
 
     builder: ClassVar[str] = "trainer.tasks.heads.vectors:VectorModel"
     default_length: ClassVar[int] = 128
-    removed_settings: ClassVar[RemovedSettings] = {"widths": {"width_weights": []}}
+    old_keys: ClassVar[OldKeys] = {"widths": {"width_weights": []}}
     prompts: ClassVar[tuple[Prompt, Prompt]] = ("", "")  # of a folder, before first texts and before others
 
     def __post_init__(self) -> None:
@@ -355,7 +342,7 @@ class SimilarityTask(VectorTask):
         return TERMS_BY_LOSS[self.loss]
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
-        """Make an example of two texts and their label. Raises Unusable if one of them is missing."""
+        """Make an example of two texts and their label, if it has one. Raises Unusable if a text is none."""
         text, second, negatives = parse_texts(values, "text", "second")
         label = values.get("label") if labelled else None
         return VectorExample(text, second, negatives, None if label is None else self._parse_label(label))

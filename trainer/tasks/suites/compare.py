@@ -1,10 +1,9 @@
 """Two models on a suite: tests whether they differ by more than chance, on the same examples and over seeds.
 
-On examples: the median runs of the two, by the approximate randomization test (`scores.resampling`), which counts how
-often swapping their answers gives a difference as large. That does not predict another seed. Over seeds: the same
-test of the scores of all runs, paired by seed; with few seeds it can find nothing.
-Where several tasks are compared, one is far apart by chance alone sooner or later: p-values are adjusted for their
-number by Holm's method (1979).
+On examples: the median runs of the two, by the approximate randomization test (`run_paired_randomization`), which
+counts how often swapping their answers gives a difference as large. That does not predict another seed. Over seeds: the
+same test of the scores of all runs, paired by seed; with few seeds it can find nothing. If several tasks are compared,
+one is far apart by chance sooner or later: p-values are adjusted for their number by Holm's method (1979).
 """
 
 from collections.abc import Iterator, Sequence
@@ -120,7 +119,11 @@ def _compare_split(
 
 
 def compute_p_value(one: JudgedSplit, other: JudgedSplit, metric: str) -> float | None:
-    """Test whether two models differ on the same examples; None if the metric cannot be computed from rows."""
+    """Test whether two models differ in a metric on the same examples.
+
+    Returns:
+        The two-sided p-value; None if the metric cannot be computed from rows.
+    """
     if not (one.can_draw(metric) and other.can_draw(metric)):
         return None
     ours, theirs = one.find_mean_parts(metric), other.find_mean_parts(metric)
@@ -130,7 +133,13 @@ def compute_p_value(one: JudgedSplit, other: JudgedSplit, metric: str) -> float 
 
 
 def check_same_examples(what: str, one: JudgedSplit, other: JudgedSplit) -> None:
-    """Raise InputError if two models answered different numbers of examples. `what` names the split."""
+    """Raise InputError if two models answered different numbers of examples of the same file.
+
+    Args:
+        what: The task and the file, for the message.
+        one: The scores of the first model.
+        other: The scores of the second model.
+    """
     if one.examples != other.examples or len(one.rows) != len(other.rows):
         raise InputError(
             f"{what}: one model answered {one.examples:,} examples and the other {other.examples:,} of the same file: "
@@ -158,7 +167,7 @@ HEAD = ("task", "split", "metric", "this", "other", "difference", "p", "p of Hol
 
 
 def format_cells(each: ComparedTask) -> list[str]:
-    """Format a row of the table."""
+    """Format one task of a comparison as the cells of a table row."""
     seeds = each.over_seeds
     return [
         each.task,
@@ -184,7 +193,7 @@ def iter_comparison_lines(comparison: SuiteComparison) -> Iterator[str]:
 
 
 def iter_conclusions(comparison: SuiteComparison) -> Iterator[str]:
-    """Yield the conclusions from the p-values of a comparison, a sentence each."""
+    """Yield the conclusions from a comparison in plain sentences, with what its p-values do not show."""
     number = sum(each.p is not None for each in comparison.tasks)
     if comparison.is_control:
         yield format_worth(comparison)

@@ -1,17 +1,15 @@
-"""The record of a split's answers: scores, and numbers of each example from which a score is drawn again.
+"""The record of a split's answers: scores, and numbers of each example from which a score can be computed again.
 
-A score is a function of rows, one an example: for classes the gold one and the answered one, for numbers and
-similarities the same, for tagged sentences their counts, for texts the cost of their tokens, for choices and
-answers in a text the example's own score, where the whole score is the mean of these; for rankings a row is a query. So
-intervals and tests between two models need neither the models nor the texts. For any other task, and for vectors cut to
-a smaller width, nothing is drawn, and the table notes it.
+A score is a function of rows, one for each example: for classes the gold one and the answered one, for numbers and
+similarities the same, for tagged sentences their counts, for texts the cost of their tokens; for choices and answers in
+a text the example's own score, if the whole score is the mean of these; for rankings a row is a query. So intervals and
+tests between two models need neither the models nor the texts. For any other task, and for vectors cut to a smaller
+width, there are no rows, and the table notes it.
 
-The uncertainty of a score: intervals of one system, tests between two.
-
-Random numbers are addressed (`corpora/store/randomness.py`): the same rows and seed give the same interval anywhere.
-Rows are one number for each example, like right or wrong, or several, like the counts of spans in a sentence; a
-statistic turns rows into one score, and is the mean if none is given. What must be drawn together (the options of a
-question, the sentences of a document) is one row.
+The uncertainty of a score: intervals of one system, and tests between two. Random numbers are addressed
+(`corpora/store/randomness.py`): the same rows and seed give the same interval anywhere. Rows are one number for each
+example, like right or wrong, or several, like the counts of spans in a sentence; a statistic turns rows into one score,
+by default their mean. What must be drawn together (the options of a question, the sentences of a document) is one row.
 Cost: with the mean, 1,000 rounds of an interval over 10,000 rows take 0.3 s and 10,000 of a test 0.4 s; another
 statistic is called once a round, or twice.
 """
@@ -91,7 +89,7 @@ class JudgedSplit:
     version: int = VERSION
 
     def can_draw(self, metric: str) -> bool:
-        """Check whether a metric can be computed from rows."""
+        """Check whether a metric can be computed from rows, so that intervals and tests are possible."""
         columns = (
             self.columns if self.statistic == MEANS else METRICS_BY_STATISTIC.get(self.statistic, tuple(self.scores))
         )
@@ -106,7 +104,7 @@ class JudgedSplit:
         return float(self._compute_scores(rows)[metric])
 
     def find_mean_parts(self, metric: str) -> Float64s | None:
-        """Return the numbers of which a metric is the mean: float64 [N]; None if it is no mean."""
+        """Return the numbers that average to a metric: float64 [N]; None if it is no mean."""
         if self.statistic == CLASSES and metric == "accuracy":
             gold_N, answers_N = self.to_array().T
             return np.asarray(gold_N == answers_N, np.float64)
@@ -133,7 +131,11 @@ class JudgedSplit:
 
 
 def score_predictions(task: Task, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """Compute the scores of labelled examples and their rows, as fields of `JudgedSplit`."""
+    """Compute the scores of predictions for labelled examples, and the rows from which they can be computed again.
+
+    Returns:
+        Fields of `JudgedSplit`.
+    """
     scores = task.compute_scores(examples, predictions)
     return {"scores": scores, **_build_rows(task, examples, predictions, scores)}
 
@@ -206,7 +208,7 @@ def _build_tag_rows(task: TagsTask, examples: Sequence[Example], predictions: Se
 def _build_mean_rows(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return the scores of each example alone, for the metrics that are the mean of these."""
+    """Return the scores of single examples, for the metrics that are the mean of these."""
     own = [
         task.compute_scores([example], [prediction]) for example, prediction in zip(examples, predictions, strict=True)
     ]
@@ -221,13 +223,13 @@ def _build_mean_rows(
 
 
 def write_judged(path: Path, judged: JudgedSplit) -> None:
-    """Write a judged split as JSON, in one step."""
+    """Write the scores of one file as JSON, in one step."""
     with replace_file(path, is_only_writer=True) as new:
         new.write_text(json.dumps(asdict(judged)) + "\n", encoding="utf-8")
 
 
 def read_judged(path: Path) -> JudgedSplit | None:
-    """Read a file of `write_judged`; None if there is none.
+    """Read scores that `write_judged` wrote; None if the file does not exist.
 
     Raises:
         InputError: If the file is damaged, or has another number of rows than of examples.

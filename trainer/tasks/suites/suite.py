@@ -1,4 +1,4 @@
-"""A suite: tasks, seeds and settings, as a TOML file gives them.
+"""A suite: tasks, seeds and settings, as a TOML file gives them, and the runs that they ask for.
 
     name = "GLUE"
     seeds = [42, 43, 44]
@@ -18,19 +18,18 @@
     dev = "mine/dev.tsv"
     columns = { text = "sentence" }
 
-A task whose name is a published set (`trainer.tasks.formats.published`) has that set's kind, files, columns, labels and
-metrics. Every split but that for training is answered; those with labels are judged. `also` names published sets that
-are answered by the model of this task.
+A task with the name of a published set (`trainer.tasks.formats.published`) has that set's kind, files, columns, labels
+and metrics. Every split but that for training is answered; those with labels are scored. `also` names published sets
+that are answered by the model of this task.
 
-Sets whose answers are judged together: MultiRC's options of a question, ReCoRD's candidates for a gap.
+Two sets are scored in groups, the options of a question or the candidates for a gap; a record's id ends in the number
+of its option, and a row of scores is a question or a query, because its options are drawn together:
 
-MultiRC  f1a over all options; exact: questions whose options are all right (Khashabi et al. 2018, section 4)
+MultiRC  f1a over all options; exact: the share of questions with all options right (Khashabi et al. 2018, section 4)
 ReCoRD   of a query the candidate that is most surely right; exact match and F1 of its text with the gold ones (Zhang et
          al. 2018, section 5.1)
 
-A row is a question or a query, for what is drawn together is one. A record's id ends in the number of its option.
-
-The runs of a suite: one for each task and seed, in a folder that its settings name.
+Each task and seed is a run, in a folder that its settings name:
 
     OUTPUT/runs/TASK-SEED-DIGEST/   model/             what was fine-tuned, as `cloze finetune` writes it
                                     SPLIT.json         the scores of its answers (`JudgedSplit`)
@@ -108,7 +107,7 @@ class SuiteTask:
 
     @property
     def evaluation(self) -> FileSettings:
-        """Return the file by which epochs are compared."""
+        """Return the file by which epochs are compared, that of the first split."""
         return self.splits[0].file
 
 
@@ -138,8 +137,8 @@ class SuiteTable:
 class SuiteTaskTable:
     """The keys of a task's table that are neither of fine-tuning nor of its kind.
 
-    set:                  the published set that it is, where its name does not say so
-    folder:               where that set's files are, within the folder of data
+    set:                  the published set that it is, if its name does not say so
+    folder:               the folder of that set's files, within the folder of data
     kind:                 of a task that is not published
     train, dev, test:     its files
     format, header, columns, max_unusable: how they are read
@@ -167,7 +166,7 @@ def list_shipped_suites() -> list[str]:
 
 
 def read_suite(name_or_path: str, data: Path | None = None) -> Suite:
-    """Read a suite.
+    """Read a suite: tasks that a model is to learn, each from several seeds.
 
     Args:
         name_or_path: The name of a shipped suite, or a TOML file.
@@ -220,7 +219,7 @@ def check_seeds(where: str, seeds: Sequence[int]) -> None:
 
 
 def build_suite_task(name: str, given: Mapping[str, Any], root: Path, where: str) -> SuiteTask:
-    """Build one task of a suite.
+    """Build one task of a suite from its table, with its training file and the files to answer.
 
     Args:
         name: The name of the task; if it is that of a published set, it has the files and metrics of that set.
@@ -270,7 +269,7 @@ def _find_published_set(name: str, folder: Path, where: str, splits: Sequence[st
 
 
 def derive_settings(published: PublishedSet) -> dict[str, Any]:
-    """Return the settings of a task that a published set gives: its labels, and its first metric if the task has it."""
+    """Return the settings that a published set gives to a task: its labels, and its first metric if the task has it."""
     kind = find_task_class(published.kind)
     values: dict[str, Any] = {"labels": published.labels} if published.labels else {}
     if published.metrics[0] in kind(**values).metrics:
@@ -413,16 +412,20 @@ class SuiteRun:
     splits: tuple[SuiteSplit, ...]
 
     def locate_answers(self, split: SuiteSplit) -> Path:
-        """Return the path of the answers to a split."""
+        """Return the path of the file with the answers to a split (one file of the task, such as dev)."""
         return Path(self.folder) / f"{to_file_name(split.name)}.jsonl"
 
     def locate_scores(self, split: SuiteSplit) -> Path:
-        """Return the path of the scores of a split."""
+        """Return the path of the file with the scores of a split (one file of the task, such as dev)."""
         return Path(self.folder) / f"{to_file_name(split.name)}.json"
 
     @property
     def unanswered_splits(self) -> list[SuiteSplit]:
-        """Return the splits that are still to be answered. Raises InputError if a file of scores is damaged."""
+        """Return the splits (files of the task, such as dev) that are still to be answered.
+
+        Raises:
+            InputError: If a file of scores is damaged.
+        """
         return [split for split in self.splits if not is_judged(self, split)]
 
 
@@ -434,13 +437,13 @@ class SuiteJob:
 
 
 def iter_runs(suite: Suite, model: Path, output: Path, first_weights: bool = False) -> Iterator[SuiteRun]:
-    """Yield the runs of a suite, task by task and seed by seed.
+    """Plan the runs of a suite (one task learnt from one seed each), task by task and seed by seed.
 
     Args:
         suite: The suite.
         model: The folder of the model to fine-tune.
         output: The folder that gets a folder for each run.
-        first_weights: True to begin with random first weights instead of the pre-trained ones, as a control.
+        first_weights: True to begin with random weights instead of the pre-trained ones, as a control.
 
     Raises:
         InputError: If the model has no weights.
@@ -464,7 +467,7 @@ def iter_runs(suite: Suite, model: Path, output: Path, first_weights: bool = Fal
 
 
 def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
-    """Check whether a split was answered, with its present file and by this version.
+    """Check whether a run has answered and scored a file, with the file's present content and by this version.
 
     Raises:
         InputError: If its file of scores is damaged.

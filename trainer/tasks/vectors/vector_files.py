@@ -58,7 +58,7 @@ class VectorOrigin:
     prompt: str = ""
 
     def to_comparison_key(self) -> tuple[Any, ...]:
-        """Return what two files must have in common to be compared."""
+        """Return the model and settings that the vectors of two files must have in common to be compared."""
         return (self.model, self.pooling, self.layers, self.combine, self.similarity)
 
 
@@ -140,7 +140,8 @@ class VectorFile:
             raise InputError(f"{path} {what}: give a file that `cloze embed` wrote.")
         self.width: int = schema.field("vector").type.list_size
         self.num_rows: int = self._file.metadata.num_rows
-        self.origin = _read_origin((schema.metadata or {}).get(METADATA_KEY))
+        made = (schema.metadata or {}).get(METADATA_KEY)
+        self.origin = None if made is None else bind_settings(VectorOrigin, json.loads(made), "how vectors were made")
 
     def iter_blocks(self, rows: int = BLOCK_ROWS) -> Iterator[tuple[list[str], Float32s]]:
         """Yield ids and vectors, float32 [N, H], in the order of the file.
@@ -178,10 +179,6 @@ def is_vector_file(path: Path) -> bool:
         return "vector" in pq.read_schema(path).names
     except (pa.ArrowException, OSError):
         return False
-
-
-def _read_origin(metadata: bytes | None) -> VectorOrigin | None:
-    return None if metadata is None else bind_settings(VectorOrigin, json.loads(metadata), "how vectors were made")
 
 
 def _check_finite(ids: Sequence[str], vectors: npt.NDArray[Any], remedy: str) -> None:

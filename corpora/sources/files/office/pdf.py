@@ -25,10 +25,8 @@ LIBRARY = "pypdfium2"
 HOW_TO_INSTALL = "PDF is read with the extra `documents`: `make install`, or pip install 'cloze-pipeline[documents]'"
 EDGE_LINES = 3  # at the top and at the bottom of a page, where running titles are
 MIN_TITLE_PAGES, MIN_TITLE_SHARE = 3, 0.02  # that a running title is on
-MIN_WRAPPED, MIN_FULL = (
-    0.8,
-    0.95,
-)  # of the width: so long is a line that the next continues, in a sentence and at its end
+MIN_WRAPPED = 0.8  # of the width: so long is a line that the next continues in a sentence
+MIN_FULL = 0.95  # and at the end of a sentence
 CUT = re.compile(r"(\w*)\ufffe(\w*)")  # where pdfium joined a word that was cut at a line's end
 NUMBER = re.compile(r"\d+|\b[ivxlc]+\b")
 ONLY_NUMBER = re.compile(r"[\W_]*(?:page )?(?:\d{1,5}|[ivxlc]{1,8})(?:[\W_]+(?:of )?\d{1,5})?[\W_]*", re.I)

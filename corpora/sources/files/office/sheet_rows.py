@@ -37,7 +37,15 @@ class SheetRows:
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each row. Raises InputError for a workbook that cannot be read to its end."""
+        """Yield the records of a workbook, one for each row of each sheet.
+
+        Args:
+            piece: The slice, which is the whole file.
+            tally: Counts the records, and knows those in quarantine.
+
+        Raises:
+            InputError: During iteration, if the workbook cannot be read to its end.
+        """
         with self.open_sheets(parse_raw_path(piece.file.path)) as sheets:
             for sheet in sheets:
                 fields = choose_names(self.fields, sheet.columns.__contains__)
@@ -46,7 +54,7 @@ class SheetRows:
                     yield self._build_record(row, piece.file, sheet, fields, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return a row as JSON; b"" if there is none."""
+        """Return a row as JSON, by its locator; b"" if there is none."""
         with self.open_sheets(file) as sheets:
             rows = (row for sheet in sheets if sheet.number == locator.stream for row in sheet.rows)
             return next((to_row_json(row) for row in rows if row.number == locator.offset), b"")
