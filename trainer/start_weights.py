@@ -91,13 +91,9 @@ def read_start(folder: Path, digest: "Callable[[Path], str] | None" = None) -> S
                 f"it: {CONFIG}, {WEIGHTS} (one file) and its tokenizer."
             )
     names = [name for name in (CONFIG, WEIGHTS, *FILES) if (folder / name).is_file()]
-    names += [f"{below}/{name}" for below in list_part_folders(folder) for name in (CONFIG, WEIGHTS)]
+    parts = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}") if path.with_name(WEIGHTS).is_file())
+    names += [f"{part}/{name}" for part in parts for name in (CONFIG, WEIGHTS)]  # such as ELECTRA's generator
     return StartModel(folder=str(folder), files={name: (digest or hash_file)(folder / name) for name in names})
-
-
-def list_part_folders(folder: Path) -> list[str]:
-    """List the names of subfolders that hold a model of their own, such as ELECTRA's generator."""
-    return sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}") if path.with_name(WEIGHTS).is_file())
 
 
 def hash_file(path: Path) -> str:
