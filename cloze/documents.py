@@ -22,9 +22,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cloze.inputs import OF_DOCUMENTS, Given, group_begins, look_at
-from cloze.messages import in_python
-from cloze.workspace import Tables, Workspace, listed
+from cloze.inputs import DOCUMENT_COLUMNS, InputLocation, compute_group_begins, locate_input
+from cloze.messages import translate_errors
+from cloze.workspace import Tables, Workspace, to_toml_value
 from corpora.build import REMOVED, Corpus
 from corpora.errors import FileFault, InputError
 from corpora.generic_types import Result
@@ -50,66 +50,72 @@ from flows.run.inputs.folder_defaults import build_folder_recipe
 from flows.run.pipeline import ParsedSources, make_corpora, make_documents
 from trainer.complete_folders import explain_disk_errors
 
-NOTHING_JUDGED: Tables = {
+NO_JUDGING: Tables = {
     "language": {"keep": []},
     "rules": {rule.name: {"enabled": False} for rule in fields(STEP_TABLES["rules"])},
 }
-AS_READ: Tables = {"clean": {"profile": "none"}}
-KEPT_AS_THEY_ARE: Tables = {"duplicates": {"enabled": False}}
-JUDGED = (*(name for name in STEP_TABLES if name != "clean"), "documents")
-SHOWN_ROWS, SHOWN_CHARACTERS = 5, 160
-ROWS = "rows"  # what the file of rows is called
+NO_CLEANING: Tables = {"clean": {"profile": "none"}}
+NO_DEDUPLICATION: Tables = {"duplicates": {"enabled": False}}
+JUDGING_TABLES = (*(name for name in STEP_TABLES if name != "clean"), "documents")
+MAX_SHOWN_ROWS, MAX_SHOWN_CHARACTERS = 5, 160
+ROWS_FILE = "rows"  # what the file of rows is called
 
 
 @dataclass
-class Opened:
-    """What documents were read from, which all that are made of them share.
+class OpenedSource:
+    """A source that was opened. All documents that are made from it share this object.
 
-    given: what the caller gave
-    tables: those of a folder's recipe, which are fitted to its texts
-    lock:  its raw files, of which those that cannot be read are left out when they are met
+    Attributes:
+        given: Where the input of the caller can be read.
+        tables: For a folder, the tables of the recipe that fits its texts; otherwise empty.
+        lock: The raw files. Files that turn out to be unreadable are removed from it.
     """
 
-    given: Given
+    given: InputLocation
     tables: Tables
     lock: Lock
 
-    def fitted(self, *names: str) -> dict[str, Any]:
-        """Return those of a folder's tables that are fitted to its texts."""
+    def select_fitted(self, *names: str) -> dict[str, Any]:
+        """Select tables by name from those that were fitted to the texts of a folder. Missing tables are omitted."""
         return {name: self.tables[name] for name in names if name in self.tables}
 
 
 class Documents:
-    """Documents as a table: `len(docs)`, `docs[0]`, `docs["text"]`, `for row in docs`. `cloze.read` makes them.
+    """A table of documents. It supports `len(docs)`, `docs[0]`, `docs["text"]` and `for row in docs`.
 
-    A row is a dictionary with `text`, `title`, `url`, `date`, `language`, `license`, `group`, `meta`, `quality`,
-    `source`, and what identifies it: `id` (16 bytes), `revision` and `locator`, the place in its raw file. Deduplicated
-    documents have `held_out`, too.
+    Documents come from `cloze.read` and the functions that take documents. A row is a dictionary with `text`, `title`,
+    `url`, `date`, `language`, `license`, `group`, `meta`, `quality`, `source`, and what identifies it: `id` (16 bytes),
+    `revision` and `locator` (its position in the raw file). Rows of deduplicated documents also have `held_out`.
     """
 
-    def __init__(self, workspace: Workspace, tables: Tables, opened: Opened, form: str = "raw") -> None:
-        """For the functions of this package. form: "raw", "documents" or "corpus"."""
+    def __init__(self, workspace: Workspace, tables: Tables, opened: OpenedSource, form: str = "raw") -> None:
+        """Create documents. This is only for functions of this package. `form` is "raw", "documents" or "corpus"."""
         self._workspace, self._tables, self._opened, self._form = workspace, tables, opened, form
-        usual = {**NOTHING_JUDGED, **KEPT_AS_THEY_ARE, **tables}
-        with in_python(workspace.folder):
-            self._recipe = workspace.recipe({**usual, **AS_READ} if form == "raw" else usual)
+        usual = {**NO_JUDGING, **NO_DEDUPLICATION, **tables}
+        with translate_errors(workspace.folder):
+            self._recipe = workspace.build_recipe({**usual, **NO_CLEANING} if form == "raw" else usual)
 
     def _with(self, form: str, name: str = "", /, progress: bool | None = None, **tables: Any) -> "Documents":
-        """Return the documents with other tables of the recipe."""
+        """Return documents with further tables of the recipe. Nothing is computed."""
         named = {"name": name} if name else {}
         form = "corpus" if self._form == "corpus" else form
-        workspace = self._workspace.showing(progress)
+        workspace = self._workspace.with_progress(progress)
         return Documents(workspace, {**self._tables, **named, **tables}, self._opened, form)
 
     def __len__(self) -> int:
-        return sum(account.outcomes.get(kept, 0) for account, kept in self._accounts())
+        return sum(account.outcomes.get(kept, 0) for account, kept in self._list_accounts())
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for batch in self.batches():
             yield from batch.to_pylist()
 
     def __getitem__(self, at: int | slice | str) -> Any:
-        """Return a row by its number, rows as a list, or a column by its name. Raises IndexError or KeyError."""
+        """Return a row by its index, a list of rows by a slice, or the list of a column's values by its name.
+
+        Raises:
+            IndexError: If the index is out of range.
+            KeyError: If there is no such column.
+        """
         table = self.to_arrow()
         if isinstance(at, str):
             return table.column(at).to_pylist()
@@ -120,11 +126,14 @@ class Documents:
         return table.slice(at % len(table), 1).to_pylist()[0]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as record batches, in the order of the raw files: a few megabytes of memory at a time."""
+        """Yield the rows as record batches, in the order of the raw files.
+
+        This needs only a few megabytes of memory.
+        """
         num_read = 0
         while True:
             try:
-                for batch in islice(self._stored_batches(), num_read, None):
+                for batch in islice(self._iter_stored_batches(), num_read, None):
                     yield batch
                     num_read += 1
                 return
@@ -133,7 +142,7 @@ class Documents:
                 for made in ("_documents", "_corpus"):
                     self.__dict__.pop(made, None)
 
-    def _stored_batches(self) -> Iterator[pa.RecordBatch]:
+    def _iter_stored_batches(self) -> Iterator[pa.RecordBatch]:
         if self._form == "corpus":
             yield from Corpus(self._workspace.place, self._corpus).iter_batches()
         else:
@@ -141,30 +150,44 @@ class Documents:
                 yield from read_table(self._workspace.place, manifest, "documents", DOCUMENTS.names)
 
     def to_arrow(self) -> pa.Table:
-        """Return all rows as a table of Arrow, which is kept."""
+        """Return all rows as an Arrow table. The table stays in memory as long as this object."""
         return self._table
 
     def to_pandas(self) -> Any:
-        """Return all rows as a frame of pandas. Raises ImportError if pandas is not installed."""
+        """Return all rows as a pandas DataFrame.
+
+        Raises:
+            ImportError: If pandas is not installed.
+        """
         return self._table.to_pandas()
 
     def save(self, path: str | Path) -> None:
-        """Write all rows into a file, which `cloze.read` reads: `.parquet`, or lines of JSON (`.jsonl`).
+        """Write all rows to a file that `cloze.read` can read.
 
-        Raises InputError for another ending, or a folder that cannot be written.
+        Args:
+            path: A file that ends in `.parquet`, or in `.jsonl` for JSON lines. An existing file is replaced.
+
+        Raises:
+            InputError: If the path has another ending or cannot be written.
         """
         write_rows(self.batches(), self._schema, Path(path))
 
     @property
     def dropped(self) -> dict[str, int]:
-        """How many records were dropped so far, by step and reason, the most frequent first."""
+        """Number of dropped records by step and reason, most frequent first.
+
+        The keys look like "rules: gopher.min_words".
+        """
         counts = Counter[str]()
-        for account, kept in self._accounts(all_of_them=True):
+        for account, kept in self._list_accounts(all_of_them=True):
             counts.update({name: number for name, number in account.outcomes.items() if name != kept and number})
         return {name.removeprefix("dropped: ").removeprefix("removed: "): n for name, n in counts.most_common()}
 
     def dropped_rows(self) -> pa.Table:
-        """Return what was dropped: its place, title and beginning, step, reason, detail; of copies the survivor."""
+        """Return a table of the dropped records, with position, title, excerpt, step, reason and detail.
+
+        For documents that were removed as duplicates, it also has the id of the document that was kept.
+        """
         tables: list[pa.Table] = []
         place = self._workspace.place
         batches = [b for manifest in self._documents for b in read_table(place, manifest, "dropped", DROPPED.names)]
@@ -177,14 +200,14 @@ class Documents:
         return f"Documents({self._recipe.name!r}, {len(self):,} rows, {sum(self.dropped.values()):,} dropped)"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: how many there are, the first of them, and why others were dropped."""
+        """Return HTML for notebooks: the number of documents, the first rows, and the number of drops by reason."""
         rows = "".join(
-            f"<tr><td>{escape(to_one_line(row['title'] or '', SHOWN_CHARACTERS))}</td>"
-            f"<td>{escape(to_one_line(row['text'], SHOWN_CHARACTERS))}</td></tr>"
-            for row in islice(self, SHOWN_ROWS)
+            f"<tr><td>{escape(to_one_line(row['title'] or '', MAX_SHOWN_CHARACTERS))}</td>"
+            f"<td>{escape(to_one_line(row['text'], MAX_SHOWN_CHARACTERS))}</td></tr>"
+            for row in islice(self, MAX_SHOWN_ROWS)
         )
         reasons = "".join(
-            f"<li>{escape(to_one_line(name, SHOWN_CHARACTERS))}: {n:,}</li>" for name, n in self.dropped.items()
+            f"<li>{escape(to_one_line(name, MAX_SHOWN_CHARACTERS))}: {n:,}</li>" for name, n in self.dropped.items()
         )
         head = "<tr><th>title</th><th>text</th></tr>"
         return f"<p>{escape(repr(self))}</p><table>{head}{rows}</table><ul>{reasons}</ul>"
@@ -197,18 +220,26 @@ class Documents:
     def _schema(self) -> pa.Schema:
         return CORPUS if self._form == "corpus" else DOCUMENTS
 
-    def _in_form_of(self, given: Any, made: "Documents") -> Any:
-        """Return documents that were made of these; of a `datasets.Dataset` its rows that are left, with new texts."""
+    def _to_form_of(self, given: Any, made: "Documents") -> Any:
+        """Convert the result of a step to the type of its input.
+
+        If `given` is a `datasets.Dataset`, the result is a Dataset of the rows that are left, with their new texts.
+        Otherwise `made` is returned unchanged.
+        """
         if given is self or self._opened.given.dataset is None:
             return made
         return made._as_dataset(given)
 
     def _as_dataset(self, dataset: Any) -> Any:
-        """Return the rows of a `datasets.Dataset` that are documents, with their texts."""
+        """Return the rows of a `datasets.Dataset` that these documents come from, with the texts of the documents.
+
+        Raises:
+            InputError: If the texts are not in a column of the Dataset.
+        """
         rows = self.to_arrow().select(["locator", "text"]).to_pylist()
         if not rows:
             return dataset.select([])
-        begins = group_begins(Path(self._opened.given.path))
+        begins = compute_group_begins(Path(self._opened.given.path))
         numbers = [begins[row["locator"]["stream"]] + row["locator"]["offset"] for row in rows]
         [entry] = self._recipe.sources
         names = with_guessed_names(entry.source, self._opened.lock.guessed, 1).settings().get("fields", {})["text"]
@@ -222,37 +253,45 @@ class Documents:
         texts = pa.array([row["text"] for row in rows], pa.string()).cast(table.schema.field(at).type)
         return type(dataset)(table.set_column(at, table.schema.field(at), texts), split=dataset.split)
 
-    def _past_faults(self, work: Callable[[], Result]) -> Result:
-        """Do some work on these documents; raw files that cannot be read are left out, or end it with an InputError."""
+    def _retry_without_bad_files(self, work: Callable[[], Result]) -> Result:
+        """Call `work`, and call it again without the raw files that turn out to be unreadable.
+
+        Raises:
+            InputError: If the source must be complete (`on_damage="stop"`) and a file cannot be read.
+        """
         opened, tell = self._opened, self._workspace.tell
-        with in_python(self._workspace.folder):
+        with translate_errors(self._workspace.folder):
             while True:
                 try:
-                    return self._workspace.past_damage(work)
+                    return self._workspace.repair_and_retry(work)
                 except FileFault as fault:
                     opened.lock = leave_out(self._recipe, opened.lock, [fault], tell)
 
-    def _made(self) -> ParsedSources:
-        """Have the documents made, by the stages of a run."""
+    def _make_documents(self) -> ParsedSources:
+        """Build the documents with the stages of a run, or reuse those in the store."""
         workspace = self._workspace
         return make_documents(workspace.place, self._recipe, self._opened.lock, workspace.perform)
 
-    def _made_corpus(self) -> Manifest:
-        """Have the corpus of the documents made."""
-        workspace, parsed = self._workspace, self._made()
+    def _make_corpus(self) -> Manifest:
+        """Build the corpus with the stages of a run, or reuse the one in the store."""
+        workspace, parsed = self._workspace, self._make_documents()
         corpora = make_corpora(workspace.place, self._recipe, self._opened.lock, parsed, workspace.perform)
         return [corpus for _, corpus in corpora][-1]
 
     @cached_property
     def _documents(self) -> Sequence[Manifest]:
-        return self._past_faults(self._made).documents
+        return self._retry_without_bad_files(self._make_documents).documents
 
     @cached_property
     def _corpus(self) -> Manifest:
-        return self._past_faults(self._made_corpus)
+        return self._retry_without_bad_files(self._make_corpus)
 
-    def _accounts(self, all_of_them: bool = False) -> list[tuple[Account, str]]:
-        """Return what became of the records: of the documents, of the corpus; with the outcome that is no drop."""
+    def _list_accounts(self, all_of_them: bool = False) -> list[tuple[Account, str]]:
+        """List the accounts of the records, each with the name of the outcome that is not a drop.
+
+        Args:
+            all_of_them: If True, deduplicated documents also list the account of the steps before the deduplication.
+        """
         documents = [(manifest.ledger.find_account("records"), "documents") for manifest in self._documents]
         if self._form != "corpus":
             return documents
@@ -261,7 +300,16 @@ class Documents:
 
 
 def write_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> None:
-    """Write rows into a file, in one step. Raises InputError."""
+    """Write record batches to a file atomically.
+
+    Args:
+        batches: The rows.
+        schema: Schema of the rows.
+        path: A file that ends in `.parquet` or `.jsonl`. In JSON, ids are hexadecimal.
+
+    Raises:
+        InputError: If the path has another ending or cannot be written.
+    """
     if path.suffix not in (".parquet", ".jsonl"):
         raise InputError(f"{path}: name a file that ends in .parquet or .jsonl.")
     with explain_disk_errors(path), replace_file(path) as new:
@@ -286,85 +334,112 @@ def read(
     progress: bool = True,
     **settings: Any,
 ) -> Documents:
-    """Read a source: files of text, a dump, an object store, a table, or texts or records.
+    """Read texts from files, a dump, an object store, a table or a list.
 
-    source:   a file, a folder or a glob, or `s3://bucket/prefix`; texts or dictionaries; a table (DataFrame, Arrow,
-              `datasets.Dataset`, a dictionary of columns); or a store, whose newest corpus is read
-    kind:     of the source, as in a recipe: "files" (text, JSON lines, CSV, Parquet, HTML, EPUB, WARC, ...),
-              "wikipedia", "cc-news", "bookcorpus", "xml", ...
-    name:     of the source and of what is made of it; default: that of the file or folder
-    store:    where what is made is kept, and looked for: a folder or `s3://bucket/prefix`; default: a temporary folder,
-              which goes with the last object that uses it
-    workers:  processes; above one a program must call below `if __name__ == "__main__":`
-    progress: whether bars are shown
-    settings: keys of the source's table in a recipe: `fields`, `encoding`, `on_damage`, ...
+    Nothing is parsed yet: each file is only read once to compute its digest. Records that cannot be parsed are counted
+    in `dropped`.
 
-    Files of text are read as `cloze run --source` reads them: with the same guesses, and without those that cannot be
-    read, unless `on_damage="stop"`. Of a store in which that ran they have the generations and settings of its lock.
-    Files are read once for their digests; their records when rows are asked for. What cannot be read is dropped, and
-    counted in `dropped`. Raises InputError: nothing to read, or an unknown setting.
+    Text files are read like `cloze run --source` reads them: columns and encodings are guessed, and files that cannot
+    be read are left out unless `on_damage="stop"`. In a store in which that command ran, the files and settings of its
+    lock are used.
+
+    Args:
+        source: A file, a folder or a glob, or `s3://bucket/prefix`; a list of texts or dictionaries; a table
+            (DataFrame, Arrow, `datasets.Dataset`, or a dictionary of columns); or a store, of which the newest corpus
+            is read.
+        kind: Kind of the source, as in a recipe: "files" (text, JSON lines, CSV, Parquet, HTML, EPUB, WARC, ...),
+            "wikipedia", "cc-news", "bookcorpus", "xml", ...
+        name: Name of the source and of what is made from it (default: the name of the file or folder).
+        store: A folder or `s3://bucket/prefix` in which results are stored and reused. By default a temporary folder,
+            which is deleted with the last object that uses it.
+        workers: Number of processes. With more than one, the program must make the call below `if __name__ ==
+            "__main__":`.
+        progress: Whether to show progress bars.
+        settings: Keys of the source's table in a recipe: `fields`, `encoding`, `on_damage`, ...
+
+    Returns:
+        The documents, whose rows are made when they are first asked for.
+
+    Raises:
+        InputError: If there is nothing to read, or a setting is unknown.
 
     >>> docs = read(["A first text.", "A second one."], progress=False)
     >>> len(docs), docs[0]["text"], docs.dropped
     (2, 'A first text.', {})
     """
-    return _opened(source, "source", Workspace(store, workers, progress), kind, name, settings)
+    return _open_source(source, "source", Workspace(store, workers, progress), kind, name, settings)
 
 
-def _opened(
+def _open_source(
     source: Any, argument: str, workspace: Workspace, kind: str, name: str | None, settings: Tables
 ) -> Documents:
-    """Open what a caller gave. argument: what messages call it. Raises InputError."""
-    with in_python(workspace.folder):
-        given = look_at(source, argument, workspace.folder, ROWS)
-        if kind == "files" and not given.written:
-            return _of_files(given, name, workspace, settings)
-        if given.texts:
+    """Open the input of a caller. Error messages refer to it by the name `argument`.
+
+    Raises:
+        InputError: If it cannot be read or a setting is unknown.
+    """
+    with translate_errors(workspace.folder):
+        given = locate_input(source, argument, workspace.folder, ROWS_FILE)
+        if kind == "files" and not given.is_written:
+            return _open_files(given, name, workspace, settings)
+        if given.has_only_texts:
             settings = {"fields": {"text": "text"}, **settings}
-        if given.documents:
-            settings = {"fields": {**{name: name for name in OF_DOCUMENTS}, "key": "id"}, **settings}
-        name = name or ("texts" if given.written else choose_recipe_name(Path(given.path)))
+        if given.is_documents:
+            settings = {"fields": {**{name: name for name in DOCUMENT_COLUMNS}, "key": "id"}, **settings}
+        name = name or ("texts" if given.is_written else choose_recipe_name(Path(given.path)))
         tables = {"name": name, "source": [{"kind": kind, "name": name, "path": given.path, **settings}]}
-        recipe = workspace.recipe(tables)
-        return Documents(workspace, tables, Opened(given, {}, workspace.resolved(recipe, Lock())))
+        recipe = workspace.build_recipe(tables)
+        return Documents(workspace, tables, OpenedSource(given, {}, workspace.resolve_lock(recipe, Lock())))
 
 
-def _of_files(given: Given, name: str | None, workspace: Workspace, settings: Tables) -> Documents:
-    """Open files of text as `cloze run --source` does. Raises InputError."""
+def _open_files(given: InputLocation, name: str | None, workspace: Workspace, settings: Tables) -> Documents:
+    """Open text files like `cloze run --source` does.
+
+    Raises:
+        InputError: If nothing can be read or a setting is unknown.
+    """
     path = given.path
     if not is_object_address(path):
         path = resolve_path(str(Path(path).expanduser()) if path[:1] == "~" else path, Path.cwd() / "recipe.toml")
-    overrides = {join_key(["source", key]): to_toml(listed(value)) for key, value in settings.items()}
+    overrides = {join_key(["source", key]): to_toml(to_toml_value(value)) for key, value in settings.items()}
     if name is not None:
         overrides |= {key: to_toml(name) for key in ("name", "source.name")}
     recipe = build_folder_recipe(path, workspace.recipes, overrides)
     tables = parse_toml(recipe.text)
-    lock = workspace.resolved(recipe, read_lock(recipe.lock_path))
+    lock = workspace.resolve_lock(recipe, read_lock(recipe.lock_path))
     kept = {key: tables[key] for key in ("name", "source", "documents")}
-    return Documents(workspace, kept, Opened(given, tables, lock))
+    return Documents(workspace, kept, OpenedSource(given, tables, lock))
 
 
-def documents_of(docs: Any, progress: bool | None = None) -> Documents:
-    """Return documents, made of texts, rows, a table or files if they are none. Raises InputError."""
+def to_documents(docs: Any, progress: bool | None = None) -> Documents:
+    """Convert texts, rows, a table or files to documents. Documents are returned unchanged.
+
+    Raises:
+        InputError: If `docs` is something else.
+    """
     if isinstance(docs, Documents):
         return docs
-    return _opened(docs, "docs", Workspace(progress=progress is not False), "files", None, {})
+    return _open_source(docs, "docs", Workspace(progress=progress is not False), "files", None, {})
 
 
 def clean(docs: Any, *, progress: bool | None = None, **settings: Any) -> Documents:
-    r"""Repair texts and normalize them: mojibake, HTML entities, control characters, white space, Unicode NFC.
+    r"""Repair and normalize texts: mojibake, HTML entities, control characters, white space, and Unicode NFC.
 
-    docs:     documents, or what `read` takes; of a `datasets.Dataset` such a one comes back, with all its columns
-    progress: whether bars are shown; default: as for the documents
-    settings: keys of a recipe's table `[clean]`: `profile` ("cased", "uncased", "roberta-brief"), `quotes`, `widths`
+    Args:
+        docs: Documents, or what `read` takes. If this is a `datasets.Dataset`, a Dataset with all its columns is
+            returned.
+        progress: Whether to show progress bars (default: like the documents).
+        settings: Keys of a recipe's table `[clean]`: `profile` ("cased", "uncased", "roberta-brief"), `quotes`,
+            `widths`.
 
-    Raises InputError for an unknown setting.
+    Raises:
+        InputError: If a setting is unknown.
 
     >>> clean(["It doesn\u00e2\u20ac\u2122t   matter. "], quotes="straight")["text"]
     ["It doesn't matter."]
     """
-    given = documents_of(docs, progress)
-    made: Documents = given._in_form_of(docs, given._with("documents", progress=progress, clean=settings))
+    given = to_documents(docs, progress)
+    made: Documents = given._to_form_of(docs, given._with("documents", progress=progress, clean=settings))
     return made
 
 
@@ -376,30 +451,34 @@ def judge(
     progress: bool | None = None,
     **tables: Mapping[str, Any],
 ) -> Documents:
-    """Drop documents in other languages and those that fail a quality rule; `dropped` counts them by reason.
+    """Drop documents in other languages, and documents that fail a quality rule. `dropped` counts them by reason.
 
-    docs:     documents, or what `read` takes; of a `datasets.Dataset` such a one comes back
-    rules:    the table `[rules]` of a recipe: `{"gopher": {"min_words": 20}, "c4": {"enabled": False}}`
-    language: what is kept: a code ("de"), several, or the table `[language]`; `[]` for all languages
-    progress: whether bars are shown; default: as for the documents
-    tables:   further ones of a recipe: `lines`, `repeated_lines`, `personal_data`, `contamination`, `selection`,
-              `documents`
+    Unlike a run, this does not stop if a rule drops many documents, so look at `dropped`.
 
-    What is not given is as in a recipe: English, and the rules of web pages; but of files those that fit a sample of
-    their texts, as for `cloze run --source`. Unlike a run, it does not stop if a rule drops many documents: look at
-    `dropped`. Raises InputError for an unknown table or key.
+    Args:
+        docs: Documents, or what `read` takes. If this is a `datasets.Dataset`, a Dataset is returned.
+        rules: The table `[rules]` of a recipe: `{"gopher": {"min_words": 20}, "c4": {"enabled": False}}`. By default
+            the rules for web pages; for files, the rules that fit a sample of their texts, as in `cloze run --source`.
+        language: The language to keep, as a code ("de"), a list of codes, or the table `[language]` of a recipe. `[]`
+            keeps all languages. By default English; for files, as with `rules`.
+        progress: Whether to show progress bars (default: like the documents).
+        tables: Further tables of a recipe: `lines`, `repeated_lines`, `personal_data`, `contamination`, `selection`,
+            `documents`.
+
+    Raises:
+        InputError: If a table or key is unknown.
 
     >>> docs = judge(["Too short to say much."], language=[])
     >>> len(docs), docs.dropped
     (0, {'rules: gopher.min_words': 1})
     """
-    check_keys(tables, JUDGED, "judge")
+    check_keys(tables, JUDGING_TABLES, "judge")
     kept = [language] if isinstance(language, str) else language
     languages = {"language": kept if isinstance(kept, Mapping) else {"keep": [*kept]}} if kept is not None else {}
-    given = documents_of(docs, progress)
-    fitted = {"rules": {}, "language": {}, **given._opened.fitted("rules", "language", "documents")}
+    given = to_documents(docs, progress)
+    fitted = {"rules": {}, "language": {}, **given._opened.select_fitted("rules", "language", "documents")}
     asked = {**fitted, **languages, **({} if rules is None else {"rules": rules}), **tables}
-    made: Documents = given._in_form_of(docs, given._with("documents", progress=progress, **asked))
+    made: Documents = given._to_form_of(docs, given._with("documents", progress=progress, **asked))
     return made
 
 
@@ -412,38 +491,48 @@ def deduplicate(
     progress: bool | None = None,
     **settings: Any,
 ) -> Documents:
-    """Remove exact and near duplicates: of each group of them one stays, by source, quality and id.
+    """Remove exact and near duplicates. One document of each group is kept, by source, quality and id.
 
-    docs:     documents, or what `read` takes; of a `datasets.Dataset` such a one comes back
-    name:     of the corpus, as a recipe's `name`; default: that of the source
-    held_out: share of the documents that are set apart for evaluation, by a hash of their group or id; default: a
-              hundredth, as in a recipe
-    seed:     of that hash
-    progress: whether bars are shown; default: as for the documents
-    settings: keys of the table `[duplicates]`: `threshold` (0.8 of their shingles), `shingle_words`, `enabled`, ...
+    Args:
+        docs: Documents, or what `read` takes. If this is a `datasets.Dataset`, a Dataset is returned.
+        name: Name of the corpus (default: the name of the source).
+        held_out: Share of the documents to set apart for evaluation, by a hash of their group or id. By default 0.01.
+        seed: Seed of that hash.
+        progress: Whether to show progress bars (default: like the documents).
+        settings: Keys of the table `[duplicates]`: `threshold` (0.8 of their shingles), `shingle_words`, `enabled`, ...
 
-    Raises InputError for an unknown setting.
+    Raises:
+        InputError: If a setting is unknown.
 
     >>> text = "The ferry to the island leaves at nine, and comes back in the evening when the tide allows it."
     >>> len(deduplicate([text, text, "Something else, said once."]))
     2
     """
     share = {} if held_out is None else {"share": held_out}
-    given = documents_of(docs, progress)
-    asked = {"duplicates": {}, **given._opened.fitted("duplicates"), **({"duplicates": settings} if settings else {})}
+    given = to_documents(docs, progress)
+    asked = {
+        "duplicates": {},
+        **given._opened.select_fitted("duplicates"),
+        **({"duplicates": settings} if settings else {}),
+    }
     corpus = given._with("corpus", name, progress=progress, **asked, held_out=share, seed=seed)
-    made: Documents = given._in_form_of(docs, corpus)
+    made: Documents = given._to_form_of(docs, corpus)
     return made
 
 
 def similar(corpus: Any, text: str, *, threshold: float = 0.8) -> list[dict[str, Any]]:
-    """Return the documents of a corpus that are similar to a text, the most similar first.
+    """Find the documents of a corpus that are similar to a text.
 
-    corpus:    deduplicated documents; or the address of a corpus, of a store or of a release (STORE@NAME)
-    text:      the text
-    threshold: similarity from which a document is returned: the share of shingles that both have
+    Args:
+        corpus: Deduplicated documents; or the address of a corpus, of a store, or of a release (STORE@NAME).
+        text: The text.
+        threshold: Minimum similarity, which is the share of shingles that both texts have.
 
-    Each is a dictionary as `cloze dedup --similar ... --json` has it. Raises InputError if there is no corpus.
+    Returns:
+        One dictionary per document, most similar first, as printed by `cloze dedup --similar ... --json`.
+
+    Raises:
+        InputError: If there is no corpus.
     """
     if isinstance(corpus, Documents) and corpus._form == "corpus":
         address = corpus._workspace.place.to_address(corpus._corpus.folder)

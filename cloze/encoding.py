@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tokenizers
 
-from cloze.inputs import texts_of
+from cloze.inputs import to_texts
 from corpora.errors import InputError
 from corpora.store.settings import check_choice
 from tokenizers_train.vocabularies.borders import keep_spaces, trim_spaces
@@ -29,10 +29,11 @@ WITH_SEGMENTS = ("Bert", "Electra", "Albert")  # classes of tokenizers whose mod
 
 
 class Encoding(dict[str, Any]):
-    """What a call of a vocabulary gives: a dictionary whose values are attributes, too.
+    """The result of calling a vocabulary: a dictionary whose values can also be read as attributes.
 
-    `input_ids`, `attention_mask`, and where the vocabulary's models have segments `token_type_ids`; of one text lists
-    of numbers [T], of several lists of such lists [B][T], or arrays or tensors [B, T] where these were asked for.
+    It has `input_ids` and `attention_mask`, and `token_type_ids` if models with this vocabulary have segments. For one
+    text, the values are lists of integers [T]; for several texts lists of such lists [B][T], or arrays or tensors [B,
+    T] if requested.
     """
 
     encodings: list[tokenizers.Encoding]
@@ -43,26 +44,30 @@ class Encoding(dict[str, Any]):
         raise AttributeError(name)
 
     def tokens(self, number: int = 0) -> list[str]:
-        """Return the tokens of a text."""
+        """Return the tokens of the text with this index."""
         return list(self.encodings[number].tokens)
 
     def word_ids(self, number: int = 0) -> list[int | None]:
-        """Return for each token of a text the number of its word; None of a special token."""
+        """Return the index of the word of each token, or None for special tokens."""
         return list(self.encodings[number].word_ids)
 
     def sequence_ids(self, number: int = 0) -> list[int | None]:
-        """Return for each token of a text 0 or 1, the text of the pair that it is of; None of a special token."""
+        """Return for each token of a pair 0 (first text) or 1 (second text), or None for special tokens."""
         return list(self.encodings[number].sequence_ids)
 
     def to(self, device: Any) -> "Encoding":
-        """Move the tensors to a device, and return this object."""
+        """Move all tensors to a device. Returns this object."""
         self.update({name: value.to(device) if hasattr(value, "to") else value for name, value in self.items()})
         return self
 
 
 @dataclass(frozen=True)
 class CallOptions:
-    """The options of a call, checked; as transformers names them."""
+    """The arguments of a call, with the names that transformers uses. They are checked on creation.
+
+    Raises:
+        InputError: If a value is not allowed.
+    """
 
     _: KW_ONLY
     add_special_tokens: bool = True
@@ -90,12 +95,12 @@ class CallOptions:
 
     @property
     def padding_name(self) -> str:
-        """The kind of padding."""
+        """The padding strategy: "longest", "max_length" or "do_not_pad"."""
         return PADDINGS[self.padding] if isinstance(self.padding, bool) else self.padding
 
     @property
     def truncation_name(self) -> str:
-        """The kind of truncation: a length alone asks for it, too."""
+        """The truncation strategy. As in transformers, texts are also truncated if only `max_length` is given."""
         if isinstance(self.truncation, str):
             return self.truncation
         cuts = self.max_length is not None and self.padding is False and self.truncation is None
@@ -103,10 +108,12 @@ class CallOptions:
 
 
 class TokenizerCall:
-    """The tokenizer of a folder, ready to be called. Safe to call from several threads.
+    """A tokenizer that can be called like one of transformers, also from several threads at once.
 
-    config:  the folder's tokenizer_config.json, parsed
-    special: the special tokens by role
+    Args:
+        tokenizer: The tokenizer.
+        config: The parsed tokenizer_config.json of its folder.
+        special: The special token of each role, such as "mask".
     """
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, config: dict[str, Any], special: dict[str, str]) -> None:
@@ -115,17 +122,26 @@ class TokenizerCall:
         name = str(config.get("tokenizer_class", ""))
         usual = ["input_ids", *["token_type_ids"] * name.startswith(WITH_SEGMENTS), "attention_mask"]
         self.names = list(config.get("model_input_names", usual))
-        self.longest = int(config.get("model_max_length") or NO_LENGTH)
+        self.max_length = int(config.get("model_max_length") or NO_LENGTH)
 
     def encode(self, text: Any, pair: Any, options: CallOptions) -> Encoding:
-        """Encode a text, or several. Raises InputError."""
-        text = texts_of(text, "text", options.is_split_into_words)
-        pair = None if pair is None else texts_of(pair, "text_pair", options.is_split_into_words)
+        """Encode one or several texts or pairs of texts.
+
+        Args:
+            text: A text, or a list of texts; with `is_split_into_words`, a list of words or a list of such lists.
+            pair: The second texts in the same form, or None.
+            options: The options of the call.
+
+        Raises:
+            InputError: If `text` and `pair` do not match, an option cannot be applied, or a text cannot be encoded.
+        """
+        text = to_texts(text, "text", options.is_split_into_words)
+        pair = None if pair is None else to_texts(pair, "text_pair", options.is_split_into_words)
         nested = isinstance(text, list)
         if pair is not None and isinstance(pair, list) != nested:
             raise InputError("text_pair must be as text is: a text with a text, or a list with a list of as many.")
         batched = bool(nested and text and isinstance(text[0], list)) if options.is_split_into_words else nested
-        rows = _pairs(text, pair) if batched else [(text, pair) if pair else text]
+        rows = _pair_texts(text, pair) if batched else [(text, pair) if pair else text]
         if not rows:
             return Encoding({name: [] for name in self.names})
         with self._lock, translate_tokenizers_errors("A text cannot be encoded by this vocabulary's tokenizer"):
@@ -135,14 +151,14 @@ class TokenizerCall:
             )
         overflow = options.return_overflowing_tokens
         numbered = [(n, e) for n, one in enumerate(encoded) for e in [one, *(one.overflowing if overflow else ())]]
-        columns = self._columns([e for _, e in numbered], options)
+        columns = self._build_columns([e for _, e in numbered], options)
         if "offset_mapping" in columns and self._prefix is not None:
             sides = [row if pair else (row,) for row in rows]
-            columns["offset_mapping"] = [self._places(e, sides[number], options) for number, e in numbered]
+            columns["offset_mapping"] = [self._find_offsets(e, sides[number], options) for number, e in numbered]
         if overflow:
             columns["overflow_to_sample_mapping"] = [number for number, _ in numbered]
         if options.return_tensors:
-            columns = _arrays(columns, options.return_tensors)
+            columns = _to_arrays(columns, options.return_tensors)
         elif not batched and not overflow:
             columns = {name: values[0] if isinstance(values[0], list) else values for name, values in columns.items()}
         encoding = Encoding(columns)
@@ -150,13 +166,21 @@ class TokenizerCall:
         return encoding
 
     def pad(self, rows: Any, options: CallOptions) -> Encoding:
-        """Fill encoded texts to one length: a dictionary, of one or of several, or a list of such of one each."""
+        """Pad encoded texts to the same length.
+
+        Args:
+            rows: The encoding of one or several texts, or a list of encodings of one text each.
+            options: The options of the call.
+
+        Raises:
+            InputError: If `input_ids` are missing or there is no padding token.
+        """
         if not isinstance(rows, Mapping):
             rows = [*rows]
             rows = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
         if "input_ids" not in rows:
             raise InputError(f"pad fills what a call gives, with `input_ids`, and got {', '.join(rows) or 'nothing'}.")
-        columns: dict[str, list[Any]] = {name: [*map(_plain, values)] for name, values in rows.items()}
+        columns: dict[str, list[Any]] = {name: [*map(_to_plain, values)] for name, values in rows.items()}
         single = not all(isinstance(ids, list) for ids in columns["input_ids"])
         if single:
             columns = {name: [values] for name, values in columns.items()}
@@ -177,16 +201,20 @@ class TokenizerCall:
                 columns[name] = [[*more, *row] if left else [*row, *more] for row, more in pairs]
         if single:
             columns = {name: values[0] for name, values in columns.items()}
-        return Encoding(_arrays(columns, options.return_tensors) if options.return_tensors else columns)
+        return Encoding(_to_arrays(columns, options.return_tensors) if options.return_tensors else columns)
 
     @property
     def padding_side(self) -> str:
-        """The side at which texts are filled."""
+        """The side on which texts are padded, "right" or "left"."""
         return str(self._config.get("padding_side", "right"))
 
     @property
     def pad_id(self) -> int:
-        """The id that texts are filled with. Raises InputError if there is none."""
+        """The id of the padding token.
+
+        Raises:
+            InputError: If there is none.
+        """
         pad = self._special.get("pad")
         if pad is None:
             raise InputError("This vocabulary has no pad token to fill texts with: call it with padding=False.")
@@ -194,7 +222,7 @@ class TokenizerCall:
         assert number is not None, "a special token is in its vocabulary"
         return number
 
-    def _columns(self, encoded: Sequence[tokenizers.Encoding], options: CallOptions) -> dict[str, Any]:
+    def _build_columns(self, encoded: Sequence[tokenizers.Encoding], options: CallOptions) -> dict[str, Any]:
         asked = {
             ("token_type_ids", "type_ids"): options.return_token_type_ids,
             ("attention_mask", "attention_mask"): options.return_attention_mask,
@@ -209,10 +237,10 @@ class TokenizerCall:
             columns["length"] = [len(e.ids) for e in encoded]
         return columns
 
-    def _places(
+    def _find_offsets(
         self, encoding: tokenizers.Encoding, texts: Sequence[Any], options: CallOptions
     ) -> list[tuple[int, int]]:
-        """The place of each token in its text, or in its word if these were given."""
+        """Return the range of characters of each token, relative to its text, or to its word if words were given."""
         places, before = [], None
         each = zip(encoding.tokens, encoding.offsets, encoding.sequence_ids, encoding.word_ids, strict=True)
         for token, place, side, word in each:
@@ -225,12 +253,12 @@ class TokenizerCall:
         return places
 
     def _set_lengths(self, options: CallOptions) -> None:
-        """Set how texts are cut and filled, for the next call."""
+        """Set padding and truncation of the tokenizer for the next call."""
         padding, truncation, length = options.padding_name, options.truncation_name, options.max_length
-        if length is None and self.longest >= NO_LENGTH:
+        if length is None and self.max_length >= NO_LENGTH:
             padding = "do_not_pad" if padding == "max_length" else padding
             truncation = "do_not_truncate"
-        length = self.longest if length is None else length
+        length = self.max_length if length is None else length
         multiple = options.pad_to_multiple_of
         if truncation == "do_not_truncate":
             self.tokenizer.no_truncation()
@@ -251,7 +279,7 @@ class TokenizerCall:
         )
 
 
-def _pairs(text: list[Any], pair: Any) -> list[Any]:
+def _pair_texts(text: list[Any], pair: Any) -> list[Any]:
     if pair is None:
         return list(text)
     if isinstance(pair, str) or len(pair) != len(text):
@@ -259,9 +287,13 @@ def _pairs(text: list[Any], pair: Any) -> list[Any]:
     return list(zip(text, pair, strict=True))
 
 
-def _arrays(columns: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Return columns as arrays ("np") or tensors ("pt"). Raises InputError for texts of different lengths."""
-    arrays = {name: _array(name, values) for name, values in columns.items()}
+def _to_arrays(columns: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Convert columns to NumPy arrays ("np") or torch tensors ("pt").
+
+    Raises:
+        InputError: If the texts have different lengths.
+    """
+    arrays = {name: _to_array(name, values) for name, values in columns.items()}
     if kind == "np":
         return arrays
     from trainer.datasets import to_tensors  # torch is slow to import
@@ -269,12 +301,12 @@ def _arrays(columns: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return to_tensors(arrays)
 
 
-def _plain(values: Any) -> Any:
-    """Return an array or a tensor as a list; what else it is, as it is."""
+def _to_plain(values: Any) -> Any:
+    """Convert an array or tensor to a list. Other values are returned unchanged."""
     return values.tolist() if hasattr(values, "tolist") else values
 
 
-def _array(name: str, values: Any) -> Any:
+def _to_array(name: str, values: Any) -> Any:
     try:
         array = np.asarray(values)
     except ValueError as error:

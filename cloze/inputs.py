@@ -32,10 +32,10 @@ from flows.recipes.privacy import to_one_line
 from flows.recipes.store_folders import find_store
 from flows.run.addresses import Artifact, find_artifacts, pick_newest
 
-SHOWN = 60  # characters of a value
-ROWS = 10_000  # of a table that are written together
-OF_DOCUMENTS = ("text", "title", "url", "date", "license", "group")
-OTHERS = {
+MAX_SHOWN_CHARACTERS = 60  # characters of a value
+ROWS_PER_WRITE = 10_000  # of a table that are written together
+DOCUMENT_COLUMNS = ("text", "title", "url", "date", "license", "group")
+HINT_BY_KIND = {
     "shards": "Its examples are opened by cloze.open_shards.",
     "vocabularies": "It is opened by cloze.load_vocabulary.",
     "models": "It is a model: name it in the place of a model, as in cloze.predict(model, rows).",
@@ -44,51 +44,63 @@ OTHERS = {
 
 
 @dataclass(frozen=True)
-class Given:
-    """Where what a caller gave can be read.
+class InputLocation:
+    """Where the input of a caller can be read: a path of the caller, or a file into which the input was written.
 
-    path:      a file, a folder, a glob or an address
-    written:   whether it was written there for the caller
-    texts:     whether it is a list of texts, in the column `text`
-    documents: whether it has the columns of documents
-    num_rows:  of what was written; None of files
-    dataset:   the `datasets.Dataset` that it is, else None
+    Attributes:
+        path: A file, a folder, a glob or an address.
+        is_written: True if the input was written to this path, False if the caller named the path.
+        has_only_texts: True if the input is a list of texts, which are in the column `text`.
+        is_documents: True if the file has the columns of documents.
+        num_rows: Number of rows that were written; None if the caller named the path.
+        dataset: The `datasets.Dataset` that was given, or None.
     """
 
     path: str
     _: KW_ONLY
-    written: bool = True
-    texts: bool = False
-    documents: bool = False
+    is_written: bool = True
+    has_only_texts: bool = False
+    is_documents: bool = False
     num_rows: int | None = None
     dataset: Any = None
 
 
-def look_at(value: Any, argument: str, folder: Path, name: str = "") -> Given:
-    """Return where a value can be read; rows are written below a folder. Raises InputError.
+def locate_input(value: Any, argument: str, folder: Path, name: str = "") -> InputLocation:
+    """Find out where the input of a caller can be read. Rows and tables are written to a file for that.
 
-    argument: what messages call it; name: of the file that rows are written to, if it is another
+    Args:
+        value: The input.
+        argument: Name of the argument in error messages.
+        folder: The folder in which a file may be written.
+        name: Name of that file without ending (default: `argument`).
+
+    Raises:
+        InputError: If the input is not of a supported type or the path does not exist.
     """
     path = Path(mkdtemp(dir=folder)) / (name or argument)
     if isinstance(value, str | Path):
-        return _path(value, argument, path)
+        return _locate_path(value, argument, path)
     if _is_ours(value, "Documents"):
-        return _documents(value.batches(), path)
-    if refusal := _refusal(value):
+        return _write_documents(value.batches(), path)
+    if refusal := _find_refusal(value):
         raise InputError(f"{argument} is {refusal}")
     if _is_dataset(value):
-        tables = chain([value.features.arrow_schema.empty_table()], value.with_format("arrow").iter(ROWS))
+        tables = chain([value.features.arrow_schema.empty_table()], value.with_format("arrow").iter(ROWS_PER_WRITE))
         return replace(_write_table(tables, argument, path), dataset=value)
-    if (table := _table(value, argument)) is not None:
+    if (table := _to_tables(value, argument)) is not None:
         return _write_table(table, argument, path)
-    return _rows(value, argument, path.with_suffix(".jsonl"))
+    return _write_rows(value, argument, path.with_suffix(".jsonl"))
 
 
-def _path(value: str | Path, argument: str, path: Path) -> Given:
-    """Look at a path: what a store holds is read as documents. Raises InputError."""
+def _locate_path(value: str | Path, argument: str, path: Path) -> InputLocation:
+    """Check a path of the caller. If it is in a store, the documents found there are written to `path`.
+
+    Raises:
+        InputError: If the path does not exist, or the store has several corpora or no documents.
+    """
     address = str(value)
     if is_object_address(address) or address.startswith("sample:"):
-        return Given(address, written=False)
+        return InputLocation(address, is_written=False)
     first, pattern = split_glob(address.removeprefix("file://"))
     try:
         there = first.exists()
@@ -96,22 +108,26 @@ def _path(value: str | Path, argument: str, path: Path) -> Given:
         there = False
     if not there or not address:
         raise InputError(
-            f"{argument}: there is no file or folder {to_one_line(address, SHOWN)!r}. A text is given in a list: "
-            "[text]."
+            f"{argument}: there is no file or folder {to_one_line(address, MAX_SHOWN_CHARACTERS)!r}. A text is given "
+            "in a list: [text]."
         )
     if find_store(first) is None:
-        return Given(address, written=False)
-    artifact = _artifact(address if pattern == "." else str(first), argument)
+        return InputLocation(address, is_written=False)
+    artifact = _find_artifact(address if pattern == "." else str(first), argument)
     stored = (
         Corpus(artifact.place, artifact.manifest).iter_batches()
         if artifact.manifest.kind == "corpora"
         else read_table(artifact.place, artifact.manifest, "documents", DOCUMENTS.names)
     )
-    return _documents(stored, path)
+    return _write_documents(stored, path)
 
 
-def _artifact(address: str, argument: str) -> Artifact:
-    """Return the corpus that an address in a store means, or the documents. Raises InputError."""
+def _find_artifact(address: str, argument: str) -> Artifact:
+    """Find the corpus at an address in a store, or else the documents.
+
+    Raises:
+        InputError: If there are several, or neither.
+    """
     found = find_artifacts(address)
     for kind in ("corpora", "documents"):
         of_kind = [each for each in found if each.manifest.kind == kind]
@@ -122,19 +138,19 @@ def _artifact(address: str, argument: str) -> Artifact:
             return pick_newest(of_kind)
     kind = found[-1].manifest.kind
     raise InputError(
-        f"{argument}: {address} is of a store, and of the kind {kind}. {OTHERS.get(kind, 'It is no text.')}"
+        f"{argument}: {address} is of a store, and of the kind {kind}. {HINT_BY_KIND.get(kind, 'It is no text.')}"
     )
 
 
-def _documents(batches: Iterable[pa.RecordBatch], path: Path) -> Given:
-    """Write documents, which have their ids as text."""
-    schema = pa.schema([*((name, DOCUMENTS.field(name).type) for name in OF_DOCUMENTS), ("id", pa.string())])
+def _write_documents(batches: Iterable[pa.RecordBatch], path: Path) -> InputLocation:
+    """Write documents to a Parquet file. Their ids are written as hexadecimal text."""
+    schema = pa.schema([*((name, DOCUMENTS.field(name).type) for name in DOCUMENT_COLUMNS), ("id", pa.string())])
 
     def plain(batch: pa.RecordBatch) -> pa.Table:
         ids = pa.array([id.hex() for id in batch.column("id").to_pylist()])
-        return pa.table([*(batch.column(name) for name in OF_DOCUMENTS), ids], schema=schema)
+        return pa.table([*(batch.column(name) for name in DOCUMENT_COLUMNS), ids], schema=schema)
 
-    return replace(_write_table(chain([schema.empty_table()], map(plain, batches)), path.name, path), documents=True)
+    return replace(_write_table(chain([schema.empty_table()], map(plain, batches)), path.name, path), is_documents=True)
 
 
 def _is_ours(value: Any, name: str = "") -> bool:
@@ -146,8 +162,8 @@ def _is_dataset(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "datasets" and hasattr(value, "select")
 
 
-def _refusal(value: Any) -> str:
-    """Return what a value is that is no texts, rows or files, with what to write instead; "" of others."""
+def _find_refusal(value: Any) -> str:
+    """Return why an input is not supported, as the end of an error message. Empty if it may be supported."""
     kind = type(value).__name__
     if _is_ours(value) and kind != "Documents":
         return f"a {kind}, which has no texts: give documents, texts, rows or a file."
@@ -161,12 +177,12 @@ def _refusal(value: Any) -> str:
         return f"a {kind}: give one of its splits, as in dataset[{next(iter(value))!r}]."
     if isinstance(value, Mapping) and not all(_is_column(each) for each in value.values()):
         return "a dictionary whose values are no columns: of one record make a list, [record]."
-    if isinstance(value, type) or getattr(value, "shape", None) == () or not _gives_rows(value):
+    if isinstance(value, type) or getattr(value, "shape", None) == () or not _has_rows(value):
         return f"{'a class' if isinstance(value, type) else f'of the type {kind}'}: give texts, rows or a file."
     return ""
 
 
-def _gives_rows(value: Any) -> bool:
+def _has_rows(value: Any) -> bool:
     return hasattr(value, "__iter__") or hasattr(value, "__getitem__")
 
 
@@ -174,8 +190,12 @@ def _is_column(value: Any) -> bool:
     return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | bytes | Mapping)
 
 
-def _table(value: Any, argument: str) -> Iterable[pa.Table] | None:
-    """Return a table as tables of Arrow; None of what is none. Raises InputError."""
+def _to_tables(value: Any, argument: str) -> Iterable[pa.Table] | None:
+    """Convert a table of any library to Arrow tables. Returns None if the value is not a table.
+
+    Raises:
+        InputError: If Arrow cannot represent the table.
+    """
     try:
         if isinstance(value, Mapping):
             return [pa.table({str(name): [*column] for name, column in value.items()})]
@@ -192,13 +212,17 @@ def _table(value: Any, argument: str) -> Iterable[pa.Table] | None:
         ) from error
 
 
-def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> Given:
-    """Write tables of one schema as Parquet."""
+def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> InputLocation:
+    """Write Arrow tables with the same schema to one Parquet file.
+
+    Raises:
+        InputError: If Parquet cannot represent the table.
+    """
     whole, writer, num_rows = path.with_suffix(".parquet"), None, 0
     try:
         for table in tables:
             writer = writer or pq.ParquetWriter(whole, table.schema, store_schema=False)
-            writer.write_table(table, ROWS)
+            writer.write_table(table, ROWS_PER_WRITE)
             num_rows += len(table)
     except (pa.ArrowException, ValueError) as error:
         raise InputError(f"{argument}: this table cannot be written as Parquet: {str(error).rstrip('.')}.") from error
@@ -206,31 +230,42 @@ def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> Given
         if writer is not None:
             writer.close()
     if not num_rows:
-        return _rows((), argument, path.with_suffix(".jsonl"))
-    return Given(str(whole), num_rows=num_rows)
+        return _write_rows((), argument, path.with_suffix(".jsonl"))
+    return InputLocation(str(whole), num_rows=num_rows)
 
 
-def group_begins(path: Path) -> dict[int, int]:
-    """Return the first row of each row group of a file that was written here, by where the group counts to begin."""
+def compute_group_begins(path: Path) -> dict[int, int]:
+    """Return the index of the first row of each row group in a Parquet file written here.
+
+    The keys are the byte offsets that locators of the group's rows have in `stream`.
+    """
     with open_parquet(path) as table:
         groups = range(table.metadata.num_row_groups)
         firsts = accumulate((table.metadata.row_group(group).num_rows for group in groups), initial=0)
         return dict(zip(compute_group_starts(table, path.stat().st_size), firsts, strict=False))
 
 
-def _rows(value: Any, argument: str, path: Path) -> Given:
-    """Write texts, and dictionaries, as lines of JSON. Raises InputError for other rows."""
+def _write_rows(value: Any, argument: str, path: Path) -> InputLocation:
+    """Write texts and dictionaries as JSON lines. A text becomes a dictionary with the key `text`.
+
+    Raises:
+        InputError: If a row is neither, or has a value that JSON cannot represent.
+    """
     only_texts, number = True, -1
     with path.open("w", encoding="utf-8") as file:
         for number, row in enumerate(value):
-            record = _record(row, f"{argument}[{number}]")
+            record = _to_record(row, f"{argument}[{number}]")
             only_texts = only_texts and record.keys() == {"text"}
-            file.write(_json(record, f"{argument}[{number}]") + "\n")
-    return Given(str(path), texts=only_texts, num_rows=number + 1)
+            file.write(_to_json(record, f"{argument}[{number}]") + "\n")
+    return InputLocation(str(path), has_only_texts=only_texts, num_rows=number + 1)
 
 
-def _record(row: Any, place: str) -> Mapping[str, Any]:
-    """Return a row as a dictionary; what has no value is None. Raises InputError."""
+def _to_record(row: Any, place: str) -> Mapping[str, Any]:
+    """Convert a row to a dictionary, in which missing values (such as NaN) are None.
+
+    Raises:
+        InputError: If the row is neither a text nor a dictionary.
+    """
     row = row.as_py() if isinstance(row, pa.Scalar) else row
     if isinstance(row, Mapping):
         return {key: None if _is_missing(value) else value for key, value in row.items()}
@@ -244,7 +279,7 @@ def _is_missing(value: Any) -> bool:
     return value is None or kind in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
 
 
-def _json(record: Mapping[str, Any], place: str) -> str:
+def _to_json(record: Mapping[str, Any], place: str) -> str:
     def plain(value: Any) -> Any:
         for name in ("isoformat", "tolist"):  # of dates; of arrays, tensors and their numbers
             if hasattr(value, name):
@@ -257,12 +292,21 @@ def _json(record: Mapping[str, Any], place: str) -> str:
         raise InputError(f"{place} holds {str(error)[:200]}, which JSON does not have: make a text of it.") from error
 
 
-def texts_of(value: Any, argument: str, words: bool = False) -> Any:
-    """Return a text, or a list of texts or pairs; with words a list of words, or of such. Raises InputError."""
+def to_texts(value: Any, argument: str, words: bool = False) -> Any:
+    """Check that a value is a text, or a list of texts or of pairs of texts, and return it as a string or list.
+
+    Args:
+        value: The value.
+        argument: Name of the argument in error messages.
+        words: If True, the value must be a list of words, or a list of such lists.
+
+    Raises:
+        InputError: If it is something else.
+    """
     if isinstance(value, str) and not words:
         return str(value)
     named = isinstance(value, Mapping) or hasattr(value, "columns") or hasattr(value, "column_names")
-    if isinstance(value, str | Path) or named or _refusal(value) or _is_ours(value):
+    if isinstance(value, str | Path) or named or _find_refusal(value) or _is_ours(value):
         what = "words" if words else "a text or several"
         raise InputError(
             f"{argument} is of the type {type(value).__name__}: give {what} in a list, or a column of them."

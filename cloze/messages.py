@@ -28,24 +28,30 @@ _RECIPE = re.compile(r"^\S*\.toml: |\bsource \d+: | in the \[\[source\]\] '[^']*
 
 
 @contextmanager
-def in_python(folder: Path | None = None) -> Iterator[None]:
-    """Have InputErrors name arguments of Python for the time of the block. folder: of the files that were written"""
+def translate_errors(folder: Path | None = None) -> Iterator[None]:
+    """Rewrite the InputErrors raised inside the block so that they name Python arguments instead of command-line
+    options.
+
+    Args:
+        folder: Folder with the files into which arguments were written. Their paths are replaced by the argument's
+            name.
+    """
     try:
         yield
     except InputError as error:
-        raise InputError(python_words(str(error), folder)) from error.__cause__
+        raise InputError(to_python_words(str(error), folder)) from error.__cause__
 
 
-def python_words(message: str, folder: Path | None = None) -> str:
-    """Return a message with Python's arguments in the place of options, keys of a recipe and our files.
+def to_python_words(message: str, folder: Path | None = None) -> str:
+    """Rewrite a message so that it names Python arguments instead of options, recipe keys and temporary files.
 
-    >>> python_words("source 1: Name one with --set source.tickets.fields.text=NAME.")
+    >>> to_python_words("source 1: Name one with --set source.tickets.fields.text=NAME.")
     'Name one with fields={"text": "NAME"}.'
-    >>> python_words("Use --max-unusable, or --column label=topic.")
+    >>> to_python_words("Use --max-unusable, or --column label=topic.")
     'Use max_unusable, or columns={"label": "topic"}.'
-    >>> python_words("vocabulary.size is 3; if that is meant so, add --accept one-class.")
+    >>> to_python_words("vocabulary.size is 3; if that is meant so, add --accept one-class.")
     'size is 3; if that is meant so, add accept=["one-class"].'
-    >>> python_words("Add --accept one-class --accept label-in-text, or --column text=a --column label=b.")
+    >>> to_python_words("Add --accept one-class --accept label-in-text, or --column text=a --column label=b.")
     'Add accept=["one-class", "label-in-text"], or columns={"text": "a", "label": "b"}.'
     """
     for path in () if folder is None else (*folder.glob("*/*.jsonl"), *folder.glob("*/*.parquet")):
@@ -53,18 +59,18 @@ def python_words(message: str, folder: Path | None = None) -> str:
         message = re.sub(name, path.stem, message)
     message = _SET.sub(_as_argument, _RECIPE.sub("", message)).replace("Set its `path` to", "Give")
     message = _ONLY.sub(lambda match: match[1] or match[2], _TABLE.sub("", message))
-    message = _ACCEPTS.sub(lambda all: f"accept=[{', '.join(map(_shown, _ACCEPT.findall(all[0])))}]", message)
-    message = _COLUMNS.sub(lambda all: f"columns={{{_pairs(all[0])}}}", message)
+    message = _ACCEPTS.sub(lambda all: f"accept=[{', '.join(map(_format_value, _ACCEPT.findall(all[0])))}]", message)
+    message = _COLUMNS.sub(lambda all: f"columns={{{_format_pairs(all[0])}}}", message)
     return _OPTION.sub(lambda match: match[1].replace("-", "_"), message)
 
 
-def in_words(value: Any, folder: Path) -> Any:
-    """Return a value of JSON with Python's words in its texts."""
+def to_python_json(value: Any, folder: Path) -> Any:
+    """Apply `to_python_words` to all texts and keys in a JSON value."""
     if isinstance(value, Mapping):
-        return {python_words(key, folder): in_words(each, folder) for key, each in value.items()}
+        return {to_python_words(key, folder): to_python_json(each, folder) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [in_words(each, folder) for each in value]
-    return python_words(value, folder) if isinstance(value, str) else value
+        return [to_python_json(each, folder) for each in value]
+    return to_python_words(value, folder) if isinstance(value, str) else value
 
 
 def _as_argument(match: re.Match[str]) -> str:
@@ -73,18 +79,18 @@ def _as_argument(match: re.Match[str]) -> str:
     first, *rest = split_key(key)
     if first == "source" and rest:
         first, *rest = rest[1:] if len(rest) > 1 and rest[0] not in NESTED else rest
-    shown = _shown(parse_setting(value))
+    shown = _format_value(parse_setting(value))
     for part in reversed(rest):
         shown = f'{{"{part}": {shown}}}'
     return f"{first}={shown}" if equals else first
 
 
-def _pairs(columns: str) -> str:
+def _format_pairs(columns: str) -> str:
     named = (column.strip().partition("=") for column in columns.split("--column ")[1:])
-    return ", ".join(f'"{role}": {_shown(name)}' for role, _, name in named)
+    return ", ".join(f'"{role}": {_format_value(name)}' for role, _, name in named)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if value == "...":
         return "..."
     return f'"{value}"' if isinstance(value, str) and '"' not in value else repr(value)

@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cloze.inputs import Given, look_at
-from cloze.messages import in_python, in_words
+from cloze.inputs import InputLocation, locate_input
+from cloze.messages import to_python_json, translate_errors
 from cloze.shards import Shards
-from cloze.workspace import Workspace, listed
+from cloze.workspace import Workspace, to_toml_value
 from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind_settings
@@ -41,22 +41,24 @@ from trainer.settings.training import TrainingSettings
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import EmbedSettings
 
-LEARNT = {"max_unusable": FileSettings(path="").max_unusable}  # of rows that are only answered all may be
+TRAINING_ROWS = {"max_unusable": FileSettings(path="").max_unusable}  # of rows that are only answered all may be
 
 if TYPE_CHECKING:
     from trainer.tasks.loaded import LoadedModel
 
 
 class Model:
-    """A model in a folder of Hugging Face's form, which `AutoModel.from_pretrained(model.folder)` opens.
+    """A model in a folder that `AutoModel.from_pretrained(model.folder)` of transformers opens.
 
-    It stays loaded in this process: its weights are read when it is first asked, on a GPU if there is one.
+    The weights are read at the first call, onto a GPU if there is one, and stay loaded in this process.
 
-    history: what was measured on the way, in order: a dictionary for each logged step and each evaluation
+    Attributes:
+        address: The folder or address of the model.
+        history: One dictionary for each logged training step and each evaluation, in order.
     """
 
     def __init__(self, address: str | Path, history: Iterable[Event] = (), workspace: Workspace | None = None) -> None:
-        """For the functions of this package: models come from `train`, `finetune` and `load_model`."""
+        """Create a model. This is only for functions of this package; use `train`, `finetune` or `load_model`."""
         self.address, self.history, self._workspace = str(address), [dict(event) for event in history], workspace
         self._loaded = dict[Sequence[str], "LoadedModel"]()
         self._held = ExitStack()
@@ -64,7 +66,11 @@ class Model:
 
     @property
     def folder(self) -> Path:
-        """The folder. Raises InputError for a model in an object store: `save` copies it."""
+        """The folder of the model.
+
+        Raises:
+            InputError: If the model is in an object store. Use `save` to copy it.
+        """
         with open_model_folder(self.address) as folder:
             if not folder.is_dir():
                 raise InputError(f"{self.address} is in an object store: copy it with model.save(folder).")
@@ -72,7 +78,7 @@ class Model:
 
     @property
     def scores(self) -> dict[str, float]:
-        """The numbers of the last evaluation: losses of a pre-training, scores of a fine-tuning."""
+        """The results of the last evaluation: losses after pre-training, scores after fine-tuning."""
         last: Event = next((event for event in reversed(self.history) if event["event"] == "evaluation"), {})
         return {name: value for name, value in last.items() if isinstance(value, float)}
 
@@ -85,23 +91,26 @@ class Model:
         progress: bool = True,
         **settings: Any,
     ) -> npt.NDArray[np.float32]:
-        """Return a vector for each text: float32 [N, H], in the order of the texts.
+        """Compute a vector for each text: float32 [N, H], in the order of the texts.
 
-        texts:    texts, dictionaries with `text`, a table or a file; of a `datasets.Dataset` such a one comes back,
-                  with the column `vector`
-        columns:  where the rows have another name for a role: `{"text": "sentence"}`
-        reading:  how a file is read: `format`, `header` (False: it has no names of columns), `ragged`
-        settings: `pooling` ("mean", "cls", "max", ...), `prompt` (one of the folder's), `layers`, `combine`,
-                  `max_length`, `by` ("text", "word" or "token": then N is their number), ...
+        Args:
+            texts: Texts, dictionaries with `text`, a table or a file. If this is a `datasets.Dataset`, it is returned
+                with the column `vector`.
+            columns: Names of columns that differ from the role that is read: `{"text": "sentence"}`.
+            reading: How to read a file: `format`, `header` (False if it has no column names), `ragged`.
+            progress: Whether to show progress bars.
+            settings: `pooling` ("mean", "cls", "max", ...), `prompt` (one of the folder's), `layers`, `combine`,
+                `max_length`, `by` ("text", "word" or "token"; N is the number of these), ...
 
-        Raises InputError: an unknown setting, a text that is none.
+        Raises:
+            InputError: If a setting is unknown, or an input is not a text.
         """
         workspace = Workspace(progress=progress)
-        with in_python(workspace.folder):
-            asked = bind_settings(EmbedSettings, listed(settings), "embed")
-            given, file = rows_file(texts, "texts", workspace, columns, reading)
+        with translate_errors(workspace.folder):
+            asked = bind_settings(EmbedSettings, to_toml_value(settings), "embed")
+            given, file = locate_rows(texts, "texts", workspace, columns, reading)
             loaded = self._load(("models", "tasks"))
-            with workspace.bars.of("texts", max(1, given.num_rows or 0)) as advance:
+            with workspace.bars.show_bar("texts", max(1, given.num_rows or 0)) as advance:
                 vectors = loaded.embed(file, asked, advance, is_empty=given.num_rows == 0)
         if given.dataset is None or asked.by != "text":
             return vectors
@@ -117,22 +126,29 @@ class Model:
         reading: Mapping[str, Any] | None = None,
         progress: bool = True,
     ) -> list[dict[str, Any]]:
-        """Return what this fine-tuned model predicts for each row: a dictionary as a line of `cloze predict` is.
+        """Predict an answer for each row with a fine-tuned model.
 
-        rows:    texts, dictionaries as in fine-tuning, a table or a file; of a `datasets.Dataset` such a one comes
-                 back, with a column for each key of the dictionaries, `predicted_...` if it has such a column
-        columns: where the rows have another name for a role
-        reading: how a file is read: `format`, `header` (False: it has no names of columns), `ragged`
+        Args:
+            rows: Texts, dictionaries as in fine-tuning, a table or a file. If this is a `datasets.Dataset`, it is
+                returned with a column for each key of the answers, named `predicted_...` if the column exists.
+            columns: Names of columns that differ from the role that is read.
+            reading: How to read a file: `format`, `header` (False if it has no column names), `ragged`.
+            progress: Whether to show progress bars.
 
-        A dictionary has `line`, the number of its row from 1; of "classes" `label` and `probabilities`. A row that
-        cannot be used has the reason, `unusable`. Raises InputError: rows of another task, no fine-tuned model.
+        Returns:
+            One dictionary per row, as in a line of `cloze predict`. It has `line`, the number of the row counted from
+            1, and for the task "classes" `label` and `probabilities`. If a row cannot be used, `unusable` has the
+            reason.
+
+        Raises:
+            InputError: If the rows are not those of the model's task, or the model is not fine-tuned.
         """
         workspace = Workspace(progress=progress)
-        with in_python(workspace.folder):
-            given, file = rows_file(rows, "rows", workspace, columns, reading)
+        with translate_errors(workspace.folder):
+            given, file = locate_rows(rows, "rows", workspace, columns, reading)
             loaded = self._load(("tasks", "models"))
-            with workspace.bars.of("rows", max(1, given.num_rows or 0)):
-                answers = [*loaded.predict(file, given.written)] if given.num_rows != 0 else []
+            with workspace.bars.show_bar("rows", max(1, given.num_rows or 0)):
+                answers = [*loaded.predict(file, given.is_written)] if given.num_rows != 0 else []
         if given.dataset is None:
             return answers
         names = dict.fromkeys(name for answer in answers for name in answer if name != "line")
@@ -141,22 +157,37 @@ class Model:
         return dataset
 
     def fill(self, text: str, *, top: int = 5) -> list[list[dict[str, Any]]]:
-        """Return for each [MASK] of a text the most probable tokens: `token`, `text`, `id` and `probability` of each.
+        """Predict the most probable tokens for each [MASK] in a text.
 
-        Raises InputError: no mask, a text that is too long, a model that guesses no words.
+        Args:
+            text: A text with one or more [MASK].
+            top: Number of tokens to return for each mask.
+
+        Returns:
+            For each mask a list of dictionaries with `token`, `text`, `id` and `probability`, most probable first.
+
+        Raises:
+            InputError: If there is no mask, the text is too long, or the model does not predict words.
         """
-        with in_python():
+        with translate_errors():
             if not isinstance(text, str):
                 raise InputError(f"text is of the type {type(text).__name__}: give one text with [MASK] in it.")
             return self._load(("models", "tasks")).fill(text, top)
 
     def save(self, folder: str | Path) -> None:
-        """Copy the model's files into a new folder. Raises InputError."""
-        with in_python(), open_model_folder(self.address) as own, open_new_folder(Path(folder)) as new:
+        """Copy the model's files to a new folder.
+
+        Raises:
+            InputError: If the folder exists and is not empty, or cannot be written.
+        """
+        with translate_errors(), open_model_folder(self.address) as own, open_new_folder(Path(folder)) as new:
             copytree(own, new, dirs_exist_ok=True)
 
     def _load(self, kinds: Sequence[str]) -> "LoadedModel":
-        """Return the model of an address, loaded; of a store the newest of the first kind that it has."""
+        """Load the model, or return it if it is loaded.
+
+        In a store, the newest model of the first available kind is used.
+        """
         if kinds not in self._loaded:
             from trainer.tasks.loaded import LoadedModel  # torch is slow to import
 
@@ -168,12 +199,13 @@ class Model:
 
 
 def load_model(address: str | Path) -> Model:
-    """Open a model: a folder of ours or of Hugging Face's form, an artifact, a store, or a release (STORE@NAME).
+    """Open a model in a folder of Cloze or Hugging Face, an artifact, a store, or a release (STORE@NAME).
 
-    Raises InputError if there is none.
+    Raises:
+        InputError: If there is no model.
     """
-    model = model_of(address)
-    with in_python(), open_model_folder(model.address):
+    model = to_model(address)
+    with translate_errors(), open_model_folder(model.address):
         return model
 
 
@@ -188,33 +220,37 @@ def train(
     progress: bool | None = None,
     **training: Any,
 ) -> Model:
-    """Train an encoder from random weights on shards, in their store.
+    """Train an encoder from random weights on shards. The model is written to the store of the shards.
 
-    model:    a family and a size ("bert-tiny", "roberta-base", "modernbert-base"), or the table `[model]` of a recipe
-    steps:    optimizer steps
-    batch:    examples of a step
-    name:     of the artifact; default: that of the shards
-    phase:    further keys of the phase: `weight_decay`, `batch_ramp`, `mask_rate`, ...
-    progress: whether bars are shown; default: as for the shards
-    training: keys of the table `[training]`: `learning_rate` (1e-4), `warmup_steps`, `precision`, `seed`, ...
+    If you repeat the call with the same arguments and store, training resumes, or the finished model is returned.
 
-    Called again with the same arguments in the same store, it returns the same model, and resumes one that was
-    interrupted. Raises InputError: an unknown setting, shards that do not suit the model, no torch; TrainingFailed
-    where the trainer ends for another reason, with the end of its log.
+    Args:
+        shards: The shards to train on.
+        model: A family and a size ("bert-tiny", "roberta-base", "modernbert-base"), or the table `[model]` of a recipe.
+        steps: Number of optimizer steps.
+        batch: Number of examples in a step.
+        name: Name of the artifact (default: the name of the shards).
+        phase: Further keys of the training phase: `weight_decay`, `batch_ramp`, `mask_rate`, ...
+        progress: Whether to show progress bars (default: like the shards).
+        training: Keys of the table `[training]`: `learning_rate` (1e-4), `warmup_steps`, `precision`, `seed`, ...
+
+    Raises:
+        InputError: If a setting is unknown, the shards do not suit the model, or torch is missing.
+        TrainingFailed: If training fails for another reason. The message has the end of the trainer's log.
     """
     if not isinstance(shards, Shards):
         raise InputError(
             f"shards is of the type {type(shards).__name__}: give what cloze.build_shards or cloze.open_shards returns."
         )
-    workspace, manifest = shards._workspace.showing(progress), shards._set.manifest
+    workspace, manifest = shards._workspace.with_progress(progress), shards._set.manifest
     if problem := explain_no_examples(manifest.name, manifest):
         raise InputError(problem)
-    with in_python(workspace.folder):
+    with translate_errors(workspace.folder):
         settings = bind_settings(
-            ModelSettings, listed(family_table(model) if isinstance(model, str) else model), "model"
+            ModelSettings, to_toml_value(build_family_table(model) if isinstance(model, str) else model), "model"
         )
         table = {**training, "phase": [{"steps": steps, "batch": batch, **(phase or {})}]}
-        learnt = bind_settings(TrainingSettings, listed(table), "training")
+        learnt = bind_settings(TrainingSettings, to_toml_value(table), "training")
     place = workspace.place
 
     def work() -> Manifest:
@@ -223,15 +259,18 @@ def train(
         )
         return trained
 
-    with in_python(workspace.folder):
-        trained = workspace.past_damage(work)
+    with translate_errors(workspace.folder):
+        trained = workspace.repair_and_retry(work)
     return Model(place.to_address(trained.folder), read_events(place, trained), workspace)
 
 
-def family_table(name: str) -> dict[str, str]:
-    """Return the table of a model that is named by its family and size. Raises InputError.
+def build_family_table(name: str) -> dict[str, str]:
+    """Convert a model's family and size to the table `[model]` of a recipe.
 
-    >>> family_table("bert-tiny")
+    Raises:
+        InputError: If the name does not consist of a family and a size.
+
+    >>> build_family_table("bert-tiny")
     {'family': 'bert', 'size': 'tiny'}
     """
     family, _, size = name.rpartition("-")
@@ -254,42 +293,51 @@ def finetune(
     accept: Sequence[str] = (),
     **settings: Any,
 ) -> Model:
-    """Fine-tune a model on labelled examples, which are looked at first.
+    """Fine-tune a model on labelled examples. The examples are checked for faults first, as by `cloze check`.
 
-    model:    a model, or the address of one: a folder, an artifact of a store, a store, a release (STORE@NAME)
-    task:     what is learnt: "classes", "number", "tags", "answers", "similarity", ... (`cloze finetune --help`)
-    train:    rows to learn from, or their file: dictionaries with `text` (and `second`) and `label`, as the task asks
-    evaluate: rows, or their file, by which each epoch is judged
-    output:   folder of the result, empty or new; default: a temporary one. Called again with the same arguments, an
-              interrupted fine-tuning resumes there
-    columns:  where the rows have another name for a role: `{"text": "sentence"}`
-    reading:  how they are read: `format`, `header` (False: no names of columns), `max_unusable` (0.01 of the rows)
-    accept:   findings of `cloze check` that stop nothing, by name
-    settings: of the task and of the fine-tuning: `epochs`, `learning_rate`, `batch`, `seed`, `restarts`, ...
+    Args:
+        model: A model, or its address: a folder, an artifact, a store, or a release (STORE@NAME).
+        task: The task: "classes", "number", "tags", "span", "similarity", ... (see `cloze finetune --help`).
+        train: Rows to learn from, or a file of them: dictionaries with `text` (and `second`) and `label`, or other
+            roles of the task.
+        evaluate: Rows, or a file of them, on which each epoch is evaluated.
+        output: An empty or new folder for the result. By default a temporary one. If you repeat a call that was
+            interrupted, it resumes there.
+        columns: Names of columns that differ from the role that is read: `{"text": "sentence"}`.
+        reading: How to read the rows: `format`, `header` (False if there are no column names), `max_unusable` (0.01 of
+            the rows).
+        progress: Whether to show progress bars.
+        accept: Names of findings of `cloze check` that are accepted.
+        settings: Settings of the task and of fine-tuning: `epochs`, `learning_rate`, `batch`, `seed`, `restarts`, ...
 
-    `history` of the result has a dictionary for each evaluation. Raises InputError, or TrainingFailed.
+    Returns:
+        The model. Its `history` has a dictionary for each evaluation.
+
+    Raises:
+        InputError: If a setting is unknown or the rows cannot be used.
+        TrainingFailed: If training fails for another reason.
     """
     workspace = Workspace(progress=progress)
     output = Path(output or mkdtemp(dir=workspace.folder) + "/model")
-    with in_python(workspace.folder):
+    with translate_errors(workspace.folder):
         files = TaskFiles(
-            training=rows_file(train, "train", workspace, columns, {**LEARNT, **(reading or {})})[1],
-            evaluation=rows_file(evaluate, "evaluate", workspace, columns, {**LEARNT, **(reading or {})})[1],
+            training=locate_rows(train, "train", workspace, columns, {**TRAINING_ROWS, **(reading or {})})[1],
+            evaluation=locate_rows(evaluate, "evaluate", workspace, columns, {**TRAINING_ROWS, **(reading or {})})[1],
         )
-        asked = FinetuneRequest(task, model_of(model).address, files, output, settings, accept)
-        history = learn(finetune_events(asked), task, workspace)
+        asked = FinetuneRequest(task, to_model(model).address, files, output, settings, accept)
+        history = collect_history(finetune_events(asked), task, workspace)
     return Model(output, history, workspace)
 
 
-def learn(events: Iterator[Event], task: str, workspace: Workspace) -> list[Event]:
-    """Go through the events of a fine-tuning; return those that were measured."""
+def collect_history(events: Iterator[Event], task: str, workspace: Workspace) -> list[Event]:
+    """Follow the events of a fine-tuning and show its progress. Return the events of steps and evaluations."""
     history: list[Event] = []
     start: Event = {"steps": 0}
     for start in events:
         if start["event"] != "warning":
             break
         workspace.tell(f"warning: {start['message']}")
-    with workspace.bars.of(f"{task} steps", max(1, start["steps"])) as advance:
+    with workspace.bars.show_bar(f"{task} steps", max(1, start["steps"])) as advance:
         for event in events:
             if event["event"] == "warning":
                 workspace.tell(f"warning: {event['message']}")
@@ -301,18 +349,18 @@ def learn(events: Iterator[Event], task: str, workspace: Workspace) -> list[Even
 
 
 def predict(model: Model | str | Path, rows: Any, **asked: Any) -> list[dict[str, Any]]:
-    """Return what a fine-tuned model predicts for each row: `load_model(model).predict(rows, ...)`."""
-    return model_of(model).predict(rows, **asked)
+    """Predict an answer for each row with a fine-tuned model. Same as `load_model(model).predict(rows, ...)`."""
+    return to_model(model).predict(rows, **asked)
 
 
 def embed(model: Model | str | Path, texts: Any, **asked: Any) -> npt.NDArray[np.float32]:
-    """Return a vector for each text: `load_model(model).encode(texts, ...)`."""
-    return model_of(model).encode(texts, **asked)
+    """Compute a vector for each text. Same as `load_model(model).encode(texts, ...)`."""
+    return to_model(model).encode(texts, **asked)
 
 
 def fill(model: Model | str | Path, text: str, *, top: int = 5) -> list[list[dict[str, Any]]]:
-    """Return for each [MASK] of a text the most probable tokens: `load_model(model).fill(text)`."""
-    return model_of(model).fill(text, top=top)
+    """Predict the most probable tokens for each [MASK] in a text. Same as `load_model(model).fill(text)`."""
+    return to_model(model).fill(text, top=top)
 
 
 def check(
@@ -325,23 +373,32 @@ def check(
     accept: Sequence[str] = (),
     **settings: Any,
 ) -> dict[str, Any]:
-    """Look at labelled rows before anything is learnt from them, as `finetune` does itself.
+    """Check labelled rows for faults such as leaks and contradictions. `finetune` does the same before it starts.
 
-    train:    rows to learn from, as for `finetune`
-    evaluate: further rows, to judge by
-    model:    whose tokenizer counts tokens
-    settings: of the task and of the fine-tuning: `labels`, `max_length`, ...
+    Args:
+        task: The task, as for `finetune`.
+        train: Rows to learn from, as for `finetune`.
+        evaluate: Further rows, on which the model is to be evaluated.
+        model: The model with whose tokenizer tokens are counted.
+        columns: Names of columns that differ from the role that is read.
+        reading: How to read the rows, as for `finetune`.
+        accept: Names of findings that are accepted.
+        settings: Settings of the task and of fine-tuning: `labels`, `max_length`, ...
 
-    Returns what `cloze check --json` prints. Raises InputError.
+    Returns:
+        What `cloze check --json` prints.
+
+    Raises:
+        InputError: If a setting is unknown or the rows cannot be read.
     """
     workspace = Workspace(progress=False)
-    with in_python(workspace.folder):
+    with translate_errors(workspace.folder):
         named = [("train", train), *((f"evaluate{number or ''}", rows) for number, rows in enumerate(evaluate))]
-        asked = {**LEARNT, **(reading or {})}
-        files = [rows_file(rows, name, workspace, columns, asked)[1] for name, rows in named]
-        address = None if model is None else model_of(model).address
-        report: dict[str, Any] = in_words(
-            check_data(files, task, listed(settings), address, accept).to_json(), workspace.folder
+        asked = {**TRAINING_ROWS, **(reading or {})}
+        files = [locate_rows(rows, name, workspace, columns, asked)[1] for name, rows in named]
+        address = None if model is None else to_model(model).address
+        report: dict[str, Any] = to_python_json(
+            check_data(files, task, to_toml_value(settings), address, accept).to_json(), workspace.folder
         )
         return report
 
@@ -357,14 +414,24 @@ def evaluate(
     accept: Sequence[str] = (),
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Fine-tune a model on each task of a suite, several times; return the table that `cloze evaluate` writes as JSON.
+    """Fine-tune a model several times on each task of a suite, and compute a table of scores.
 
-    suite:   a suite's file, or the name of one that comes with Cloze: "glue", "superglue"
-    data:    folder of the tasks' files; default: the suite's own
-    output:  folder for runs and tables: what is finished there is not done again
-    compare: another model, for a paired test on the same tasks; control: the same model from first weights
+    Args:
+        model: A model, or its address.
+        suite: The file of a suite, or the name of one that comes with Cloze: "glue" or "superglue".
+        data: Folder of the tasks' files (default: as the suite says).
+        output: Folder for runs and tables. Runs that are finished there are not repeated.
+        compare: Another model to compare with, by a paired test on the same tasks.
+        control: If True, also compare with the same model from first weights.
+        accept: Names of findings of `cloze check` that are accepted.
+        progress: Whether to show progress bars.
 
-    Raises InputError, or TrainingFailed.
+    Returns:
+        The table that `cloze evaluate` writes as JSON.
+
+    Raises:
+        InputError: If the suite or the model cannot be used.
+        TrainingFailed: If training fails for another reason.
     """
     from flows.command.evaluate import (  # it knows reports, exports and the command line
         JSON,
@@ -373,13 +440,13 @@ def evaluate(
     )
 
     workspace = Workspace(progress=progress)
-    with in_python(workspace.folder):
+    with translate_errors(workspace.folder):
         asked = EvaluationOptions(
-            model=model_of(model).address,
+            model=to_model(model).address,
             suite=str(suite),
             data=None if data is None else Path(data),
             output=Path(output),
-            compare=None if compare is None else model_of(compare).address,
+            compare=None if compare is None else to_model(compare).address,
             control=control,
             accept=tuple(accept),
         )
@@ -388,8 +455,12 @@ def evaluate(
         return table
 
 
-def model_of(model: Any) -> Model:
-    """Return a model, of its address if it is none. Raises InputError."""
+def to_model(model: Any) -> Model:
+    """Convert the address of a model to a `Model`. A `Model` is returned unchanged.
+
+    Raises:
+        InputError: If the value is neither.
+    """
     if isinstance(model, Model):
         return model
     if not isinstance(model, str | Path):
@@ -400,22 +471,35 @@ def model_of(model: Any) -> Model:
     return Model(model)
 
 
-def rows_file(
+def locate_rows(
     rows: Any,
     name: str,
     workspace: Workspace,
     columns: Mapping[str, str] | None,
     reading: Mapping[str, Any] | None = None,
-) -> tuple[Given, FileSettings]:
-    """Return what a caller gave, and the file that it is in. reading: further settings of the file"""
-    given = look_at(rows, name, workspace.folder)
-    own = {"text": "text"} if given.texts or given.documents else {}  # whatever it was called where the model learnt
+) -> tuple[InputLocation, FileSettings]:
+    """Find out where the rows of a caller can be read, and with which settings.
+
+    Args:
+        rows: The rows, a table or a file.
+        name: Name of the argument in error messages.
+        workspace: The workspace in which rows may be written to a file.
+        columns: Names of columns that differ from the role that is read.
+        reading: Further settings of the file.
+
+    Raises:
+        InputError: If the rows are not of a supported type, or a setting is unknown.
+    """
+    given = locate_input(rows, name, workspace.folder)
+    own = (
+        {"text": "text"} if given.has_only_texts or given.is_documents else {}
+    )  # whatever it was called where the model learnt
     settings = {"max_unusable": 1.0, **(reading or {}), "columns": {**own, **(columns or {})}}
     return given, bind_settings(FileSettings, {**settings, "path": str(Path(given.path).resolve())}, "reading")
 
 
 def with_columns(dataset: Any, columns: Mapping[str, pa.Array]) -> Any:
-    """Return a `datasets.Dataset` with further columns; one whose name it has gets another."""
+    """Return a `datasets.Dataset` with further columns. If a name exists, the new column is named `predicted_...`."""
     for name, column in columns.items():
         while name in dataset.column_names:
             name = f"predicted_{name}"

@@ -14,30 +14,32 @@ from flows.command.progress import RunProgress
 
 
 class _Console(Console):
-    """A console on which bars are drawn in notebooks, too."""
+    """A console that can draw progress bars in notebooks as well."""
 
     @property
     def is_terminal(self) -> bool:
-        """True if a bar can be drawn."""
+        """True if progress bars can be drawn."""
         return find_spec("ipywidgets") is not None if self.is_jupyter else super().is_terminal
 
 
 class Bars:
-    """Shows how far some work is, or nothing. shown: whether anything is shown"""
+    """Shows progress bars and messages on standard error, or nothing if `is_shown` is False."""
 
-    def __init__(self, shown: bool) -> None:
-        self._shown = shown
+    def __init__(self, is_shown: bool) -> None:
+        self._shown = is_shown
 
     def tell(self, line: str) -> None:
-        """Print a line."""
+        """Print a line to standard error."""
         if self._shown:
             print(line, file=sys.stderr)
 
     @contextmanager
-    def of(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Show a bar for the time of the block; yields what says how much of it is done.
+    def show_bar(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
+        """Show a progress bar during the block. Yields a function to call with the number of steps that are done.
 
-        what: a stage, by its folder; where it ends with "steps", they are counted
+        Args:
+            what: The folder of a stage. If it ends in "steps", training steps are counted, otherwise parts.
+            total: Total number of steps or parts.
         """
         if not self._shown:
             yield lambda done: None

@@ -18,7 +18,7 @@ from typing import Any
 from cloze.models import Model
 from cloze.shards import Shards, open_shards
 from cloze.vocabulary import Vocabulary
-from cloze.workspace import listed
+from cloze.workspace import to_toml_value
 from corpora.errors import InputError
 from corpora.lean_process import OWN_CODE
 from corpora.store.places.place import Place
@@ -29,65 +29,77 @@ from flows.recipes.tables import to_toml
 from flows.run.record.run_record import RunRecord, list_run_ids, read_run
 from trainer.build import read_events
 
-FIXABLE, BEGINNING = 2, "cloze: "  # the exit code of what the user can fix, and how its paragraph begins
-LAST_LINES = 30
+FIXABLE_EXIT_CODE, ERROR_PREFIX = 2, "cloze: "  # the exit code of what the user can fix, and how its paragraph begins
+MAX_OUTPUT_LINES = 30
 
 
 class RunFailed(Exception):
-    """A run ended for a reason that the user cannot fix; the message has the end of its output."""
+    """Raised if a run fails for a reason that the user cannot fix. The message has the end of the run's output."""
 
 
 class Run:
-    """A run that ended, and its results."""
+    """A completed run and its results."""
 
     def __init__(self, store: str, record: RunRecord) -> None:
-        """For `cloze.run`."""
+        """Create a run. This is only for `cloze.run`."""
         self._place, self._record = Place(store), record
 
     @property
     def store(self) -> str:
-        """The address of its store."""
+        """Address of the store."""
         return self._place.to_address("")
 
     @property
     def artifacts(self) -> dict[str, str]:
-        """What it built or reused, in the order of its stages: KIND/NAME -> address."""
+        """Addresses of the artifacts that the run built or reused, by KIND/NAME, in the order of the stages."""
         return {f"{stage.kind}/{stage.name}": self._place.to_address(stage.folder) for stage in self._record.stages}
 
     @property
     def built(self) -> list[str]:
-        """What it built, and did not find in its store: KIND/NAME."""
+        """The artifacts that the run built because they were not in the store, as KIND/NAME."""
         return [f"{stage.kind}/{stage.name}" for stage in self._record.stages if stage.state == "built"]
 
     @property
     def crossed(self) -> list[str]:
-        """The bounds of the recipe that its figures cross, in words."""
+        """Descriptions of the recipe's bounds that the run crosses. Empty if all bounds hold."""
         return [*self._record.all_crossed]
 
     @property
     def report(self) -> str:
-        """The address of its HTML report."""
+        """Address of the HTML report."""
         return self._place.to_address(f"runs/{self._record.run_id}/report.html")
 
     @property
     def shards(self) -> Shards:
-        """Its shards; of several sets the last. Raises InputError if they are gone."""
-        return open_shards(self._place.to_address(self._folder("shards")))
+        """The shards of the run. If there are several sets, the last one.
+
+        Raises:
+            InputError: If the run has no shards, or they are no longer in the store.
+        """
+        return open_shards(self._place.to_address(self._find_folder("shards")))
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary of its shards. Raises InputError if it is gone."""
+        """The vocabulary of the shards.
+
+        Raises:
+            InputError: If it is no longer in the store.
+        """
         return self.shards.vocabulary
 
     @property
     def model(self) -> Model:
-        """Its model. Raises InputError if the recipe trains none, or it is gone."""
-        manifest = read_manifest(self._place, self._folder("models"))
+        """The model of the run.
+
+        Raises:
+            InputError: If the recipe does not train a model.
+        """
+        manifest = read_manifest(self._place, self._find_folder("models"))
         return Model(
-            self._place.to_address(self._folder("models")), read_events(self._place, manifest) if manifest else ()
+            self._place.to_address(self._find_folder("models")), read_events(self._place, manifest) if manifest else ()
         )
 
-    def _folder(self, kind: str) -> str:
+    def _find_folder(self, kind: str) -> str:
         folders = [stage.folder for stage in self._record.stages if stage.kind == kind]
         if not folders:
             raise InputError(f"{self!r} has no {kind}: its recipe asks for none.")
@@ -106,21 +118,26 @@ def run(
     progress: bool = True,
     watch: bool | None = None,
 ) -> Run:
-    """Run a recipe: build everything that its store lacks.
+    """Run a recipe: build everything that is missing in its store. The run is a process of its own.
 
-    recipe:   a recipe's file, the name of one that comes with Cloze ("demo"), or a folder of text, which needs none
-    store:    in place of the recipe's: a folder or `s3://bucket/prefix`
-    settings: over the recipe, by dotted key: `{"shards.length": 256, "source.tickets.weight": 2.0}`
-    workers:  processes; default: one a core
-    progress: whether its lines are printed
-    watch:    whether it is a Prefect flow from its beginning; None: if a server answers, it trains, or it takes minutes
+    Args:
+        recipe: The file of a recipe, the name of one that comes with Cloze ("demo"), or a folder of text.
+        store: A folder or `s3://bucket/prefix` to use instead of the recipe's store.
+        settings: Values that override the recipe, by dotted key: `{"shards.length": 256, "source.tickets.weight":
+            2.0}`.
+        workers: Number of processes (default: one per core).
+        progress: Whether to print the output of the run.
+        watch: Whether to run as a Prefect flow. If None, it does if a Prefect server answers, if a model is trained, or
+            if the run is expected to take minutes.
 
-    Raises InputError: what is wrong with the recipe, the files or the store; RunFailed where it ends otherwise.
+    Raises:
+        InputError: If something is wrong with the recipe, the files or the store.
+        RunFailed: If the run fails for another reason.
     """
     if workers is not None:
         PROCESSES.check("workers", workers)
     folder = Path(recipe) if Path(recipe).is_dir() else None
-    pairs = [f"{key}={to_toml(listed(value))}" for key, value in (settings or {}).items()]
+    pairs = [f"{key}={to_toml(to_toml_value(value))}" for key, value in (settings or {}).items()]
     address = None if store is None else str(store)
     loaded = find_recipe(None if folder else str(recipe), folder, address, pairs)  # its mistakes are raised here
     place = Place(loaded.store)
@@ -129,20 +146,22 @@ def run(
     asked += ["--store", address] if address else []
     asked += ["--workers", str(workers)] if workers is not None else []
     asked += [] if watch is None else ["--watch" if watch else "--no-watch"]
-    code, output, error = _command("run", *asked, *(part for pair in pairs for part in ("--set", pair)), shown=progress)
+    code, output, error = _run_command(
+        "run", *asked, *(part for pair in pairs for part in ("--set", pair)), shown=progress
+    )
     new = [run_id for run_id in list_run_ids(place) if run_id not in before and run_id.endswith(f"-{loaded.name}")]
-    if code == FIXABLE and BEGINNING in error:
-        raise InputError(error[error.rindex(BEGINNING) + len(BEGINNING) :].strip())
+    if code == FIXABLE_EXIT_CODE and ERROR_PREFIX in error:
+        raise InputError(error[error.rindex(ERROR_PREFIX) + len(ERROR_PREFIX) :].strip())
     record = read_run(place, new[-1]) if new else None
     if record is None or record.state != "completed":
         raise RunFailed(
-            "\n".join([f"The run ended with exit code {code}:", *(output + error).splitlines()[-LAST_LINES:]])
+            "\n".join([f"The run ended with exit code {code}:", *(output + error).splitlines()[-MAX_OUTPUT_LINES:]])
         )
     return Run(loaded.store, record)
 
 
-def _command(*arguments: str, shown: bool) -> tuple[int, str, str]:
-    """Run the command; returns its exit code and what it printed. An interrupt is passed on to it."""
+def _run_command(*arguments: str, shown: bool) -> tuple[int, str, str]:
+    """Run the command line in a process, and return its exit code and output. Ctrl-C is passed on to it."""
     variables = {**os.environ, **OWN_CODE, "TTY_COMPATIBLE": "0"}  # Jupyter sets FORCE_COLOR, which draws bars
     called = [sys.executable, "-m", "flows.main", *arguments]
     with tempfile.TemporaryFile() as errors:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cloze.documents import documents_of
-from cloze.messages import in_python
-from cloze.vocabulary import Vocabulary, manifest_of
+from cloze.documents import to_documents
+from cloze.messages import translate_errors
+from cloze.vocabulary import Vocabulary, store_vocabulary
 from cloze.workspace import Workspace
 from corpora.build import Corpus
 from corpora.errors import InputError
@@ -39,48 +39,58 @@ from tokenizers_train.build import read_vocabulary
 
 
 class Shards:
-    """The examples of one split in one epoch: its order and its masks, as a training reads them.
+    """The training examples of one split, in the order and with the masks of one epoch.
 
-    `len(shards)` is their number, without deleted ones. `shards[0]` is a dictionary of arrays of 64-bit integers:
-    `input_ids`, `attention_mask`, `token_type_ids`, `labels` [T] (-100 where nothing is to be guessed), and of pairs
-    `next_sentence_label` or `sentence_order_label`.
+    `len(shards)` is the number of examples without deleted ones. `shards[0]` is a dictionary of int64 arrays:
+    `input_ids`, `attention_mask`, `token_type_ids` and `labels` [T] (-100 at positions that are not predicted). Segment
+    pairs also have `next_sentence_label` or `sentence_order_label`.
     """
 
     def __init__(self, shard_set: ShardSet, epoch: int, seed: int, workspace: Workspace) -> None:
-        """For the functions of this package: shards come from `build_shards` and `open_shards`."""
+        """Open shards. This is only for functions of this package; use `build_shards` or `open_shards`."""
         EPOCH.check("epoch", epoch)
         self._set, self._epoch, self._seed, self._workspace = shard_set, epoch, seed, workspace
         self._records = ExampleRecords(shard_set, seed=seed, first=epoch) if shard_set.is_live.any() else None
 
     @property
     def artifact(self) -> str:
-        """The folder of the shards: in their store, or where they are temporary."""
+        """The folder of the shards."""
         return self._workspace.place.to_address(self._set.manifest.folder)
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary that the shards are made with. Raises InputError if it is gone."""
+        """The vocabulary of the shards.
+
+        Raises:
+            InputError: If it is no longer in the store.
+        """
         return Vocabulary(read_vocabulary(self._set.place, self._vocabulary_artifact))
 
     @property
     def _vocabulary_artifact(self) -> Manifest:
-        """The artifact of that vocabulary."""
+        """The manifest of the vocabulary."""
         return find_vocabulary(Artifact(place=self._set.place, manifest=self._set.manifest))
 
     def split(self, name: str) -> "Shards":
-        """Return the examples of another split: "train" or "held-out"."""
+        """Return the examples of a split, "train" or "held-out"."""
         check_choice("split", name, SPLITS)
         return Shards(replace(self._set, split=name), self._epoch, self._seed, self._workspace)
 
     def epoch(self, number: int) -> "Shards":
-        """Return the same examples as another epoch reads them: in another order, and where masks are drawn, others."""
+        """Return the same examples as the zero-based epoch `number` reads them: in another order, with other dynamic
+        masks.
+        """
         return Shards(self._set, number, self._seed, self._workspace)
 
     def __len__(self) -> int:
         return 0 if self._records is None else self._records.num_live
 
     def __getitem__(self, number: int | slice) -> Any:
-        """Return an example, or those of a slice as a list. Raises IndexError."""
+        """Return one example, or a list of examples for a slice.
+
+        Raises:
+            IndexError: If the index is out of range.
+        """
         if isinstance(number, slice):
             numbers = range(len(self))[number]
             return self._records.read(numbers) if self._records is not None and numbers else []
@@ -94,21 +104,32 @@ class Shards:
             yield from self._records.read(range(first, min(first + EXAMPLES_PER_BATCH, len(self))))
 
     def to_arrow(self) -> pa.Table:
-        """Return the examples as stored: `example_id`, `ids` with masks put in, `boundary` between segments,
-        `mask_positions`, `targets`, and of pairs `label`."""
+        """Return the examples as an Arrow table.
+
+        The columns are `example_id`, `ids` (masked), `boundary` (length of the first segment), `mask_positions`,
+        `targets`, and `label` for segment pairs.
+        """
         return pa.Table.from_batches(
             iter_epoch_batches(self._set, self._epoch, self._seed), build_epoch_schema(self._set)
         )
 
     def to_pandas(self) -> Any:
-        """Return the same as a frame of pandas. Raises ImportError if pandas is not installed."""
+        """Return the table of `to_arrow` as a pandas DataFrame.
+
+        Raises:
+            ImportError: If pandas is not installed.
+        """
         return self.to_arrow().to_pandas()
 
     def to_hf(self, *, padded: bool = True) -> Any:
-        """Return a `datasets.Dataset` with the columns of `shards[0]`, in memory, for `Trainer`.
+        """Return a `datasets.Dataset` in memory with the columns of `shards[0]`, for example for the `Trainer` of
+        transformers.
 
-        padded: whether all rows are as wide as the longest example may be, so that any collator can batch them
-        Raises ImportError without datasets.
+        Args:
+            padded: If True, all rows have the maximum length, so any collator can batch them.
+
+        Raises:
+            ImportError: If datasets is not installed.
         """
         from datasets import Dataset  # an extra: `dev`
 
@@ -120,10 +141,14 @@ class Shards:
         return Dataset(pa.table({name: pa.array([row[name] for row in rows]) for name in names}))
 
     def to_torch(self, *, padded: bool = True) -> Any:
-        """Return a `torch.utils.data.Dataset` with `set_epoch`; give it to a DataLoader as it is.
+        """Return a `torch.utils.data.Dataset` for a DataLoader. Call its `set_epoch` before each epoch.
 
-        padded: whether all examples are as wide as the longest may be, so that they can be batched
-        Raises InputError for a split without examples, ImportError where torch is not installed.
+        Args:
+            padded: If True, all examples have the maximum length, so they can be batched.
+
+        Raises:
+            InputError: If the split has no examples.
+            ImportError: If torch is not installed.
         """
         from trainer.datasets import ExampleDataset  # torch is slow to import
 
@@ -132,17 +157,21 @@ class Shards:
         return dataset
 
     def save(self, folder: str | Path) -> None:
-        """Copy shards and vocabulary into a new folder, which `cloze.open_shards` opens. Raises InputError."""
+        """Copy the shards and their vocabulary to a new folder, which `cloze.open_shards` opens.
+
+        Raises:
+            InputError: If the folder exists and is not empty, or cannot be written.
+        """
         source = self._set.place
-        with in_python(), open_new_folder(Path(folder)) as new:
+        with translate_errors(), open_new_folder(Path(folder)) as new:
             for manifest in (self._set.manifest, self._vocabulary_artifact):
                 paths = {f"{manifest.stage_folder}/{path}" for part in manifest.parts for path in part.paths}
                 for path in (*sorted(paths), f"{manifest.folder}/{MANIFEST}"):
                     with source.open(path) as file, Place(str(new)).create(path) as sink:
                         copyfileobj(file, sink)
 
-    def _stored(self) -> Int64s:
-        """Return the stored number of each example, as `cloze trace` has it: [N]."""
+    def _find_stored_numbers(self) -> Int64s:
+        """Return the index in the shard files of each example: int64 [N]."""
         if self._records is None:
             return np.empty(0, np.int64)
         return find_global_examples(self._records.to_slots(np.arange(len(self))), len(self._set), self._seed)
@@ -163,19 +192,21 @@ def build_shards(
     progress: bool | None = None,
     **settings: Any,
 ) -> Shards:
-    """Cut documents into training examples, in the store of the documents.
+    """Build training examples from documents. The shards are written to the store of the documents.
 
-    docs:     documents, as they are; or what `read` takes. A hundredth of them becomes the split "held-out", unless
-              `deduplicate` was told otherwise
-    vocab:    the vocabulary
-    length:   tokens of the longest example, special ones included
-    input:    how examples are made: "segment-pair" (BERT), "single", "sentence-order" (ALBERT), "packed", ...
-    masking:  "dynamic" (drawn anew for each epoch), "static", "none", or the table `masking` of a recipe
-    seed:     of the shuffle, the masks and all that is drawn
-    progress: whether bars are shown; default: as for the documents
-    settings: further keys of a recipe's table `[shards]`: `copies`, `target_tokens`, and those of the input
+    Args:
+        docs: Documents, or what `read` takes. One in a hundred goes to the split "held-out", unless `deduplicate` was
+            called with another share.
+        vocab: The vocabulary.
+        length: Maximum number of tokens in an example, including special tokens.
+        input: How examples are made: "segment-pair" (BERT), "single", "sentence-order" (ALBERT), "full-sentences", ...
+        masking: "dynamic" (drawn in each epoch), "static", "none", or the table `masking` of a recipe.
+        seed: Seed of the shuffle, the masks and all other random choices.
+        progress: Whether to show progress bars (default: like the documents).
+        settings: Further keys of a recipe's table `[shards]`: `copies`, `target_tokens`, and those of the input.
 
-    Raises InputError: an unknown setting, a vocabulary without the special tokens of a masked language model.
+    Raises:
+        InputError: If a setting is unknown, or the vocabulary lacks a special token.
 
     >>> from cloze import train_vocabulary
     >>> texts = ["The tide goes out. The boats lie on the sand.", "The tide comes in. The boats float again."]
@@ -189,33 +220,35 @@ def build_shards(
         raise InputError(
             f"vocab is of the type {type(vocab).__name__}: give what cloze.train_vocabulary or load_vocabulary returns."
         )
-    given = documents_of(docs, progress)._with(
+    given = to_documents(docs, progress)._with(
         "corpus", progress=progress, seed=seed, shards=table, vocabulary=vocab._tables
     )
     workspace = given._workspace
 
     def work() -> Manifest:
-        corpus = Corpus(workspace.place, given._made_corpus())
-        words = manifest_of(vocab, workspace, given._recipe)
+        corpus = Corpus(workspace.place, given._make_corpus())
+        words = store_vocabulary(vocab, workspace, given._recipe)
         return build_shard_sets(given._recipe, corpus, {"": words}, workspace.perform)[""]
 
-    manifest = given._past_faults(work)
+    manifest = given._retry_without_bad_files(work)
     return Shards(ShardSet(workspace.place, manifest), 0, seed, workspace)
 
 
 def open_shards(
     address: str | Path, *, split: str = "train", epoch: int = 0, seed: int = 42, progress: bool = True
 ) -> Shards:
-    """Open shards that a run or `build_shards` built.
+    """Open shards that a run or `build_shards` has built.
 
-    address: the folder of a shards artifact, a store (`s3://bucket/prefix`, too), whose newest shards are then opened,
-             or a release (STORE@NAME)
-    split:   "train" or "held-out"
-    epoch:   whose order and masks are read, from 0
-    seed:    of the order; a training with this seed reads the same
-    progress: whether a training of these shards shows bars
+    Args:
+        address: The folder of a shards artifact, a store (also `s3://bucket/prefix`), of which the newest shards are
+            opened, or a release (STORE@NAME).
+        split: "train" or "held-out".
+        epoch: Zero-based epoch, which determines the order and the masks.
+        seed: Seed of the order. Training with this seed reads the same order.
+        progress: Whether training on these shards shows progress bars.
 
-    Raises InputError if there are none.
+    Raises:
+        InputError: If there are no shards.
     """
     if not isinstance(address, str | Path):
         raise InputError(f"address is of the type {type(address).__name__}: give a path, or what follows s3://.")
@@ -225,25 +258,30 @@ def open_shards(
 
 
 def trace(shards: Shards | str | Path, of: int | str | bytes) -> dict[str, Any]:
-    """Follow an example back to its documents and their raw records, or a document to its examples and answers.
+    """Trace an example to its documents and their raw records, or a document to its examples and answers.
 
-    shards: shards, or the address of such
-    of:     the number of an example, as in `shards[3]`; or the id of a document: 16 bytes, or their 32 digits
+    Args:
+        shards: Shards, or their address.
+        of: The index of an example, as in `shards[3]`; or the id of a document, as 16 bytes or 32 hexadecimal digits.
 
-    Returns what `cloze trace --json` prints, with examples numbered as these shards are. Raises InputError.
+    Returns:
+        What `cloze trace --json` prints. Examples are numbered as in `shards`.
+
+    Raises:
+        InputError: If there is no such example or document.
     """
     opened = shards if isinstance(shards, Shards) else open_shards(shards, progress=False)
     artifact = Artifact(place=opened._set.place, manifest=opened._set.manifest)
     if isinstance(of, int):
         if not -len(opened) <= of < len(opened):
             raise InputError(f"of = {of}: there are {len(opened):,} examples, numbered from 0.")
-        stored = int(opened._stored()[of])
+        stored = int(opened._find_stored_numbers()[of])
         return {**build_example_json(artifact, stored, opened._set.split), "example": of % len(opened)}
     if not isinstance(of, str | bytes):
         raise InputError(f"of is of the type {type(of).__name__}: give an example's number, or the id of a document.")
     facts = build_document_json(artifact, of if isinstance(of, str) else of.hex())
     numbers = {
-        split: np.flatnonzero(np.isin(opened.split(split)._stored(), stored)).tolist()
+        split: np.flatnonzero(np.isin(opened.split(split)._find_stored_numbers(), stored)).tolist()
         for split, stored in facts["examples"].items()
     }
     return {**facts, "examples": numbers}

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cloze.documents import documents_of
+from cloze.documents import to_documents
 from cloze.encoding import CallOptions, Encoding, TokenizerCall
 from cloze.workspace import Tables, Workspace
 from corpora.build import Corpus
@@ -28,16 +28,22 @@ from trainer.complete_folders import explain_disk_errors
 
 
 class Vocabulary:
-    """A vocabulary. `len(vocab)` is the number of its tokens, whose ids run from 0; `"[MASK]" in vocab`.
+    """A vocabulary that can be called like a tokenizer of transformers, and used in its data collators and `Trainer`.
 
-    It is called as a tokenizer of transformers is, and stands in for one where texts are encoded and batched: in calls,
-    in data collators and in `Trainer`. It has `mask_token`, `mask_token_id` and so on for pad, unk, cls and sep.
+    `len(vocab)` is the number of tokens, whose ids start at 0, and `"[MASK]" in vocab` checks for a token. It has
+    `mask_token`, `mask_token_id`, and the same for pad, unk, cls and sep.
     """
 
     is_fast = True  # which transformers asks before it uses offsets
 
     def __init__(self, words: Words, tables: Tables | None = None, made: tuple[Workspace, Manifest] | None = None):
-        """For the functions of this package. made: where the vocabulary was trained, and its artifact there."""
+        """Create a vocabulary. This is only for functions of this package.
+
+        Args:
+            words: The vocabulary.
+            tables: Keys of the recipe's table `[vocabulary]` with which it was trained.
+            made: The workspace in which it was trained, and its manifest.
+        """
         self._words, self._tables, self._made = words, tables or {}, made
         config = json.loads(words.to_files().get(CONFIG, b"{}"))
         self._call = TokenizerCall(words.to_tokenizer(), config, dict(words.special_tokens))
@@ -63,62 +69,78 @@ class Vocabulary:
         return_offsets_mapping: bool = False,
         return_length: bool = False,
     ) -> Encoding:
-        """Encode a text or several, alone or in pairs, as transformers does with the same arguments.
+        """Encode one or several texts or pairs of texts. The result equals that of transformers for the same arguments.
 
-        text, text_pair: texts, in a list, an array or a column; with `is_split_into_words` lists of words
-        padding:        True or "longest", "max_length", False
-        truncation:     True or "longest_first", "only_first", "only_second", False
-        max_length:     tokens, special ones included; default: the `model_max_length` of the vocabulary's folder
-        stride:         tokens that a cut text and the one that overflows share
-        return_tensors: "np" for arrays of numpy, "pt" for tensors of torch, [B, T] of 64 bits; None for lists
+        Args:
+            text: A text, or several in a list, an array or a column. With `is_split_into_words`, a list of words or
+                several.
+            text_pair: The second texts, in the same form.
+            add_special_tokens: Whether to add special tokens such as [CLS].
+            padding: True or "longest", "max_length", or False.
+            truncation: True or "longest_first", "only_first", "only_second", or False.
+            max_length: Maximum number of tokens, including special tokens (default: `model_max_length` of the folder).
+            stride: Number of tokens that a truncated text and its overflow share.
+            is_split_into_words: Whether texts are given as lists of words.
+            pad_to_multiple_of: If set, texts are padded to a multiple of this length.
+            padding_side: "right" or "left" (default: that of the folder).
+            return_tensors: "np" for NumPy arrays or "pt" for torch tensors, int64 [B, T]; None for lists.
 
-        Raises InputError: an unknown choice, a padding without a pad token, texts of different lengths as an array.
+        Raises:
+            InputError: If an option is unknown, there is no padding token, or texts of different lengths would form an
+                array.
         """
         options = {name: value for name, value in locals().items() if name not in ("self", "text", "text_pair")}
         return self._call.encode(text, text_pair, CallOptions(**options))
 
     def tokenize(self, text: str, pair: str | None = None, *, add_special_tokens: bool = False) -> list[str]:
-        """Return the tokens of a text, or of a pair of texts."""
+        """Split a text, or a pair of texts, into tokens."""
         return self(text, pair, add_special_tokens=add_special_tokens).tokens()
 
     def decode(self, ids: Any, *, skip_special_tokens: bool = False) -> str:
-        """Return the text of ids: a number, a list, an array or a tensor [T]."""
+        """Convert ids to a text. `ids` is one id, or a list, array or tensor [T]."""
         numbers = [int(number) for number in (ids if isinstance(ids, Iterable) else [ids])]
         return str(self._call.tokenizer.decode(numbers, skip_special_tokens=skip_special_tokens))
 
     def batch_decode(self, ids: Any, *, skip_special_tokens: bool = False) -> list[str]:
-        """Return the texts of several lists of ids, or of an array or a tensor [B, T]."""
+        """Convert several lists of ids, or an array or tensor [B, T], to texts."""
         return [self.decode(row, skip_special_tokens=skip_special_tokens) for row in ids]
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
-        """Return the id of a token, or of each; of what is no token that of the unknown one."""
+        """Return the id of a token, or a list of ids for several. An unknown token gets the id of the unknown token."""
         if not isinstance(tokens, str):
             return [self.convert_tokens_to_ids(token) for token in tokens]
         return self._words.find_id(tokens) if tokens in self._words else self.special_ids.get("unk")
 
     def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
-        """Return the tokens with these ids. Raises IndexError."""
+        """Return the tokens with these ids.
+
+        Raises:
+            IndexError: If an id is out of range.
+        """
         return [self._words.tokens[number] for number in ids]
 
     @property
     def algorithm(self) -> str:
-        """How its tokens were learnt: "wordpiece", "byte-bpe", "unigram", or another name of tokenizers' for it."""
+        """The algorithm: "wordpiece", "byte-bpe", "unigram", or another name of the tokenizers library."""
         return self._words.algorithm
 
     @property
     def special_ids(self) -> dict[str, int]:
-        """The ids of the special tokens by role: pad, unk, cls, sep, mask; of further ones by the token itself."""
+        """Ids of the special tokens by role (pad, unk, cls, sep, mask).
+
+        Tokens without a role are listed by their text.
+        """
         return self._words.special_ids
 
     @property
     def model_input_names(self) -> list[str]:
-        """What a call returns, in the order of transformers."""
+        """Names of the values that a call returns, in the order of transformers."""
         return [*self._call.names]
 
     @property
     def model_max_length(self) -> int:
-        """Tokens of the longest text that its models read, as far as its folder says so; else 10^20."""
-        return self._call.longest
+        """Maximum number of tokens that models with this vocabulary read, if its folder says so; otherwise 10^20."""
+        return self._call.max_length
 
     def pad(
         self,
@@ -131,9 +153,17 @@ class Vocabulary:
         return_tensors: str | None = None,
         verbose: bool = True,
     ) -> Encoding:
-        """Fill encoded texts to one length, as transformers does; its data collators ask for it.
+        """Pad encoded texts to the same length, as transformers does. Its data collators call this.
 
-        encoded_inputs: what a call gave, or a list of what calls gave for one text each
+        Args:
+            encoded_inputs: The result of a call, or a list of results for one text each.
+            padding: As in a call.
+            max_length: As in a call.
+            pad_to_multiple_of: As in a call.
+            padding_side: As in a call.
+            return_attention_mask: Whether to return the attention mask (default: as in a call).
+            return_tensors: As in a call.
+            verbose: Ignored.
         """
         options = {name: value for name, value in locals().items() if name not in ("self", "encoded_inputs", "verbose")}
         return self._call.pad(encoded_inputs, CallOptions(**options))
@@ -141,7 +171,11 @@ class Vocabulary:
     def get_special_tokens_mask(
         self, token_ids_0: Any, token_ids_1: Any = None, already_has_special_tokens: bool = False
     ) -> list[int]:
-        """Return 1 for each special token of ids that have them, and 0 for each other. Raises InputError."""
+        """Return 1 for each special token and 0 for each other id. The ids must already contain special tokens.
+
+        Raises:
+            InputError: If `already_has_special_tokens` is False or a second list is given.
+        """
         if not already_has_special_tokens or token_ids_1 is not None:
             raise InputError("Special tokens are put in by a call: ask that for them, with return_special_tokens_mask.")
         special = {*self.all_special_ids}
@@ -149,30 +183,40 @@ class Vocabulary:
 
     @property
     def all_special_ids(self) -> list[int]:
-        """The ids of the special tokens."""
+        """Ids of all special tokens."""
         return [*self.special_ids.values()]
 
     @property
     def padding_side(self) -> str:
-        """The side at which texts are filled: "right" or "left"."""
+        """The side on which texts are padded: "right" or "left"."""
         return self._call.padding_side
 
     def __getattr__(self, name: str) -> Any:
-        """Return `pad_token`, `mask_token_id` and so on: a special token of a role, or its id; None without one."""
+        """Return `pad_token`, `mask_token_id` and so on: the special token of a role or its id, or None if there is
+        none.
+        """
         role, _, kind = name.partition("_")
         if role not in (*ROLES, "bos", "eos") or kind not in ("token", "token_id"):
             raise AttributeError(f"a vocabulary has no {name!r}")
         return (self.special_ids if kind == "token_id" else self._words.special_tokens).get(role)
 
     def save(self, folder: str | Path) -> None:
-        """Write its files into a folder, which tokenizers and AutoTokenizer open. Raises InputError."""
+        """Write the vocabulary to a folder that the tokenizers library and AutoTokenizer open.
+
+        Raises:
+            InputError: If the folder cannot be written.
+        """
         with explain_disk_errors(Path(folder)):
             self._words.save(Path(folder))
 
     save_pretrained = save
 
     def to_hf(self) -> Any:
-        """Return the tokenizer of transformers. Raises ImportError if transformers is not installed."""
+        """Return the tokenizer of transformers for this vocabulary.
+
+        Raises:
+            ImportError: If transformers is not installed.
+        """
         from transformers import AutoTokenizer  # an extra: `reference`
 
         with TemporaryDirectory() as folder:
@@ -186,7 +230,11 @@ class Vocabulary:
         return self._words.size
 
     def __getitem__(self, at: int | slice) -> Any:
-        """Return the token with an id, or those of a slice as a list. Raises IndexError."""
+        """Return the token with an id, or a list of tokens for a slice.
+
+        Raises:
+            IndexError: If the id is out of range.
+        """
         return [*self._words.tokens[at]] if isinstance(at, slice) else self._words.tokens[at]
 
     def __iter__(self) -> Iterator[str]:
@@ -202,24 +250,26 @@ class Vocabulary:
 def train_vocabulary(
     docs: Any, algorithm: str = "wordpiece", size: int = 8000, *, progress: bool | None = None, **settings: Any
 ) -> Vocabulary:
-    """Train a vocabulary on documents, those apart that are held out for evaluation.
+    """Train a vocabulary on documents. Documents that are held out for evaluation are not used.
 
-    docs:      documents, as they are: near-duplicates count if they were not removed; or what `read` takes
-    algorithm: "wordpiece" (BERT), "byte-bpe" (RoBERTa) or "unigram" (ALBERT)
-    size:      tokens in all, special ones included; fewer where the texts yield no more
-    progress:  whether bars are shown; default: as for the documents
-    settings:  further keys of a recipe's table `[vocabulary]`: `lowercase`, `strip_accents`, `min_frequency`, ...; by
-               default, case, accents and letters are kept as the texts of a folder need it, as by `cloze run --source`
+    Args:
+        docs: Documents, or what `read` takes. Near-duplicates are counted unless they were removed.
+        algorithm: "wordpiece" (BERT), "byte-bpe" (RoBERTa) or "unigram" (ALBERT).
+        size: Maximum number of tokens, including special tokens. Small texts may yield fewer.
+        progress: Whether to show progress bars (default: like the documents).
+        settings: Further keys of a recipe's table `[vocabulary]`: `lowercase`, `strip_accents`, `min_frequency`, ... By
+            default, case, accents and letters are kept if the texts need it, as in `cloze run --source`.
 
-    Raises InputError: an unknown setting, a size with nothing to learn, or no words.
+    Raises:
+        InputError: If a setting is unknown, the size is too small, or there are no words.
 
     >>> vocab = train_vocabulary(["The tide goes out. The tide comes in."] * 9, size=40)
     >>> vocab.tokenize("The tide")
     ['the', 'tide']
     """
-    given = documents_of(docs, progress)
+    given = to_documents(docs, progress)
     chosen = {"algorithm": algorithm, "size": size, **settings}
-    fitted = {"size": 8000, **given._opened.fitted("vocabulary").get("vocabulary", {})}
+    fitted = {"size": 8000, **given._opened.select_fitted("vocabulary").get("vocabulary", {})}
     table = (
         propose_settings({f"vocabulary.{key}": value for key, value in chosen.items()}, "vocabulary", fitted) | chosen
     )
@@ -227,27 +277,36 @@ def train_vocabulary(
     workspace, recipe = made._workspace, made._recipe
 
     def work() -> Manifest:
-        corpus = Corpus(workspace.place, made._made_corpus())
+        corpus = Corpus(workspace.place, made._make_corpus())
         vocabularies, measures = make_vocabularies(recipe, corpus, {}, workspace.perform)
         workspace.perform(measures)
         return vocabularies[""]
 
-    manifest = made._past_faults(work)
+    manifest = made._retry_without_bad_files(work)
     return Vocabulary(read_vocabulary(workspace.place, manifest), table, (workspace, manifest))
 
 
 def load_vocabulary(folder: str | Path, *, lowercase: bool | None = None) -> Vocabulary:
-    """Load a vocabulary from a folder that `save`, `cloze run` or Hugging Face's tools wrote, or from a vocab.txt.
+    """Load a vocabulary from a folder written by `save`, `cloze run` or Hugging Face's tools, or from a vocab.txt.
 
-    lowercase: whether a bare vocab.txt is of an uncased model; default: as its tokens look
+    No code in the folder is run.
 
-    Nothing in the folder is run. Raises InputError: no tokenizer there, or one that contradicts itself.
+    Args:
+        folder: The folder or file.
+        lowercase: For a vocab.txt without configuration, whether it is uncased (default: guessed from its tokens).
+
+    Raises:
+        InputError: If there is no tokenizer, or its files contradict each other.
     """
     return Vocabulary(load_words(Path(folder), lowercase))
 
 
-def manifest_of(vocabulary: Vocabulary, workspace: Workspace, recipe: Recipe) -> Manifest:
-    """Return a vocabulary's artifact in a workspace, which takes in one that was made elsewhere. Raises InputError."""
+def store_vocabulary(vocabulary: Vocabulary, workspace: Workspace, recipe: Recipe) -> Manifest:
+    """Return the manifest of a vocabulary in a workspace. A vocabulary from elsewhere is copied into its store.
+
+    Raises:
+        InputError: If the vocabulary lacks a special token.
+    """
     if vocabulary._made is not None and vocabulary._made[0].place.address == workspace.place.address:
         return vocabulary._made[1]
     vocabulary._words.check_roles("The vocabulary")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from weakref import finalize
 
-from cloze.messages import python_words
+from cloze.messages import to_python_words
 from cloze.progress import Bars
 from corpora.generic_types import Result
 from corpora.sources.contract import StatCache
@@ -37,18 +37,19 @@ from trainer.job import TrainingJob
 from trainer.launch import train
 
 Tables = Mapping[str, Any]
-MOST_WORKERS = 4_096
 
 
 class Workspace:
-    """A store and how stages are built there.
+    """A store, and the means to build stages in it, in this process or in worker processes.
 
-    store:    a folder or `s3://bucket/prefix`; None for a temporary folder
-    workers:  processes that build parts; a program that asks for more than one calls us below
-              `if __name__ == "__main__":`, as for any process that Python spawns
-    progress: whether bars are shown
+    Attributes:
+        folder: A local folder for files that are not artifacts. It is deleted with the workspace.
+        place: The store.
 
-    `folder` is a folder of this machine for what is not an artifact; it goes with the workspace.
+    Args:
+        store: A folder or `s3://bucket/prefix`. If None, a temporary folder.
+        workers: Number of processes. With more than one, the program must use it below `if __name__ == "__main__":`.
+        progress: Whether to show progress bars.
     """
 
     def __init__(self, store: str | Path | None = None, workers: int = 1, progress: bool = True) -> None:
@@ -61,8 +62,8 @@ class Workspace:
         self._workers = workers
         self._damage = DamageTracker(place=self.place, tell=self.tell)
 
-    def showing(self, progress: bool | None) -> "Workspace":
-        """Return this workspace with bars or without; None: as it is."""
+    def with_progress(self, progress: bool | None) -> "Workspace":
+        """Return a workspace that shows progress bars or does not. If `progress` is None, return this one."""
         if progress is None:
             return self
         other = copy(self)
@@ -71,33 +72,49 @@ class Workspace:
         return other
 
     def tell(self, line: str) -> None:
-        """Print a line, in Python's words, if bars are shown."""
-        self.bars.tell(python_words(line, self.folder))
+        """Print a line to standard error, rewritten by `to_python_words`, if progress bars are shown."""
+        self.bars.tell(to_python_words(line, self.folder))
 
     @property
     def recipes(self) -> Path:
-        """The folder next to whose `recipes` the locks of folders are: the store, if it is one of this machine."""
+        """The folder that contains the locks of folders. This is the store, if it is local."""
         return Path(self.place.address) if self.place.is_local else self.folder
 
-    def recipe(self, tables: Tables) -> Recipe:
-        """Return the recipe that tables mean in this store. Raises InputError."""
-        recipe = build_recipe({**listed(tables), "store": self.place.address}, Path.cwd() / "recipe.toml")
+    def build_recipe(self, tables: Tables) -> Recipe:
+        """Build a recipe for this store from its tables.
+
+        Raises:
+            InputError: If a table or key is not valid.
+        """
+        recipe = build_recipe({**to_toml_value(tables), "store": self.place.address}, Path.cwd() / "recipe.toml")
         return replace(recipe, path=None)
 
-    def resolved(self, recipe: Recipe, lock: Lock) -> Lock:
-        """Find the raw files of a recipe. Reads each once. Raises InputError if there are none."""
+    def resolve_lock(self, recipe: Recipe, lock: Lock) -> Lock:
+        """Find the raw files of a recipe and compute their digests, for which each file is read once.
+
+        Raises:
+            InputError: If there are none.
+        """
         return resolve_raw_files(replace(recipe, store=self.place.address), lock, StatCache()).lock
 
-    def past_damage(self, work: Callable[[], Result]) -> Result:
-        """Do some work that performs stages; what it finds damaged is built again. Raises InputError."""
+    def repair_and_retry(self, work: Callable[[], Result]) -> Result:
+        """Call `work`. If it meets a damaged file in the store, rebuild the file and call it again.
+
+        Raises:
+            InputError: If the damage cannot be repaired.
+        """
         return run_past_damage(work, self._damage)
 
     def distrust(self, fault: Damaged) -> None:
-        """Have a damaged file built again when its stage is performed next. Raises InputError if that mends nothing."""
+        """Mark a file as damaged, so that it is rebuilt when its stage is performed the next time.
+
+        Raises:
+            InputError: If rebuilding it has not helped before.
+        """
         self._damage.mark_damaged(fault)
 
     def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
-        """Build what is missing of stages, publish them, and return their manifests."""
+        """Build the missing parts of stages, publish the stages, and return their manifests."""
         return [self._perform(stage) for stage in stages]
 
     def _perform(self, stage: Stage) -> Manifest:
@@ -110,12 +127,12 @@ class Workspace:
         return manifest
 
     def _build(self, stage: Stage, plans: Sequence[PartPlan]) -> None:
-        """Build parts and show how far that is."""
+        """Build parts and show the progress."""
         distrusted = frozenset(self._damage.damaged)
         if isinstance(plans[0].job, TrainingJob):
-            with self.bars.of(f"{stage.stage_folder} steps", plans[0].job.training.steps) as advance:
+            with self.bars.show_bar(f"{stage.stage_folder} steps", plans[0].job.training.steps) as advance:
                 train(plans[0].job, lambda event: advance(int(event.get("step", 0))))
-        with self.bars.of(stage.stage_folder, len(plans)) as advance:
+        with self.bars.show_bar(stage.stage_folder, len(plans)) as advance:
             if self._workers == 1 or len(plans) == 1:
                 for number, plan in enumerate(plans):
                     advance(number)
@@ -145,14 +162,14 @@ class Workspace:
                 raise
 
 
-def listed(value: Any) -> Any:
-    """Return a value as TOML would give it: lists, tables and texts.
+def to_toml_value(value: Any) -> Any:
+    """Convert a Python value to the types of TOML: sets and tuples become lists, paths become texts.
 
-    >>> listed({"keep": ("en", "de"), "path": Path("raw")})
+    >>> to_toml_value({"keep": ("en", "de"), "path": Path("raw")})
     {'keep': ['en', 'de'], 'path': 'raw'}
     """
     if isinstance(value, Mapping):
-        return {str(key): listed(each) for key, each in value.items()}
+        return {str(key): to_toml_value(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [listed(each) for each in (sorted(value) if isinstance(value, set | frozenset) else value)]
+        return [to_toml_value(each) for each in (sorted(value) if isinstance(value, set | frozenset) else value)]
     return str(value) if isinstance(value, Path) else value

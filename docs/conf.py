@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))  # the reference of the package is that of this ch
 project = "Cloze"
 author = "The Cloze maintainers"
 project_copyright = author
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
 
 myst_heading_anchors = 4
@@ -37,9 +37,9 @@ html_show_sphinx = False
 
 
 def setup(app: "Sphinx") -> None:
-    """Have Sphinx call `link_files` for each page, and `write_fields` for each docstring."""
+    """Have Sphinx call `link_files` for each page, and `mark_code` for each docstring."""
     app.connect("source-read", link_files)
-    app.connect("autodoc-process-docstring", write_fields)
+    app.connect("autodoc-process-docstring", mark_code)
 
 
 def link_files(app: "Sphinx", page: str, content: list[str]) -> None:
@@ -47,19 +47,9 @@ def link_files(app: "Sphinx", page: str, content: list[str]) -> None:
     content[0] = re.sub(r"\]\(((?:\.\./)+(?:examples/[^)]+|[A-Z]+)\.md)\)", r"](path:\1)", content[0])
 
 
-def write_fields(app: "Sphinx", what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
-    """Make fields of the aligned lines that describe parameters, and code of what is between backticks.
+def mark_code(app: "Sphinx", what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Make code of what is between backticks in a docstring, and leave out docstrings of modules.
 
     What the package says of its own files is for those who read them.
     """
-    fields: list[str] = []
-    for line in [] if what == "module" else lines:
-        described = re.match(r"(\w+): +(\S.*)", line)
-        inside = bool(fields) and fields[-1].startswith((":param ", "    "))
-        if described:
-            fields.append(f":param {described[1]}: {described[2]}")
-        elif inside and line.startswith("  "):
-            fields.append(f"    {line.strip()}")
-        else:
-            fields += [""] * (inside and bool(line)) + [line]
-    lines[:] = [re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", line) for line in fields]
+    lines[:] = [] if what == "module" else [re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", line) for line in lines]

@@ -19,12 +19,12 @@ NUM_COMMANDS = 10
 SOURCES = README.parent / "docs" / "guide-sources.md"
 THINGS = README.parent / "tests" / "corpora" / "cases" / "things.toml"
 FORMATS = "page wiki EPUB .docx .pptx .xlsx PDF JATS PubMed patents Markdown mail CSV JSON".split()
-THING_ROWS = re.compile(r"^\| thing \|.+\n(?:^\|.+\n)+", re.MULTILINE)
+THING_ROWS = re.compile(r"^\| in the text \|.+\n(?:^\|.+\n)+", re.MULTILINE)
 
 
 def replace_things(page: str) -> str:
     """Return a page with the table of things and formats: a dot if a format has a thing."""
-    rows = [["thing", "what comes of it", *FORMATS], ["---"] * 2 + [":-:"] * len(FORMATS)]
+    rows = [["in the text", "what is read", *FORMATS], ["---"] * 2 + [":-:"] * len(FORMATS)]
     for thing, cells in tomllib.loads(THINGS.read_text(encoding="utf-8")).items():
         held = [name.partition(" ")[0] for name in cells]
         rows.append([thing, cells["says"], *("●" if name in held else "" for name in FORMATS)])

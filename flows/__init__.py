@@ -2,8 +2,8 @@
 
     1. `recipes/` checks a TOML file into a `Recipe`, and its lock says which raw files it means.
     2. `run/pipeline.py` plans one `Stage` after another: the run as one page.
-    3. `orchestration/flow.py` is the run as a flow of Prefect, with its tasks, from the first line to the last:
-       prepare, build, judge, report, release. The stages are built on an engine of `engines/`.
+    3. `orchestration/flow.py` is the run as a flow of Prefect, with its tasks. Its steps are in
+       `orchestration/steps.py`: prepare, build, judge, report, release. Stages are built on an engine of `engines/`.
     4. Each stage ends with a `Manifest`; `run/record/` keeps what happened.
     5. `report/` draws the HTML page of the run; `export/` writes data for others.
 

@@ -436,7 +436,7 @@ class Cluster:
             self._tell(f"The worker {worker} is skipped because it is not like this machine: it has {differences}.")
 
     def _list_fit_workers(self, client: Client) -> list[str] | None:
-        """Return the workers that may be asked; None if all may."""
+        """Return the addresses of the workers with the same programs as this machine; None if all have them."""
         if not self._skipped_workers:
             return None
         return [worker for worker in get_workers(client) if worker not in self._skipped_workers] or ["none"]

@@ -177,7 +177,7 @@ def is_answering(address: str) -> bool:
 
 
 def identify_server(home: Path, port: int) -> bool:
-    """Check whether a full server of this home answers on a port, and remember its password for later requests.
+    """Return True if a server of this home with the UI answers on a port, and remember its password for later.
 
     It makes no difference whether `cloze ui`, a schedule or this process started it.
     """
@@ -229,7 +229,7 @@ def use_api(address: str) -> None:
 
 
 def find_server_of_home(home: Path) -> str:
-    """Return the API of the full server of this home that was started last; "" if it does not answer."""
+    """Return the API of the server with the UI that this home started last; "" if it does not answer."""
     try:
         port = int((home / "prefect" / PORT_FILE).read_text())
     except (OSError, ValueError):
@@ -292,7 +292,7 @@ def is_port_free(port: int) -> bool:
 
 
 def prepare_server(home: Path, port: int, days: float, tell: Callable[[str], None]) -> None:
-    """Prepare the start of a full server of a home on a port: check the port and the database, which is made smaller.
+    """Check the port and the database for a server with the UI, and free unused space of the database.
 
     Nothing is checked if one of this home answers on the port. It waits for a server that is starting.
 
@@ -324,7 +324,7 @@ def check_port(port: int) -> None:
 
 
 def start_server(home: Path, port: int, tell: Callable[[str], None]) -> EmbeddedServer | None:
-    """Start a full server of a home, wait until it answers, and return it.
+    """Start a server of a home with the UI, wait until it answers, and return it.
 
     None if one of this home has the port already. tell: is called with the line that says how to open the UI Raises
     ServerFailed.
@@ -345,7 +345,7 @@ def start_server(home: Path, port: int, tell: Callable[[str], None]) -> Embedded
 
 
 def serve_ui(port: int, tell: Callable[[str], None], on_ready: Callable[[Path, str], object]) -> None:
-    """Run a full server with its UI until the process is stopped. If one of this home runs, only say how to open it.
+    """Run a server with the UI until the process is stopped. If one of this home runs, only print how to open it.
 
     Args:
         port: The port of the server.
@@ -438,7 +438,7 @@ def get_database_path(prefect_home: Path) -> Path:
 
 
 def hold_start_lock(prefect_home: Path) -> AbstractContextManager[None]:
-    """Hold the lock under which one server of a Prefect home starts at a time; it is waited for."""
+    """Wait for the lock under which one server of a Prefect home starts at a time, and hold it during the block."""
     return hold_lock(prefect_home / "starting.lock")
 
 

@@ -1,6 +1,6 @@
 """The run as a flow of Prefect, with its tasks. No other file makes states of Prefect of what a run does.
 
-    cloze                 a run that is prepared: build, judge, report, release (`complete_run` in `steps.py`)
+    cloze                 a run that is prepared: build, judge, report, release (`steps.complete_run`)
       build_stage         builds what a stage lacks on all workers, and publishes it; a complete stage is reused
       models, tasks       subflows, because trainings take long and have logs and curves of their own
         train_stage       trains a model, fine-tunes one, or lets one answer
@@ -16,7 +16,6 @@ imports Prefect, which takes two seconds of a core and reads PREFECT_API_URL the
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -65,11 +64,11 @@ _current_work: ContextVar[Callable[[], Any]] = ContextVar("the work of a subflow
 
 @flow(name="cloze", persist_result=False)
 def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
-    """Build, judge, report and release a prepared run (`run_in_flow`). The parameters are only for its page."""
+    """Build, judge, report and release the run that `run_in_flow` is given. The parameters are only for its page."""
     run = _current_run.get()
     with close_when_stopped():
         show_run(run)
-        return keep_end(lambda: run_to_state(partial(complete_run, run, FlowTasks())))
+        return keep_end(lambda: run_to_state(lambda: complete_run(run, FlowTasks())))
 
 
 def run_in_flow(run: RunState) -> bool:

@@ -136,7 +136,7 @@ def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") 
 
     Args:
         prefect_home: The Prefect home that has the folder.
-        api: To send to.
+        api: The address of the API.
         tell: Called with a line for each run that is not sent.
         profile: If given, only runs that were to be recorded at this API (of a profile, without its password) are sent.
     """

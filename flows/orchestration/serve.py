@@ -277,7 +277,7 @@ class Service:
         return "The Prefect server is gone"
 
     def _watch(self, client: SyncPrefectClient, deployment_id: UUID, facts: dict[str, Any]) -> None:
-        """Keep a runner alive, and look at what is due, until the API has not answered MAX_MISSED_CHECKS times."""
+        """Keep a runner alive, and look at what is due, until the API has failed MAX_MISSED_CHECKS times in a row."""
         misses, announced = 0, None
         while misses < MAX_MISSED_CHECKS:
             try:
@@ -373,7 +373,7 @@ def start_runner(deployment: dict[str, Any]) -> "subprocess.Popen[bytes]":
 
 
 def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], seconds: float = RUN_SECONDS) -> None:
-    """End a runner with its runs: they get SIGTERM, and what still lives after some seconds is killed.
+    """End a runner and its runs: the runs get SIGTERM, and whatever still lives after some seconds is killed.
 
     Args:
         meanwhile: Called after the signal.

@@ -126,19 +126,19 @@ def generate_password() -> str:
 
 
 def get_password_path(prefect_home: Path, port: int) -> Path:
-    """Return the path of the file with the password of the full server on a port."""
+    """Return the path of the file with the password of the server with the UI on a port."""
     return prefect_home / f"server-{port}.password"
 
 
 def write_password(prefect_home: Path, port: int, password: str) -> None:
-    """Write the password of a full server into its Prefect home, for the other commands of the home. Raises OSError."""
+    """Write the password of a server with the UI into its Prefect home, for other commands. Raises OSError."""
     with replace_file(get_password_path(prefect_home, port)) as new:
         new.chmod(0o600)
         new.write_text(password)
 
 
 def read_password(prefect_home: Path, port: int) -> str:
-    """Return the password of the full server that was started last on a port; "" if there was none."""
+    """Return the password of the server with the UI that was started last on a port; "" if there was none."""
     with suppress(OSError, ValueError):
         return get_password_path(prefect_home, port).read_text(encoding="ascii")
     return ""

@@ -6,7 +6,7 @@ import pytest
 from small_recipe import prose
 
 import cloze
-from cloze.runs import _command
+from cloze.runs import _run_command
 from flows.command import arguments
 
 
@@ -34,7 +34,7 @@ def test_a_program_keeps_its_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_notebook_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where the variables that Jupyter sets put the codes of a terminal into what a run prints."""
     monkeypatch.setenv("FORCE_COLOR", "1")
-    code, output, _ = _command("new", "--help", shown=False)
+    code, output, _ = _run_command("new", "--help", shown=False)
     assert code == 0 and "template" in output and "\x1b" not in output
 
 
