@@ -194,11 +194,9 @@ class LiveArtifact:
             data: A bar from 0 to 100, our own Markdown, or the rows of a table, which are escaped.
             description: A text of one line, which is escaped.
         """
-        rows = (
-            data
-            if isinstance(data, (float, str))
-            else [{n: escape_markdown(t) for n, t in row.items()} for row in data]
-        )
+        rows = data
+        if not isinstance(data, (float, str)):
+            rows = [{n: escape_markdown(t) for n, t in row.items()} for row in data]
         escaped, artifact_id = escape_markdown(description), self._id
         if (recording := get_recording()) is not None and recording.buffer is not None:
             recording.buffer.artifacts[to_artifact_key(self.key)] = build_artifact(self.key, rows, escaped)
