@@ -136,6 +136,8 @@ def _build_stage(job: TrainingJob, settled: SettledTraining, vocabulary: Manifes
     shards, model, inputs = settled.shards, job.model, job.inputs
     distinct = {manifest.fingerprint: manifest for manifest in (*shards, vocabulary)}
     contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}
+    left = iter(shards)
+    mixtures = [[{"content": next(left).content, "share": share} for share in shares] for shares in settled.shares]
     begins: Json = {name: job.identity[name] for name in ("origin", "start", "teacher") if name in job.identity}
     return Stage(
         kind="models",
@@ -144,7 +146,7 @@ def _build_stage(job: TrainingJob, settled: SettledTraining, vocabulary: Manifes
         settings={
             "model": to_model_json(model),
             "training": to_settings_json(job.training),
-            "phases": list_phase_contents(settled),
+            "phases": [parts[0]["content"] if len(parts) == 1 else parts for parts in mixtures],
             **begins,
         },
         parents=tuple(manifest.as_parent() for manifest in distinct.values()),
@@ -183,13 +185,6 @@ def _describe_start(start: StartModel, model: ModelSettings, inputs: ModelInputs
     check_special_ids(start, inputs)
     heads = list_new_heads(start, model, inputs)
     return {"content": start.content, "new_tokens": len(start.rows), "first_heads": [*heads]}
-
-
-def list_phase_contents(settled: SettledTraining) -> Json:
-    """Return what each phase reads, for the fingerprint: a content, or the contents and shares of a mixture."""
-    left = iter(settled.shards)
-    mixtures = [[{"content": next(left).content, "share": share} for share in shares] for shares in settled.shares]
-    return [parts[0]["content"] if len(parts) == 1 else parts for parts in mixtures]
 
 
 def locate_work_folder(place: Place, stage: Stage) -> Path:

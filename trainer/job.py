@@ -42,7 +42,7 @@ from corpora.store.places.place import Place
 from corpora.store.settings import bind_settings, to_settings_json
 from corpora.store.stage import read_manifest
 from shards.reading.loader import TALLY_NAMES
-from shards.reading.order import BLOCK_SLOTS, Interleave, compute_first_slots, to_whole_shares
+from shards.reading.order import BLOCK_SLOTS, Interleave, to_whole_shares
 from trainer.families.contract import ModelInputs
 from trainer.settings.model import ModelSettings, to_model_json
 from trainer.settings.phases import MAX_STEPS, PhaseSettings, parse_tokens
@@ -231,17 +231,13 @@ class Reading:
 
 def list_readings(job: TrainingJob) -> list[Reading]:
     """Return what each phase reads. A set that an earlier phase read is resumed at its next slot."""
-    inputs = [job.get_inputs(phase) for phase in range(len(job.training.phase))]
-    phases = zip(job.phase_shares, job.training.phase, strict=True)
-    slots = [Interleave(shares).count_before(phase.slots) for shares, phase in phases]
-    flat = [one.content for some in inputs for one in some]
-    before = {} if job.origin is None else job.origin.read
-    firsts = compute_first_slots(flat, [number for some in slots for number in some])
-    begins = iter([first + before.get(content, 0) for first, content in zip(firsts, flat, strict=True)])
-    return [
-        Reading(inputs=some, shares=parts, begins=tuple(next(begins) for _ in some), slots=numbers)
-        for some, parts, numbers in zip(inputs, job.phase_shares, slots, strict=True)
-    ]
+    read, readings = {} if job.origin is None else {**job.origin.read}, list[Reading]()
+    for number, (phase, shares) in enumerate(zip(job.training.phase, job.phase_shares, strict=True)):
+        inputs, slots = job.get_inputs(number), Interleave(shares).count_before(phase.slots)
+        begins = tuple(read.get(each.content, 0) for each in inputs)
+        read |= {each.content: begin + more for each, begin, more in zip(inputs, begins, slots, strict=True)}
+        readings.append(Reading(inputs=inputs, shares=shares, begins=begins, slots=slots))
+    return readings
 
 
 def _find_difference(theirs: Json, ours: Json, key: str = "") -> tuple[str, Json, Json] | None:
@@ -403,9 +399,11 @@ def _compute_parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) 
 
     Raises InputError if one is too small.
     """
-    quotas = zip(phase.quotas, shards, strict=True) if phase.quotas else ()
-    parts: Sequence[Fraction | int] = [_count_slots(what, tokens, manifest) for tokens, manifest in quotas]
-    parts = parts or phase.weights or [1]
+    parts: Sequence[Fraction | int] = phase.weights or [1]
+    if phase.quotas:  # the slots that hold so many tokens on average
+        counts = [_count_examples(what, manifest) for manifest in shards]
+        each = zip(phase.quotas, counts, strict=True)
+        parts = [ceil(Fraction(tokens * examples, held)) for tokens, (examples, held) in each]
     for part, manifest in zip(parts, shards, strict=True):
         if part * BLOCK_SLOTS < sum(parts):
             raise InputError(
@@ -455,12 +453,6 @@ def _count_examples(what: str, shards: Manifest) -> tuple[int, int]:
     if not examples:
         raise InputError(_explain_no_example(what, shards))
     return examples, held
-
-
-def _count_slots(what: str, tokens: int, shards: Manifest) -> int:
-    """Return the number of slots that hold a number of tokens on average."""
-    examples, held = _count_examples(what, shards)
-    return ceil(Fraction(tokens * examples, held))
 
 
 def _check_mixture(what: str, shards: Sequence[Manifest]) -> None:

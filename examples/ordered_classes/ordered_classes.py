@@ -47,26 +47,30 @@ class OrderedTask(TextTask):
 
     @property
     def num_outputs(self) -> int:
-        """Return 1: the thresholds turn one score into a class."""
+        """Return 1: a text has one score, and thresholds turn it into a class."""
         return 1
 
     def list_terms(self) -> tuple[Term, ...]:
-        """Return the one term, of all thresholds together."""
+        """List the only loss term, that of all thresholds together."""
         return (GRADE,)
 
     def parse_label(self, value: Any) -> str:
-        """Return a value's class. Raises Unusable if the classes are set and it is not one of them."""
+        """Return the name of a class. Raises Unusable if the classes are set and the value is none of them."""
         label = as_label(value)
         if self.labels and label not in self.labels:
             raise Unusable("unknown label")
         return label
 
     def to_target(self, label: Any) -> npt.NDArray[Any]:
-        """int64 [1]: its place in the order."""
+        """Return the index of a class in the order: int64 [1]."""
         return np.array([self.labels.index(label)], np.int64)
 
     def fit(self, examples: Sequence[TextExample], where: str) -> Self:
-        """Return the task with the classes in their order. Raises InputError if the order cannot be determined."""
+        """Return the task with the classes in their order.
+
+        Raises:
+            InputError: If the order is unknown because labels are no numbers, or there are fewer than three classes.
+        """
         met = {example.label for example in examples}
         if not self.labels and any(as_number(label) is None for label in met):
             raise InputError(f"{where}: the labels are no numbers, so their order is not known: say it with `labels`.")
@@ -76,17 +80,17 @@ class OrderedTask(TextTask):
         return replace(self, labels=names, **self.fit_columns(examples, where))
 
     def compute_scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Return scores of the classes as places in the order."""
+        """Compute scores of the classes and correlations of their indices in the order."""
         gold = [self.labels.index(example.label) for example in examples]
         predicted = [_place(prediction) for prediction in predictions]
         return {**compute_class_scores(gold, predicted, len(self.labels)), **compute_correlations(gold, predicted)}
 
     def to_row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
-        """The class."""
+        """Return the class."""
         return {"label": self.labels[_place(prediction)]}
 
     def to_config(self) -> dict[str, Any]:
-        """Nothing that a class of transformers would read."""
+        """Return nothing: no class of transformers reads it."""
         return {}
 
 

@@ -23,13 +23,13 @@ class OrderedModel(TaskModel):
         self.init_head(self.class_head, shape, pretrained.state)
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """[S, K]: how far each text is above each threshold."""
+        """Compute how far each text is above each threshold: float32 [S, K]."""
         first_SH = self.encoder(batch).index_select(0, batch.locate_first_tokens())
         score_S1: Tensor = self.class_head(first_SH, batch.targets.get("columns")).float()
         return score_S1 - self.thresholds
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """[1, 2]."""
+        """Sum the loss over texts, and count texts with the right class: [1, 2]."""
         places_S = batch.targets[GRADE.name]
         above_SK = (places_S[:, None] > torch.arange(outputs.shape[1], device=outputs.device)).float()
         loss = F.binary_cross_entropy_with_logits(outputs, above_SK, reduction="sum")

@@ -160,7 +160,7 @@ def _replace_texts(chunk: RowChunk, new: Mapping[int, str], names: Sequence[str]
 
 
 def with_text(fields: Fields, names: Sequence[str], text: str) -> Fields:
-    """Return a copy of some fields with another text, in the field from which `find_text` reads it.
+    """Return a copy of some fields with another text, in the field from which `find_text` reads it; there must be one.
 
     >>> with_text({"data": {"text": "old", "n": 1}}, ["body", "data.text"], "new")
     {'data': {'text': 'new', 'n': 1}}

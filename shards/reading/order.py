@@ -45,7 +45,7 @@ takes 6 bytes a slot; after that a slot is found in 45 ns.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from math import gcd
@@ -151,26 +151,6 @@ def split_slots(slots: range, size: int, num_pieces: int) -> list[range]:
     """
     assert len(slots) <= size * num_pieces, (slots, size, num_pieces)
     return [slots[size * piece : size * (piece + 1)] for piece in range(num_pieces)]
-
-
-def compute_first_slots(sets: Sequence[Hashable], num_slots: Sequence[int]) -> list[int]:
-    """Compute the first slot of each training phase, counted within the data that the phase reads.
-
-    A phase resumes where the previous phase on the same data stopped.
-
-    Args:
-        sets: The data that each phase reads.
-        num_slots: Number of slots that each phase reads.
-
-    >>> compute_first_slots(["short", "long", "short"], [100, 10, 50])
-    [0, 0, 100]
-    """
-    slots_read: dict[Hashable, int] = {}
-    starts = []
-    for name, number in zip(sets, num_slots, strict=True):
-        starts.append(slots_read.get(name, 0))
-        slots_read[name] = starts[-1] + number
-    return starts
 
 
 @kernel

@@ -121,7 +121,7 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
         put(TASKS, "from trainer.tasks.settings", "from trainer.tasks.kinds.tone import ToneTask\n"),
         (TASKS, "_OURS = (", "_OURS = (ToneTask, "),
     ],
-    "a score": [(SCORES, "\ndef confusion", ERRORS + "\n\ndef confusion")],
+    "a score": [(SCORES, "\ndef build_confusion_table", ERRORS + "\n\ndef build_confusion_table")],
     "a key of a recipe": [
         (PRIVACY, "import check_choice", "import check_choice, later_field"),
         (

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corpora.errors import InputError
-from corpora.kernels.arrays import Float32s, Float64s, UInt16s
+from corpora.kernels.arrays import Float64s, UInt16s
 from corpora.store.checked_folder import check_folder, mark_complete
 from tokenizers_train.adapting import find_old_pieces
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
@@ -153,9 +153,8 @@ def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int
             names = {theirs: ours for ours, theirs in unwrap_names([tensor.name for tensor in stored]).items()}
             stored = [tensor._replace(name=names[tensor.name]) for tensor in stored if tensor.name in names]
             _check_tensors(stored, before, source)
-            grown = lay_out([_resize(tensor, size) for tensor in stored])
             with target.open("wb") as sink:
-                sink.write(build_header(metadata, grown))
+                sink.write(build_header(metadata, [_resize(tensor, size) for tensor in stored]))
                 begin = stream.tell()
                 for tensor in stored:
                     stream.seek(begin + tensor.start)
@@ -207,10 +206,11 @@ def unwrap_names(names: Collection[str]) -> dict[str, str]:
 
 
 def build_header(metadata: Any, stored: Sequence[StoredTensor]) -> bytes:
-    """Build the header of a safetensors file with these tensors."""
+    """Build the header of a safetensors file with these tensors one after another, without a gap."""
+    ends = [*accumulate((tensor.stop - tensor.start for tensor in stored), initial=0)]
     fields = {
-        tensor.name: {"dtype": tensor.kind, "shape": [*tensor.shape], "data_offsets": [tensor.start, tensor.stop]}
-        for tensor in stored
+        tensor.name: {"dtype": tensor.kind, "shape": tensor.shape, "data_offsets": offsets}
+        for tensor, offsets in zip(stored, pairwise(ends), strict=True)
     }
     text = json.dumps({**({METADATA: metadata} if metadata is not None else {}), **fields}, separators=(",", ":"))
     padded = text.encode().ljust(-(-len(text.encode()) // 8) * 8)
@@ -256,14 +256,6 @@ def _resize(tensor: StoredTensor, size: int) -> StoredTensor:
     return tensor._replace(shape=(size, *tensor.shape[1:]), stop=tensor.start + size * row_bytes)
 
 
-def lay_out(stored: Sequence[StoredTensor]) -> list[StoredTensor]:
-    """Return the tensors with positions one after another, without a gap."""
-    ends = list(accumulate((tensor.stop - tensor.start for tensor in stored), initial=0))
-    return [
-        tensor._replace(start=start, stop=stop) for tensor, (start, stop) in zip(stored, pairwise(ends), strict=True)
-    ]
-
-
 def _copy(stream: IO[bytes], sink: IO[bytes], tensor: StoredTensor, rows: Rows, size: int) -> None:
     """Write a tensor's bytes, with new rows if it has a row for each token."""
     left = tensor.stop - tensor.start
@@ -292,14 +284,9 @@ def with_rows(numbers: npt.NDArray[Any], rows: Rows, size: int, bfloat: bool = F
     grown[: len(numbers)] = numbers
     for row, pieces in rows.items():
         taken = numbers[list(pieces)]
-        mean = (_from_bfloat16(taken) if bfloat else taken).astype(np.float64).mean(axis=0)
+        mean = ((taken.astype(np.uint32) << 16).view(np.float32) if bfloat else taken).astype(np.float64).mean(axis=0)
         grown[row] = _to_bfloat16(mean) if bfloat else mean
     return grown
-
-
-def _from_bfloat16(halves: UInt16s) -> Float32s:
-    """Convert bfloat16 to float32."""
-    return (halves.astype(np.uint32) << 16).view(np.float32)
 
 
 def _to_bfloat16(numbers: Float64s) -> UInt16s:

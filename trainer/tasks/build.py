@@ -97,12 +97,14 @@ class TaskJob:
 
     @property
     def task(self) -> SuiteTask:
-        """Return the task."""
+        """Return the only task of the suite."""
         return self.suite.tasks[0]
 
     def plan_runs(self) -> dict[str, list[SuiteRun]]:
-        """Plan the runs for the model and for each model that it is compared with, by "model", "baseline" and
-        "control".
+        """Plan the runs (one task learnt from one seed each) of the model, and of the models that it is compared with.
+
+        Returns:
+            The runs by the model that they train: "model", "baseline" or "control".
 
         Raises:
             InputError: If the model is no longer in the store.
@@ -212,7 +214,7 @@ def describe_task(task: SuiteTask) -> Json:
 def train_and_answer(
     job: TaskJob, on_event: Callable[[Event], None] = lambda event: None, stop: Stop | None = None
 ) -> None:
-    """Fine-tune a task from every seed and answer its splits; finished work is not done again.
+    """Fine-tune a model on a task from every seed, and let it answer the task's files. Finished work is not done again.
 
     Args:
         job: The task.
@@ -263,7 +265,10 @@ def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def find_best_run(runs: Sequence[SuiteRun]) -> SuiteRun:
-    """Return the run with the best score on the split by which epochs are judged; of equal ones the first."""
+    """Return the run with the best main score on its first split, the examples by which epochs are compared.
+
+    Of equal runs the first is returned.
+    """
     split = runs[0].splits[0]
     return max(runs, key=lambda run: _read_judged_split(run, split).scores[split.metrics[0]])
 
@@ -310,7 +315,9 @@ def _build_ledger(best: SuiteRun, learnt: int) -> Ledger:
 
 
 def rebuild_suite(tasks: Manifest) -> Suite:
-    """Rebuild the suite of an artifact from its manifest. Its files have names, but no folders."""
+    """Rebuild the suite of tasks that an artifact was built from, from its manifest. File settings have names without
+    folders.
+    """
     return Suite(
         name=tasks.settings["suite"],
         seeds=tuple(tasks.settings["seeds"]),
@@ -329,15 +336,15 @@ def _rebuild_task(name: str, asked: Mapping[str, Json]) -> SuiteTask:
 
 
 def read_judged_splits(place: Place, tasks: Manifest, of: str = OURS) -> JudgedSplits:
-    """Read the judged splits of an artifact.
+    """Read the scores of an artifact, for each split (a file that a fine-tuned model answered, such as dev).
 
     Args:
         place: The store.
         tasks: The manifest of the artifact.
-        of: The model they belong to: "model", "baseline" or "control".
+        of: The model that answered: "model", "baseline" or "control".
 
     Returns:
-        The splits by task, seed and split name; {} if the artifact has no such model.
+        The scores by task, seed and split name; {} if the artifact has no such model.
 
     Raises:
         Damaged: If a table of the artifact is damaged.

@@ -175,7 +175,7 @@ class EncodedExamples:
 
 
 def read_file(task: Task, file: FileSettings, labelled: bool = True, learning: bool = False) -> FileExamples:
-    """Read the examples of a labelled file.
+    """Read a labelled file, and make an example of each of its records.
 
     Args:
         task: The task.
@@ -229,12 +229,12 @@ def with_unknown_counts(task: Task, file: FileExamples) -> FileExamples:
 
 
 def select_kept_values(values: Values) -> Values:
-    """Return the values of the columns that are kept, by column name."""
+    """Return the values of columns that are copied to the output (`keep:` columns), by column name."""
     return {role.removeprefix(KEEP_PREFIX): value for role, value in values.items() if role.startswith(KEEP_PREFIX)}
 
 
 def fit_task(task: Task, file: FileExamples) -> Task:
-    """Return the task fitted to the examples of a file.
+    """Fit a task to the examples of a file, for example to the names of their classes, and return it.
 
     Raises:
         InputError: If nothing can be learnt from them; with the line, if one example is to blame.
@@ -246,7 +246,12 @@ def fit_task(task: Task, file: FileExamples) -> Task:
 
 
 def split_roles(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
-    """Return the roles that a record must have, and the roles that are read if present."""
+    """Return the roles (meanings of values, such as `text`) that a record must have, and those read if present.
+
+    Args:
+        task: The task.
+        labelled: False to leave out the roles of labels.
+    """
     read = [role for role in task.roles if labelled or role not in task.label_roles]
     return [role for role in read if role not in task.optional_roles], [
         role for role in read if role in task.optional_roles
@@ -281,7 +286,7 @@ def with_format(task: Task, file: FileSettings) -> FileSettings:
 
 
 def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamples:
-    """Encode the examples of a file as items, and account for all records and tokens.
+    """Encode the examples of a file as items (what a model reads at once), and account for all records and tokens.
 
     Raises:
         InputError: If no example gives an item.
@@ -302,7 +307,10 @@ def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamp
 
 
 def encode_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> PackedItems:
-    """Encode examples, about EXAMPLES_PER_CALL at a time. `TaskItem.example` is the index among all examples."""
+    """Encode examples as items (what a model reads at once), about EXAMPLES_PER_CALL examples at a time.
+
+    `TaskItem.example` of an item is the index of its example among all examples.
+    """
     return PackedItems(
         replace(item, example=groups[0].start + item.example)
         for groups in group_by_size(task.iter_groups(examples), len, EXAMPLES_PER_CALL)
@@ -332,7 +340,7 @@ def digest_if_exists(path: str) -> str | None:
 
 
 def describe_file(file: FileSettings) -> dict[str, Any]:
-    """Return the settings of a file and its digest for a record, without its folder."""
+    """Describe a file for a record: its settings, its name without folder, and its digest."""
     return {
         "path": Path(file.path).name,
         "format": file.format,

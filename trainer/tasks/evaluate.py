@@ -44,7 +44,9 @@ def main(arguments: list[str]) -> int:
 
 
 def evaluate(run: SuiteRun, ranks: Ranks) -> int:
-    """Do one run: fine-tune unless that is done, then answer the remaining splits. All processes must call it.
+    """Fine-tune one task of a suite from one seed, unless that is done, and answer its remaining files.
+
+    All processes must call it.
 
     Returns:
         0, or an exit code if a signal stopped the run.
@@ -76,7 +78,10 @@ def evaluate(run: SuiteRun, ranks: Ranks) -> int:
 
 
 def judge(run: SuiteRun, split: SuiteSplit, loaded: LoadedFolder, ranks: Ranks) -> JudgedSplit:
-    """Answer a split with a model, write the answers as lines, and return the scores. All processes must call it."""
+    """Let a model answer one file of a task, write the answers as lines of JSON, and return their scores.
+
+    All processes must call it; the first one writes.
+    """
     with hold_unchanged(read_states([split.file.path])):
         answers = predict_file(Path(run.job.output), loaded, split.file, split.labelled, ranks)
         examples, counts = answers.file.examples, answers.file.counts

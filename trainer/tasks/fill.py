@@ -46,9 +46,10 @@ class Guess:
 
 
 def main(arguments: list[str]) -> int:
-    """`fill MODEL TEXT ... [--top N] [--json | --brief]`: print a table, a JSON document or a line for each text; 0.
+    """Run `fill MODEL TEXT ... [--top N] [--json | --brief]`: print the guesses for each text, and return 0.
 
-    Raises InputError.
+    Raises:
+        InputError: If a text has no mask or is too long, or the model does not guess tokens.
     """
     parser = argparse.ArgumentParser(prog="fill", description="Words for every [MASK] of a text.")
     parser.add_argument("model", type=Path, help="folder of a model")

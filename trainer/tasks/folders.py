@@ -101,7 +101,10 @@ def write_task(
 
 
 def to_task_json(task: Task) -> dict[str, Any]:
-    """Return the table of a task for a record, with settings that no longer exist in their places."""
+    """Return the settings of a task for a record.
+
+    Settings that no longer exist are in it too, so that old records match.
+    """
     package = find_task_package(task.kind)
     now = {"kind": task.kind, **({"package": package} if package else {}), **to_settings_json(task)}
     return dict(pair for name in now for pair in ((name, now[name]), *task.old_keys.get(name, {}).items()))
@@ -144,7 +147,7 @@ def load_task(folder: Path) -> LoadedFolder:
 
 
 def find_max_length(sentences: SentenceFolder | None, positions: int) -> int:
-    """Return the tokens after which the authors of a folder cut texts, at most those that the model can read."""
+    """Return after how many tokens the authors of a folder cut texts; at most the tokens that the model can read."""
     return min(sentences.max_length or positions, positions) if sentences is not None else positions
 
 
@@ -209,7 +212,7 @@ def _find_task(folder: Path, record: Mapping[str, Any]) -> Task:
 
 
 def describe_weights(folder: Path) -> dict[str, Json]:
-    """Return the files of weights in a folder with their sizes and digests, for its record. Reads them."""
+    """Compute sizes and digests of the weight files in a model folder, for its record."""
     paths = [folder / EXTRA_WEIGHTS, folder / WEIGHTS, *folder.glob(f"*/{WEIGHTS}")]
     return describe_files(folder, sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file()))
 
@@ -247,7 +250,7 @@ def check_model(folder: Path) -> None:
 def write_vector_files(
     folder: Path, task: VectorTask, hidden_size: int, max_length: int, state: Mapping[str, Tensor], start: Pretrained
 ) -> None:
-    """Write the files that sentence-transformers reads next to the encoder.
+    """Write the files that sentence-transformers reads, next to an encoder that is already in the folder.
 
     Args:
         folder: The folder of the encoder.

@@ -71,7 +71,7 @@ class TokenizedText(NamedTuple):
 
     @staticmethod
     def from_text(text: str, encoder: TextEncoder) -> "TokenizedText":
-        """Tokenize a text."""
+        """Tokenize a text, and keep as many of its first tokens as a sequence has room for as `start`."""
         [pieces] = encoder.tokenize([text])
         ids, offsets = to_ids(pieces), np.array(find_piece_offsets(text, pieces), np.int32).reshape(-1, 2)
         pieces.truncate(encoder.count_room(2))
@@ -181,7 +181,7 @@ def find_best_spans(
 def iter_candidates(
     text: str, window: Window, logits: npt.NDArray[Any], max_tokens: int, max_spans: int
 ) -> Iterable[Candidate]:
-    """Yield the best spans of a window.
+    """Yield the best spans of a window as candidates; spans that hold only spaces are left out.
 
     Args:
         text: The whole text.
@@ -286,7 +286,7 @@ class PieceWindows(NamedTuple):
 
 
 def split_into_pieces(encoder: TextEncoder, sentences: Sequence[Sequence[str]]) -> list[Pieces]:
-    """Tokenize sentences, and find the pieces of each word."""
+    """Tokenize sentences of words, and find the first piece (token) of each word."""
     texts = [" ".join(words) for words in sentences]
     return [
         _locate_words(to_ids(encoding), find_piece_offsets(text, encoding), words)

@@ -101,7 +101,7 @@ def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
 
 
 def iter_answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any]]:
-    """Yield a row for each record of a file, in its order: its line, id and kept columns, and the prediction.
+    """Yield a row for each record of a file, in its order: line, id, columns that are copied, and the prediction.
 
     A record that cannot be used has `unusable` with the reason instead. Labelled examples also have what `Task.judge`
     returns.

@@ -146,7 +146,7 @@ class Task:
 
     @property
     def optional_roles(self) -> frozenset[str]:
-        """Return the roles that a file may lack."""
+        """Return the roles that a file may lack: meanings of values, such as `second` for a second text."""
         return frozenset()
 
     @property
@@ -164,15 +164,15 @@ class Task:
 
     @property
     def term(self) -> Term:
-        """Return the loss term of the labels."""
+        """Return the loss term of the labels: its name, and whether right answers are counted."""
         raise NotImplementedError
 
     def list_terms(self) -> tuple[Term, ...]:
-        """List the terms of the loss."""
+        """List the loss terms, in the order in which `TaskModel.compute_losses` returns them."""
         return (self.term,)
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> Example:
-        """Make an example of a record.
+        """Make an example of a record, for instance of a line of a file.
 
         Args:
             values: The values of the record by role. Values that are None are left out.
@@ -231,7 +231,7 @@ class Task:
         return (range(number, number + 1) for number in range(len(examples)))
 
     def make_items(self, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Encode examples as items.
+        """Encode examples as items, each of which a model reads at once: an example, or one window of a long one.
 
         Args:
             examples: The examples of one or more whole groups of `iter_groups`.
@@ -251,13 +251,20 @@ class Task:
         return (number,) * len(self.list_terms())
 
     def make_predictions(self, examples: Sequence[Example], items: Items, answers: Answers) -> list[Prediction]:
-        """Turn the answers of the model to all items into one prediction for each example. By default they are the
-        answers.
+        """Turn the answers of a model to all items into one prediction for each example.
+
+        Args:
+            examples: The examples.
+            items: The items of all examples, as `make_items` returns them, with indices among all examples.
+            answers: The answer of the model to each item: an array with a row for each sequence, point or token.
+
+        Returns:
+            The prediction for each example; by default the answers.
         """
         return list(answers)
 
     def compute_scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
-        """Compute the scores of predictions by name, shares in [0, 1] unless the metric is defined otherwise."""
+        """Compute the scores of predictions for labelled examples, by name."""
         raise NotImplementedError
 
     def tune(self, scores: Mapping[str, float]) -> Self:
@@ -265,7 +272,7 @@ class Task:
         return self
 
     def to_row(self, example: Example, prediction: Prediction) -> dict[str, Any]:
-        """Return a prediction as a row of JSON."""
+        """Return a prediction as a row of JSON, without the label."""
         raise NotImplementedError
 
     def judge(self, example: Example, prediction: Prediction) -> dict[str, Any]:

@@ -171,14 +171,17 @@ class TextEncoder:
         return encodings
 
     def encode_start(self, first: Encoding, second: Encoding) -> Encoding:
-        """Encode the whole first text and the beginning of the second. Tokens that do not fit are not counted."""
+        """Encode the whole first text and the beginning of the second one as a sequence of at most `max_length` tokens.
+
+        Tokens that do not fit are not counted as cut.
+        """
         self.tokenizer.enable_truncation(self.max_length, strategy=CUT_SECOND)
         encoding: Encoding = self.tokenizer.post_process(first, second)
         self.tokenizer.no_truncation()
         return encoding
 
     def shorten(self, pieces: Sequence[Encoding], max_tokens: int) -> None:
-        """Cut tokens of texts to a number of tokens, in place, and count what is cut."""
+        """Cut token sequences to a number of tokens, in place, and count what is cut."""
         for piece in pieces:
             self.count_lost(max(0, len(piece) - max_tokens))
             piece.truncate(max_tokens)
@@ -188,12 +191,12 @@ class TextEncoder:
         return self.max_length - int(self.tokenizer.num_special_tokens_to_add(texts == 2))
 
     def count_lost(self, num_tokens: int) -> None:
-        """Count a text as cut if it has lost tokens."""
+        """Count the tokens that a text lost; if it lost any, the text counts as cut."""
         self.num_cut += num_tokens > 0
         self.tokens_cut += num_tokens
 
     def tokenize(self, texts: Sequence[str]) -> list[Encoding]:
-        """Tokenize texts without special tokens and without cutting them."""
+        """Tokenize texts without special tokens and without cutting them. Returns an encoding for each text."""
         encodings: list[Encoding] = self.tokenizer.encode_batch(texts, add_special_tokens=False)
         return encodings
 

@@ -191,6 +191,9 @@ class FilesSource:
         """Cut a file into slices (byte ranges that are read independently).
 
         Plain lines are cut every 8 MB, Parquet at its row groups, archives at records; any other file is one slice.
+
+        Raises:
+            InputError: If a Parquet, JSON or zip file cannot be read.
         """
         return self.choose_format(file.name).slices(file)
 

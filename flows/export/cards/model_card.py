@@ -176,7 +176,8 @@ def iter_benchmarks(result: SuiteResult) -> Iterator[dict[str, Any]]:
 
 
 def to_hub_name(name: str) -> str:
-    """Return a name with only letters, digits, dots, underscores and hyphens, as the hub requires.
+    """Return a name with only letters, digits, dots, underscores and hyphens, as the hub requires; UNKNOWN if none is
+    left.
 
     >>> to_hub_name("glue/mnli-mm"), to_hub_name("  my model ")
     ('glue-mnli-mm', 'my-model')

@@ -355,7 +355,7 @@ def test_earlier_generations_are_settled(growing: Grown, monkeypatch: pytest.Mon
             each.put("pages", f"pages-{day}", [page(str(day + n), prose(day + n)) for n in range(4)])
         days.append(world.run())
         with monkeypatch.context() as patched:
-            patched.setattr(pipeline, "find_settled", lambda *asked: pipeline.NOTHING)
+            patched.setattr(pipeline, "find_settled", lambda *asked: pipeline.NOTHING_SETTLED)
             assert whole.run().outcome.settled == ()
     second, third, fourth = ([stage.stage.stage_folder for stage in day.stages] for day in days)
     assert second == third == fourth

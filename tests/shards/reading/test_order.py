@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from shards.reading.order import (
-    compute_first_slots,
     find_example_plain,
     find_global_examples,
     split_slots,
@@ -77,8 +76,3 @@ def test_shares_are_the_step(ranks: int) -> None:
         for part in shares:
             pieces = split_slots(part, size, num)
             assert len(pieces) == num and [slot for piece in pieces for slot in piece] == list(part)
-
-
-def test_a_phase_goes_on_where_the_last_one_of_its_set_ended() -> None:
-    """Fails where two phases on one shard set read the same slots."""
-    assert compute_first_slots(["a", "b", "a", "a"], [10, 20, 30, 40]) == [0, 0, 10, 40]

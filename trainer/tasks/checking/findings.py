@@ -151,7 +151,9 @@ class DataReport:
 def check_accepted(where: str, names: Collection[str]) -> None:
     """Raise InputError if a name is neither "all" nor the name of a kind of finding.
 
-    `where` says who gave the names.
+    Args:
+        where: The option or key that gave the names, for the message.
+        names: The names.
     """
     for name in names:
         check_choice(where, name, (ALL, *NAMES))
@@ -355,7 +357,7 @@ def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = Tru
 
 
 def find_label(task: Task, example: Example, values: Mapping[str, Any]) -> Any:
-    """Return the label of a record as its example has it, else the values of the roles that are learnt."""
+    """Return the label of a record: as its example has it, else the values of the roles of labels."""
     for name in ("label", "tags", "right", "answers", "labels"):
         if hasattr(example, name):
             return getattr(example, name)

@@ -68,7 +68,7 @@ def find_label_problems(task: Task, files: Sequence[CheckedFile]) -> Iterator[Da
 
 
 def list_class_names(label: Any) -> tuple[str, ...]:
-    """List the class names in a label, and the types in tags of spans; () if the label has none.
+    """List the names of the classes in a label; for the tags of a sentence those of their types, () for a number.
 
     >>> list_class_names("good"), list_class_names(("B-PER", "I-PER", "O")), list_class_names(2.5)
     (('good',), ('PER',), ())
@@ -82,7 +82,7 @@ def list_class_names(label: Any) -> tuple[str, ...]:
 
 
 def group_rows_by_class(file: CheckedFile) -> dict[str, list[int]]:
-    """Return the zero-based rows of each class."""
+    """Return for each class the indices of the rows with this class, zero-based."""
     rows = defaultdict[str, list[int]](list)
     for row, label in enumerate(file.labels or ()):
         for name in list_class_names(label):
@@ -129,7 +129,9 @@ def _find_label_spellings(
 
 
 def compute_spelling_key(name: str) -> str:
-    """Return a key that all spellings of one label share; numbers keep their sign and point, other labels only letters.
+    """Return a key that all spellings of a label share; it has no case, spaces, underscores, hyphens and points.
+
+    Numbers keep their value.
 
     >>> len({compute_spelling_key(name) for name in ("Very good", "very_good", "very-go\\u200bod", "\\uff56ery good")})
     1

@@ -137,11 +137,21 @@ def train_task(
     ranks: Ranks,
     export: Callable[[EpochScores, Path], Mapping[str, Any]],
 ) -> StopSignal:
-    """Train all restarts of a task and export the best epoch, unless a signal stops it. All processes call it.
+    """Train a model on a task from every seed, and export the best epoch, unless a signal stops it.
 
-    tuning: the settings of the job, with published values
-    files:  by name, as `describe_file` describes them
-    export: called on the first process with the unfinished folder; returns the record of the output
+    All processes must call it.
+
+    Args:
+        job: The job.
+        tuning: The settings of the job, with published values.
+        data: The fitted task, its encoded examples, and the model.
+        files: The files by name, as `describe_file` describes them.
+        ranks: The processes that share the work.
+        export: Is called on the first process with the scores and the unfinished folder; returns the record of the
+            output.
+
+    Returns:
+        The stop signal, which tells if training was stopped.
     """
     folder, identity = (
         to_unfinished_path(Path(job.output), is_only_writer=True),
@@ -277,7 +287,7 @@ def explain_divergence(step: int, micro_batch: int) -> InputError:
 
 
 def name_losses(losses: Mapping[str, float], task: Task) -> Mapping[str, float]:
-    """Return the losses of a line of the log; if the task has one term, its name is left out."""
+    """Return the losses of a line of the log by name; if the task has only one loss term, without the term's name."""
     terms = task.list_terms()
     if len(terms) > 1:
         return losses
@@ -308,11 +318,11 @@ def explain_disk(output: Path) -> Iterator[None]:
 
 
 def choose_length(task: Task, asked: int | None, pretrained: Pretrained, model: str) -> int:
-    """Return the tokens of a sequence.
+    """Choose after how many tokens sequences are cut: as the settings ask, else as usual for the task or the folder.
 
     Args:
         task: The task.
-        asked: The length that the settings ask for, or None.
+        asked: The number of tokens that the settings ask for, or None.
         pretrained: The model.
         model: The folder of the model, for messages.
 

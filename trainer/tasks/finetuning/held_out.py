@@ -19,7 +19,7 @@ from trainer.tasks.task import Task
 
 
 def split_held_out(task: Task, file: FileExamples, job: FinetuneJob) -> tuple[list[int], list[int]]:
-    """Choose the examples to learn from and those to hold out for evaluation.
+    """Split the examples of a file into those to learn from and those to hold out for evaluation.
 
     Args:
         task: The task, which tells what examples of one text are.

@@ -73,7 +73,13 @@ class EpochScores:
     best_step: int = 0
 
     def add_epoch(self, step: int, epoch: int, scores: Mapping[str, float]) -> None:
-        """Add the scores of an epoch of the newest restart, and keep it if it is the best so far."""
+        """Add the scores of an epoch of the newest restart, and remember the epoch if it is the best so far.
+
+        Args:
+            step: The step after the epoch, counted through all restarts.
+            epoch: The number of the epoch, from 1.
+            scores: Its scores, with `loss`.
+        """
         restart, keeps_last = self.restarts[-1], self.tuning.keep == "last"
         kept = self._compute_kept_worth(restart)
         restart["epochs"].append({"epoch": epoch, **scores})
@@ -97,21 +103,24 @@ class EpochScores:
 
     @property
     def kept_steps(self) -> frozenset[int]:
-        """Return the step of the checkpoint with the best weights of all epochs, if there is one."""
+        """Return the step of the checkpoint to keep, that of the best epoch of all; empty if there is none."""
         return frozenset({self.best_step} - {0})
 
     def to_json(self) -> dict[str, Json]:
-        """Return the scores for a checkpoint."""
+        """Return the scores of all epochs as JSON, for a checkpoint."""
         return {"restarts": self.restarts, "best": self.best, "best_step": self.best_step}
 
     def restore(self, progress: Mapping[str, Any]) -> None:
-        """Restore the scores from a checkpoint."""
+        """Restore the scores of all epochs from what `to_json` returned."""
         self.restarts, self.best = progress["restarts"], progress["best"]
         self.best_step = progress["best_step"]
 
 
 def score_epoch(state: TrainState, data: TaskData, ranks: Ranks) -> dict[str, float]:
-    """Compute loss and scores on the evaluation examples; the same on every process. All processes must call it."""
+    """Compute the loss and the scores of a model on the evaluation examples.
+
+    All processes must call it, and all get the same values.
+    """
     assert isinstance(state.model, TaskModel)
     task, encoded = data.task, data.evaluation
     answers, sums = compute_answers(state.model, task, encoded.items, ranks, judging=True)
@@ -147,7 +156,7 @@ def cut_slots(
 
 
 def pack_items(items: Sequence[TaskItem], task: Task, ranks: Ranks) -> MicroBatch:
-    """Build a micro-batch of items. An empty item stands in on a process without a share."""
+    """Build a micro-batch of items. On a process without a share of the step, the only item is an empty one."""
     real, batch = [item for item in items if item.sequences], batch_items(items)
     counts = {"sequences": len(real), "tokens": len(batch.ids)}
     of_terms = task.count_targets(real) if real else (0,) * len(task.list_terms())

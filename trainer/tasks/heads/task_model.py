@@ -234,8 +234,9 @@ def _split_by_item(answers: Tensor, items: Sequence[TaskItem], unit: str) -> lis
 
 
 def batch_items(items: Sequence[TaskItem]) -> Batch:
-    """Build a batch of all sequences of items, in order. Targets are concatenated; EXAMPLES has the sequences of each
-    item.
+    """Build a batch of all sequences of items, in order.
+
+    Targets are concatenated; the target EXAMPLES has the number of sequences of each item.
     """
     sequences = [sequence for item in items for sequence in item.sequences]
     starts = np.cumsum([0, *(item.num_tokens for item in items)])
@@ -260,8 +261,9 @@ def sort_by_length(items: PackedItems, places: Int64s) -> Int64s:
 
 
 def build_empty_item(item: TaskItem) -> TaskItem:
-    """Build an item without sequences, with empty targets like those of a real one, for a process without a share of a
-    step.
+    """Build an item without sequences, for a process without a share of a step.
+
+    Its targets are empty ones of a real item.
     """
     return TaskItem(sequences=(), example=-1, targets={name: values[:0] for name, values in item.targets.items()})
 

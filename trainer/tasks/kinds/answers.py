@@ -345,7 +345,9 @@ class SpanTask(Task):
         return compute_optional_answer_scores(golds, texts, odds, threshold=threshold)
 
     def to_row(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
-        """Return the answer with its offset and score, the best spans, and the odds for no answer if one may lack."""
+        """Return the answer with its offset and score, and the best spans; if answers are optional, also the odds for
+        none.
+        """
         best = prediction.best
         odds = {} if self.impossible is False else {NULL_ODDS: prediction.null_odds}
         return {

@@ -342,7 +342,7 @@ class SimilarityTask(VectorTask):
         return TERMS_BY_LOSS[self.loss]
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
-        """Make an example of two texts and their label. Raises Unusable if one of them is missing."""
+        """Make an example of two texts and their label, if it has one. Raises Unusable if a text is none."""
         text, second, negatives = parse_texts(values, "text", "second")
         label = values.get("label") if labelled else None
         return VectorExample(text, second, negatives, None if label is None else self._parse_label(label))

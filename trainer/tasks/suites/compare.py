@@ -119,7 +119,11 @@ def _compare_split(
 
 
 def compute_p_value(one: JudgedSplit, other: JudgedSplit, metric: str) -> float | None:
-    """Test whether two models differ on the same examples; None if the metric cannot be computed from rows."""
+    """Test whether two models differ in a metric on the same examples.
+
+    Returns:
+        The two-sided p-value; None if the metric cannot be computed from rows.
+    """
     if not (one.can_draw(metric) and other.can_draw(metric)):
         return None
     ours, theirs = one.find_mean_parts(metric), other.find_mean_parts(metric)
@@ -129,7 +133,13 @@ def compute_p_value(one: JudgedSplit, other: JudgedSplit, metric: str) -> float 
 
 
 def check_same_examples(what: str, one: JudgedSplit, other: JudgedSplit) -> None:
-    """Raise InputError if two models answered different numbers of examples. `what` names the split."""
+    """Raise InputError if two models answered different numbers of examples of the same file.
+
+    Args:
+        what: The task and the file, for the message.
+        one: The scores of the first model.
+        other: The scores of the second model.
+    """
     if one.examples != other.examples or len(one.rows) != len(other.rows):
         raise InputError(
             f"{what}: one model answered {one.examples:,} examples and the other {other.examples:,} of the same file: "
@@ -157,7 +167,7 @@ HEAD = ("task", "split", "metric", "this", "other", "difference", "p", "p of Hol
 
 
 def format_cells(each: ComparedTask) -> list[str]:
-    """Format a row of the table."""
+    """Format one task of a comparison as the cells of a table row."""
     seeds = each.over_seeds
     return [
         each.task,
@@ -183,7 +193,7 @@ def iter_comparison_lines(comparison: SuiteComparison) -> Iterator[str]:
 
 
 def iter_conclusions(comparison: SuiteComparison) -> Iterator[str]:
-    """Yield the conclusions from the p-values of a comparison, a sentence each."""
+    """Yield the conclusions from a comparison in plain sentences, with what its p-values do not show."""
     number = sum(each.p is not None for each in comparison.tasks)
     if comparison.is_control:
         yield format_worth(comparison)

@@ -89,7 +89,7 @@ class JudgedSplit:
     version: int = VERSION
 
     def can_draw(self, metric: str) -> bool:
-        """Check whether a metric can be computed from rows."""
+        """Check whether a metric can be computed from rows, so that intervals and tests are possible."""
         columns = (
             self.columns if self.statistic == MEANS else METRICS_BY_STATISTIC.get(self.statistic, tuple(self.scores))
         )
@@ -131,7 +131,11 @@ class JudgedSplit:
 
 
 def score_predictions(task: Task, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """Compute the scores of labelled examples and their rows, as fields of `JudgedSplit`."""
+    """Compute the scores of predictions for labelled examples, and the rows from which they can be computed again.
+
+    Returns:
+        Fields of `JudgedSplit`.
+    """
     scores = task.compute_scores(examples, predictions)
     return {"scores": scores, **_build_rows(task, examples, predictions, scores)}
 
@@ -219,13 +223,13 @@ def _build_mean_rows(
 
 
 def write_judged(path: Path, judged: JudgedSplit) -> None:
-    """Write a judged split as JSON, in one step."""
+    """Write the scores of one file as JSON, in one step."""
     with replace_file(path, is_only_writer=True) as new:
         new.write_text(json.dumps(asdict(judged)) + "\n", encoding="utf-8")
 
 
 def read_judged(path: Path) -> JudgedSplit | None:
-    """Read a file of `write_judged`; None if there is none.
+    """Read scores that `write_judged` wrote; None if the file does not exist.
 
     Raises:
         InputError: If the file is damaged, or has another number of rows than of examples.

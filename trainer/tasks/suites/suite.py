@@ -107,7 +107,7 @@ class SuiteTask:
 
     @property
     def evaluation(self) -> FileSettings:
-        """Return the file by which epochs are compared."""
+        """Return the file by which epochs are compared, that of the first split."""
         return self.splits[0].file
 
 
@@ -166,7 +166,7 @@ def list_shipped_suites() -> list[str]:
 
 
 def read_suite(name_or_path: str, data: Path | None = None) -> Suite:
-    """Read a suite.
+    """Read a suite: tasks that a model is to learn, each from several seeds.
 
     Args:
         name_or_path: The name of a shipped suite, or a TOML file.
@@ -219,7 +219,7 @@ def check_seeds(where: str, seeds: Sequence[int]) -> None:
 
 
 def build_suite_task(name: str, given: Mapping[str, Any], root: Path, where: str) -> SuiteTask:
-    """Build one task of a suite.
+    """Build one task of a suite from its table, with its training file and the files to answer.
 
     Args:
         name: The name of the task; if it is that of a published set, it has the files and metrics of that set.
@@ -269,7 +269,7 @@ def _find_published_set(name: str, folder: Path, where: str, splits: Sequence[st
 
 
 def derive_settings(published: PublishedSet) -> dict[str, Any]:
-    """Return the settings of a task that a published set gives: its labels, and its first metric if the task has it."""
+    """Return the settings that a published set gives to a task: its labels, and its first metric if the task has it."""
     kind = find_task_class(published.kind)
     values: dict[str, Any] = {"labels": published.labels} if published.labels else {}
     if published.metrics[0] in kind(**values).metrics:
@@ -412,16 +412,20 @@ class SuiteRun:
     splits: tuple[SuiteSplit, ...]
 
     def locate_answers(self, split: SuiteSplit) -> Path:
-        """Return the path of the answers to a split."""
+        """Return the path of the file with the answers to a split (one file of the task, such as dev)."""
         return Path(self.folder) / f"{to_file_name(split.name)}.jsonl"
 
     def locate_scores(self, split: SuiteSplit) -> Path:
-        """Return the path of the scores of a split."""
+        """Return the path of the file with the scores of a split (one file of the task, such as dev)."""
         return Path(self.folder) / f"{to_file_name(split.name)}.json"
 
     @property
     def unanswered_splits(self) -> list[SuiteSplit]:
-        """Return the splits that are still to be answered. Raises InputError if a file of scores is damaged."""
+        """Return the splits (files of the task, such as dev) that are still to be answered.
+
+        Raises:
+            InputError: If a file of scores is damaged.
+        """
         return [split for split in self.splits if not is_judged(self, split)]
 
 
@@ -433,13 +437,13 @@ class SuiteJob:
 
 
 def iter_runs(suite: Suite, model: Path, output: Path, first_weights: bool = False) -> Iterator[SuiteRun]:
-    """Yield the runs of a suite, task by task and seed by seed.
+    """Plan the runs of a suite (one task learnt from one seed each), task by task and seed by seed.
 
     Args:
         suite: The suite.
         model: The folder of the model to fine-tune.
         output: The folder that gets a folder for each run.
-        first_weights: True to begin with random first weights instead of the pre-trained ones, as a control.
+        first_weights: True to begin with random weights instead of the pre-trained ones, as a control.
 
     Raises:
         InputError: If the model has no weights.
@@ -463,7 +467,7 @@ def iter_runs(suite: Suite, model: Path, output: Path, first_weights: bool = Fal
 
 
 def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
-    """Check whether a split was answered, with its present file and by this version.
+    """Check whether a run has answered and scored a file, with the file's present content and by this version.
 
     Raises:
         InputError: If its file of scores is damaged.

@@ -54,7 +54,7 @@ class SuiteRow:
 
     @property
     def verdict(self) -> str:
-        """Return a sentence if nothing was learnt, or no more than a bag of words; "" if not, or if it is not known."""
+        """Return a sentence if nothing was learnt, or no more than a bag of words; else, or if unknown, ""."""
         return describe_weakness(self.metric, self.median, self.majority, self.words, self.p, format_score)
 
     @property
@@ -83,7 +83,13 @@ class SuiteResult:
 
 
 def build_result(suite: Suite, model: str, results: JudgedSplits) -> SuiteResult:
-    """Build the result of a model from its judged splits, by task, seed and split."""
+    """Build the table of a model on a suite: for each task, split and metric the scores of all seeds.
+
+    Args:
+        suite: The suite.
+        model: What the table calls the model.
+        results: The judged splits, by task, seed and split.
+    """
     rows = list[SuiteRow]()
     for task in suite.tasks:
         run = find_median_run(task, suite.seeds, results)
@@ -126,7 +132,7 @@ def with_judged_metrics(suite: Suite, results: JudgedSplits) -> Suite:
 
 
 def compute_bounds(judged: JudgedSplit, metric: str) -> tuple[float, float] | None:
-    """Compute the interval of a score over its examples; None if it cannot be computed from rows."""
+    """Compute the interval of a score over the examples of a split; None if it cannot be computed from rows."""
     if not judged.can_draw(metric):
         return None
     interval = bootstrap_interval(judged.to_array(), lambda rows: judged.score(rows, metric), seed=SEED, level=LEVEL)
@@ -134,7 +140,10 @@ def compute_bounds(judged: JudgedSplit, metric: str) -> tuple[float, float] | No
 
 
 def find_median_run(task: SuiteTask, seeds: Sequence[int], results: JudgedSplits) -> int:
-    """Return the seed of the median run; of two in the middle that with the lower score, of equal scores the first."""
+    """Return the seed with the median score of a task, on its first split by its first metric.
+
+    Of two in the middle it is the lower score, of equal scores the first seed.
+    """
     split = task.splits[0]
     scores = [results[task.name, seed, split.name].scores[split.metrics[0]] for seed in seeds]
     middle = statistics.median_low(scores)
@@ -192,7 +201,7 @@ def align_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def format_cells(row: SuiteRow) -> list[str]:
-    """Format a row of the table."""
+    """Format one metric of a split as the cells of a table row."""
     return [
         row.task,
         row.split,
@@ -215,7 +224,7 @@ def format_score(score: float) -> str:
 
 
 def format_average(result: SuiteResult) -> str:
-    """Format the mean over tasks, with their number."""
+    """Format the mean over tasks in a sentence, with the number of tasks."""
     assert result.average is not None
     tasks = {row.task for row in result.rows if row.averaged}
     return f"Mean over {len(tasks)} tasks, each by the mean of its metrics: {format_score(result.average)}"

@@ -92,7 +92,7 @@ class VectorParts:
         return True
 
     def add(self, rows: pa.Table) -> None:
-        """Add the rows of the next window. Raises InputError if the disk is full."""
+        """Add the rows of the next window (texts that are read together). Raises InputError if the disk is full."""
         with explain_disk_errors(self._output):
             if self._writer is None:
                 path = self._locate_part(self._parts)
@@ -110,7 +110,7 @@ class VectorParts:
             self._parts, self._writer = self._parts + 1, None
 
     def close(self) -> None:
-        """Close the part with what was added, if the disk takes it."""
+        """Close the file of the part that is being written, if there is one; a full disk is ignored."""
         if self._writer is not None:
             with suppress(OSError):
                 self._writer.close()
@@ -129,7 +129,9 @@ def _iter_tables(path: Path) -> Iterator[pa.Table]:
 
 @contextmanager
 def open_parts(output: Path, request: Mapping[str, Any], schema: pa.Schema) -> Iterator[VectorParts]:
-    """Open the parts that an earlier run of the same request left, or none. They are removed at the end.
+    """Open the folder of a vector file in progress, with the parts that an earlier run of the same request wrote.
+
+    It is removed when the block ends well, or if nothing was written.
 
     Args:
         output: The file to write.
@@ -261,14 +263,11 @@ class Embedder:
     def compute_sequence_vectors(
         self, sequences: Sequence[Tokens], encodings: Sequence[Encoding] = ()
     ) -> list[Float32s]:
-        """Compute the vectors of sequences of tokens.
+        """Compute the vectors of sequences of tokens, as `compute_vectors` does for encodings.
 
         Args:
             sequences: The sequences.
-            encodings: The encoding of each, which is needed if words or tokens get vectors.
-
-        Returns:
-            As `compute_vectors`.
+            encodings: The encoding of each sequence. Only needed if words or tokens get vectors.
         """
         targets = {SKIPPED: np.array(self.texts.skipped[:1], np.int64)} if self.texts.skipped else {}
         items = [TaskItem(sequences=(each,), example=0, targets=targets) for each in sequences]
@@ -447,7 +446,7 @@ def build_vector_rows(embedder: Embedder, texts: Sequence[NamedText], encodings:
 
 
 def iter_windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
-    """Yield texts with their tokens, as many together as memory is meant for."""
+    """Yield lists of texts and of their tokens, with WINDOW_TOKENS tokens or a little more in each but the last."""
     batches = iter(lambda: [*islice(texts, TEXTS_AT_ONCE)], [])
     prompt = encoder.prompts[0]
     encoded = (zip(batch, encoder.encode([prompt + text.text for text in batch]), strict=True) for batch in batches)

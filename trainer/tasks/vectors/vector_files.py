@@ -58,7 +58,7 @@ class VectorOrigin:
     prompt: str = ""
 
     def to_comparison_key(self) -> tuple[Any, ...]:
-        """Return what two files must have in common to be compared."""
+        """Return the model and settings that the vectors of two files must have in common to be compared."""
         return (self.model, self.pooling, self.layers, self.combine, self.similarity)
 
 
