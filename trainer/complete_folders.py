@@ -80,8 +80,9 @@ def check_output(output: Path) -> None:
 
 @contextmanager
 def open_unfinished_folder(output: Path) -> Iterator[Path]:
-    """Create an empty folder next to an output; it is removed after the block. What a killed process left is removed
-    first.
+    """Create an empty folder next to an output; it is removed after the block.
+
+    What a killed process left there is removed first.
 
     Yields:
         The folder, to which only this process writes.

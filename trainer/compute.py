@@ -57,8 +57,9 @@ NOT_DETERMINISTIC = "does not have a deterministic implementation"
 def resolve_auto(
     training: TrainingSettings, model: ModelSettings, ranks: Ranks, before: ComputeChoice | None = None
 ) -> tuple[TrainingSettings, ComputeChoice, str]:
-    """Resolve each "auto" of the settings on this machine, and set torch's precision and threads. All processes must
-    call it.
+    """Resolve each "auto" of the settings on this machine, and set torch's precision and threads.
+
+    All processes must call it.
 
     Args:
         training: The settings as they were given.

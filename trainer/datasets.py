@@ -96,9 +96,8 @@ class ExampleDataset(Dataset[Record]):
         return self._records.read(np.asarray(numbers, np.int64) + int(self._epoch) * len(self))
 
     def set_epoch(self, epoch: int) -> None:
-        """Select an epoch: it has another order, and other masks if masks are drawn.
-
-        Raises InputError if it is negative.
+        """Select an epoch: it has another order, and other masks if masks are drawn. Raises InputError if it is out of
+        range.
         """
         EPOCH.check("epoch", epoch)
         self._epoch.fill_(epoch)

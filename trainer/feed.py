@@ -74,8 +74,7 @@ class Feed:
         return Loader(shard_set, training.seed, window, near, with_word_starts=not trains, mask_rate=rate)
 
     def iter_steps(self, first: int, slot: int, before: int) -> Generator[Step, None, None]:
-        """Yield the steps of the phase from one on, each with this process's micro-batches and the counts of all
-        processes.
+        """Yield the steps of the phase from one on, with this process's micro-batches and the counts of all processes.
 
         All processes must read them, because the counts are summed over them. The next step is prepared on a thread.
         Close the generator while the other processes still answer: the step after the last one is being counted.
@@ -153,9 +152,7 @@ class Feed:
             yield self._build_micro_batch(reader.gather(some), len(some), capacity)
 
     def _iter_cuts(self, reader: SlotReader, slots: range) -> Iterator[tuple[Slots, int | None]]:
-        """Yield the slots of each micro-batch of this process, and the number of tokens it is padded to (None: not
-        padded).
-        """
+        """Yield the slots of each micro-batch of this process, and the number of tokens it is padded to, or None."""
         if self._budget is None:
             return self._split_by_number(slots, self._job.training.micro_batch or self._settings.batch)
         size = PLANNED_STEPS * self._settings.batch

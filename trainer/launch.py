@@ -191,9 +191,7 @@ def read_lines_after(log: Path, begin: int) -> list[str]:
 
 
 def parse_input_error(code: int, lines: Sequence[str]) -> InputError | None:
-    """Return the InputError that a trainer ended with, from its exit code and the last lines of its log; None if it has
-    none.
-    """
+    """Return the InputError that a trainer ended with, from its exit code and the last lines of its log, or None."""
     if code == USER_ERROR_CODE and lines and lines[-1].startswith(PREFIX):
         return InputError(lines[-1].removeprefix(PREFIX))
     return None

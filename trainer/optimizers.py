@@ -131,8 +131,9 @@ class GroupTensors(NamedTuple):
         return float(self.group["weight_decay"])
 
     def iter_pieces(self) -> Iterator["GroupTensors"]:
-        """Yield the tensors in pieces of one parameter each. On a GPU, where one call takes many tensors, yield them
-        all at once.
+        """Yield the tensors in pieces of one parameter each.
+
+        On a GPU, where one call takes many tensors, they are all yielded at once.
         """
         if _is_on_gpu(self.weights):
             yield self

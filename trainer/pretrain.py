@@ -88,7 +88,8 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
         0, or 128 plus the number of the signal that stopped the run.
 
     Raises:
-        InputError: If the settings, the shards, a checkpoint or the course of the training do not allow to continue.
+        InputError: If settings, shards, a checkpoint or non-finite numbers prevent the training.
+        Damaged: If a shard is damaged.
     """
     compute_reproducibly(job.training, ranks.device)
     work = Path(job.work)
@@ -232,9 +233,7 @@ class PhaseShards(Watcher):
         self._feed: Feed | None = None
 
     def open(self, phase: int) -> Feed:
-        """Return the feed of a phase. If another phase was open, what was read of it is verified first. All processes
-        call it.
-        """
+        """Return the feed of a phase. What was read of another phase is verified first. All processes must call it."""
         if self._feed is None or phase != self._phase:
             self.on_pause()
             self._phase, self._feed = phase, Feed(self._job, phase, self._ranks)

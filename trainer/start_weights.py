@@ -1,11 +1,13 @@
-"""The start of a training in place of first weights: the folder of a model, identified by what it holds. No torch.
+"""What a training may start from instead of random weights: a model, or a checkpoint of another run. No torch.
+
+A start model is a folder that is identified by its content:
 
     folder ─► its files by name, each with its digest ─► the content, which names the model that is trained from it
 
-The folder's place decides nothing. It is read once more when training begins, and compared; after the first checkpoint
+The folder's path decides nothing. It is read once more when training begins, and compared; after the first checkpoint
 it is not needed.
 
-Origins: the checkpoint of another run that a training continues from, with weights and optimizer. No torch.
+An origin is the checkpoint of another run that a training continues from, with weights and optimizer:
 
     continue_from = "models/wiki/1a2b3c@90000"  ─►  work/checkpoints/step-00090000  ─►  weights, moments, slots read
 
@@ -188,8 +190,9 @@ def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, 
 
 
 def find_checkpoint(location: str, models: Path) -> Path:
-    """Find a checkpoint's folder: of the given step, or the last one before a decay of the learning rate, or the
-    newest.
+    """Find a checkpoint's folder.
+
+    Without a step, this is the last checkpoint before a decay of the learning rate or, without one, the newest.
 
     Args:
         location: A model's artifact, its work folder or a checkpoint, optionally followed by `@STEP`. It is below

@@ -152,14 +152,16 @@ class StepReports:
 def compute_losses(
     losses: Sequence[float], rights: Sequence[float], counts: Int64s, terms: Sequence[Term]
 ) -> dict[str, float]:
-    """Compute the mean losses (natural logarithms) and the accuracies of a step or an evaluation. "loss" is the
-    weighted sum.
+    """Compute the mean losses (natural logarithms) and the accuracies of a step or an evaluation.
 
     Args:
         losses: The summed loss of each term.
         rights: The number of right answers of each term.
         counts: The STEP_COUNTS followed by one count per term.
         terms: The terms of the loss.
+
+    Returns:
+        "loss", the weighted sum of the means; then each term's mean loss and, if it has right answers, its accuracy.
 
     >>> import numpy as np
     >>> counts = np.array([0] * len(STEP_COUNTS) + [2, 4])

@@ -19,12 +19,11 @@ LEAVING_SECONDS = 5.0  # for ranks to end after the first one has
 
 
 def run_agent(parent: int, processes: int, does: str, job: str, arguments: Sequence[str]) -> int:
-    """Run torchrun's agent: start the processes on this machine, and end all of them when one fails. Return an exit
-    code.
+    """Run torchrun's agent: start the processes on this machine, and end all of them when one fails.
 
     A signal to stop is passed to the processes, which exit by themselves; a second signal ends all at once. torchrun
     runs on a thread of its own: it handles signals only on the main thread, and would kill the processes some time
-    after one. A process that hangs is killed LEAVING_SECONDS after the first one has ended, where torchrun waits half a
+    after one. A process that hangs is killed LEAVING_SECONDS after the first one has ended, while torchrun waits half a
     minute.
 
     Args:
@@ -33,6 +32,9 @@ def run_agent(parent: int, processes: int, does: str, job: str, arguments: Seque
         does: The command of the trainer.
         job: Path of the job's JSON file.
         arguments: The arguments of torchrun.
+
+    Returns:
+        The exit code: 0, or 1 if a process failed.
     """
     exit_with_parent(parent)
     pass_signals_on()
@@ -58,8 +60,9 @@ def kill_those_left(ended: Future[int], processes: int) -> None:
 
 
 def pass_signals_on() -> None:
-    """Have signals to stop passed to the child processes, once. Without a child, or at a second signal, this process
-    exits.
+    """Pass signals to stop on to the child processes, once.
+
+    Without a child, or at a second signal, this process exits.
     """
     passed_on: list[int] = []
 

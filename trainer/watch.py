@@ -138,7 +138,7 @@ class Speed(Watcher):
         self._flops += tokens * self._flops_of[0] + places * self._flops_of[1]
 
     def on_pause(self) -> None:
-        """Stop the clock."""
+        """Stop the clock while training pauses."""
         self._paused_at = time.monotonic()
 
     def on_pause_end(self) -> None:
@@ -170,13 +170,12 @@ def find_peak(settings: TrainingSettings, device: torch.device) -> float | None:
 
 
 def measure_flops(model: Objective, step: Step) -> tuple[float, float] | None:
-    """Compute the FLOPs of training on one token, and on one token that a head reads; 0 if the objective does not count
-    them.
+    """Compute the FLOPs of training on one token, and on one token that a head reads.
 
     Sequences are assumed to be as long as those that this process reads in the step.
 
     Returns:
-        The two numbers; None if this process reads no sequence in the step.
+        The two numbers, zero if the objective does not count them; None if this process reads no sequence in the step.
     """
     real = STEP_COUNTS.index("sequences")  # what fills a batch follows them
     own = [np.diff(each.batch.boundaries.numpy())[: each.counts[real]] for each in step.micro_batches]

@@ -17,18 +17,19 @@ LayerNorm's weight and bias gamma and beta and store the row numbers of the posi
 
 Cost: BERT-base (440 MB) is written in 1.1 s and read in 0.1 s of CPU.
 
-Checkpoints of older forms, brought to the one form that everything here begins with.
+Older forms are converted first, since everything here begins with the current form:
 
     python -m trainer import SOURCE OUTPUT
 
 Many encoders of a domain (BioBERT, SciBERT, LegalBERT) were published before safetensors and tokenizer.json: as a
 pickled `pytorch_model.bin`, a `vocab.txt`, and a `config.json` without a model type; large ones in several files with
-an index. Written are `config.json`, `model.safetensors` and the tokenizer's files; of a folder of sentence-transformers
-also its pooling, the modules after it, and prompts.
+an index. The output has `config.json`, `model.safetensors` and the tokenizer's files; if the source is a folder of
+sentence-transformers, also its pooling, the modules after it, and prompts.
 
 Promise: every tensor is what it was, of the same type and under the same name, but for the prefix of a wrapper; nothing
 in a pickled file is run, because torch reads only tensors of it; and what is written has been opened: its encoder is
-whole, and its vocabulary fits.
+complete, and its vocabulary fits.
+
 Cost: the weights once in memory (BERT-base: 0.4 GB, two seconds).
 """
 
@@ -200,8 +201,7 @@ def write_model(
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write tensors to a file with the mode of any new file; by itself, safetensors makes it readable by the owner
-    only.
+    """Write tensors to a file with the mode of any new file; safetensors makes it readable only by the owner.
 
     Raises:
         OSError: If the disk refuses. If it is full, SafetensorError is raised instead.
@@ -451,7 +451,11 @@ def with_first_part(tensors: Mapping[str, Tensor], family: Family) -> dict[str, 
 
 
 def import_checkpoint(source: Path, output: Path) -> None:
-    """Write a folder in the current form from one of an older form.
+    """Convert a folder of an older form to the current form.
+
+    Args:
+        source: A folder with weights, a configuration and a tokenizer.
+        output: The folder to write. It appears complete or not at all.
 
     Raises:
         InputError: If the source holds no complete model of these families, or if the output cannot be written.

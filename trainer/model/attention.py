@@ -188,8 +188,9 @@ def _attend_dense(qkv_NL3AD: Tensor, mask: Tensor | None, dropout: float, is_cau
 
 
 def _can_use_varlen(qkv_T3AD: Tensor, dropout: float) -> bool:
-    """Return True if FlashAttention supports the input: half precision, heads of a multiple of 8 up to 256, Ampere or
-    later.
+    """Return True if FlashAttention supports the input.
+
+    It takes half precision, no dropout, and heads of a multiple of 8 up to 256, on Ampere or later.
     """
     size = qkv_T3AD.shape[-1]
     return (
@@ -203,8 +204,9 @@ def _can_use_varlen(qkv_T3AD: Tensor, dropout: float) -> bool:
 
 
 def _is_ampere(device: torch.device) -> bool:
-    """Return True for an Ampere card or later. In a compiled layer this is a constant, so that torch can cache its
-    program.
+    """Return True for an Ampere card or later.
+
+    In a compiled layer the answer is a constant, so that torch can cache its program.
     """
     return torch.cuda.get_device_capability(device) >= AMPERE
 

@@ -193,7 +193,7 @@ def copy_teacher(student: DistilledModel, teacher: MaskedModel) -> tuple[int, ..
     """Copy a teacher's layers, embeddings and head into a student.
 
     Returns:
-        The zero-based numbers of the copied layers; empty if nothing was copied because none is to be.
+        The zero-based numbers of the copied layers; empty if the objective asks for none, and nothing is copied.
 
     Raises:
         InputError: As `DistillationObjective.choose_layers` does.

@@ -195,7 +195,7 @@ class TransformerEncoder(nn.Module):
 
 @torch.no_grad()
 def draw_truncated(weight: Tensor, deviation: float) -> None:
-    """Draw normal numbers, and redraw those beyond two deviations, as the authors of BERT initialize matrices.
+    """Fill a tensor with normal numbers, redrawn beyond two deviations, as the authors of BERT initialize matrices.
 
     `nn.init.trunc_normal_` has the same distribution and takes seven times as long.
     """
@@ -207,7 +207,7 @@ def draw_truncated(weight: Tensor, deviation: float) -> None:
 
 
 def draw_normal(weight: Tensor, deviation: float) -> None:
-    """Draw normal numbers, as fairseq initializes RoBERTa's matrices."""
+    """Fill a tensor with normal numbers, as fairseq initializes RoBERTa's matrices."""
     nn.init.normal_(weight, std=deviation)
 
 

@@ -35,9 +35,7 @@ class MaskedHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
 
     def forward(self, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor | None = None) -> Tensor:
-        """Return logits [M, V]; if there are targets, return their `sum_loss` [2] instead, which copies no logits if
-        compiled.
-        """
+        """Return logits [M, V] or, if there are targets, their `sum_loss` [2], which copies no logits if compiled."""
         logits_MV = compute_logits(self.transform(hidden_MH), words_VE, self.bias)
         return logits_MV if targets_M is None else sum_loss(logits_MV, targets_M)
 

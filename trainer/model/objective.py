@@ -152,8 +152,9 @@ class Objective(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} says nothing but its losses")
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Count the multiply-accumulates of a forward pass; zero by default, then the use of the device is not
-        reported.
+        """Count the multiply-accumulates of a forward pass.
+
+        By default this is zero; the use of the device is then not reported.
 
         Args:
             lengths: int64 [B], the lengths of the sequences.
@@ -184,8 +185,9 @@ class Objective(nn.Module):
         return [layer for encoder in self.list_encoders() if not encoder.shares_layers for layer in encoder.layers]
 
     def list_shared_parts(self) -> list[nn.Module]:
-        """Return the modules that are compiled and checkpointed one by one, but sharded with the rest: they are called
-        repeatedly.
+        """Return the modules that are compiled and checkpointed one by one, but sharded with the rest.
+
+        They are called several times in each pass.
         """
         return [layer for encoder in self.list_encoders() if encoder.shares_layers for layer in encoder.layers]
 

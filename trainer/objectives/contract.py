@@ -110,16 +110,23 @@ class ObjectiveSettings(Protocol):
         """Raise InputError if no model of the family can be trained with this objective."""
 
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
-        """Raise InputError if there is nothing to learn from shards. `what` names them, and `facts` are those of their
-        manifest.
+        """Raise InputError if there is nothing to learn from shards.
+
+        Args:
+            what: Names the shards in the message.
+            facts: The facts of their manifest.
         """
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
         """Return the terms of the loss for a family and the inputs of the model."""
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
-        """Return what the heads need of some examples. It must depend only on the arguments; `seed` is that of the
-        training.
+        """Return what the heads need of some examples. The result must depend only on the arguments.
+
+        Args:
+            gathered: The examples.
+            terms: The terms of the loss.
+            seed: The seed of the training.
         """
 
     def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:

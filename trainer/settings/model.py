@@ -178,7 +178,7 @@ class ModelSettings:
 
     @property
     def family_row(self) -> Family:
-        """The row of the family."""
+        """The family: its sizes, defaults and names of parameters."""
         return find_family(self.family)
 
     @property
@@ -218,8 +218,9 @@ class ModelSettings:
 
 
 def to_model_json(settings: ModelSettings) -> dict[str, Json]:
-    """Return what decides the weights of a model, for fingerprints: its settings, and the packages of family and
-    objective.
+    """Return what decides the weights of a model, for fingerprints.
+
+    These are its settings, and the packages and versions of a family and an objective from elsewhere.
     """
     objective = settings.objective_settings
     more = {

@@ -151,9 +151,7 @@ class Stretch:
 
     @property
     def num_falling(self) -> int:
-        """The number of steps over which the rate falls. They include the warm-up if the rate is to fall from the first
-        step on.
-        """
+        """The number of steps over which the rate falls, the warm-up included if it falls from the first step on."""
         if self.schedule.kind == "wsd":
             return self.schedule.count_decay_steps(self.steps)
         return self.steps if self.schedule.decay_from == "start" else max(1, self.steps - self.warmup)

@@ -167,8 +167,11 @@ class TrainingSettings:
         return self.window if self.order == "windowed" else None
 
     def check_length(self, what: str, length: int) -> None:
-        """Raise InputError if an example of `length` tokens does not fit into a micro-batch. `what` holds it, for the
-        message.
+        """Raise InputError if an example of `length` tokens does not fit into a micro-batch.
+
+        Args:
+            what: Names the data in the message.
+            length: The number of tokens.
         """
         if self.micro_batch_tokens is not None and self.micro_batch_tokens < length:
             raise InputError(
