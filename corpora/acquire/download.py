@@ -270,8 +270,7 @@ def download(
     cache: StatCache | None = None,
     progress: ProgressCallback = ignore_progress,
 ) -> RawFile:
-    """Download a file into a folder, under its name. A file that is there already is not downloaded again if it is the
-    same.
+    """Download a file into a folder, under its name, unless the same file is there already.
 
     Args:
         remote: The file.
@@ -355,9 +354,7 @@ class _Download:
             raise TransientFault(f"the body ended at byte {part.position}")
 
     def _build_headers(self) -> dict[str, str]:
-        """Build the headers that ask for the rest, if its version can be told by the server's word or by the digest at
-        the end.
-        """
+        """Build the headers that ask for the rest, if its version can be told from the server's word or a digest."""
         part, version = self._part, self._part.version
         if version is None or part.position == 0 or not (version.condition or self._remote.promised_digest):
             return {}
@@ -382,9 +379,7 @@ class _Download:
         self._part.write_note(_read_version(self._url, reply, announced))
 
     def _accept_rest(self, reply: httpx.Response) -> bool:
-        """Return True if a 206 or 416 is of the version of the part and continues it; note the file's size if it was
-        unknown.
-        """
+        """Return True if a 206 or 416 continues the version of the part; note the file's size if it was unknown."""
         match = CONTENT_RANGE.fullmatch(reply.headers.get("content-range", "").strip())
         version = self._part.version
         # A 416 has no start: all bytes are here if the total is as many as were received.
@@ -452,9 +447,7 @@ def _find_existing(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCa
 
 
 def _is_same_on_server(remote: RemoteFile, target: Path, hosts: Hosts) -> bool:
-    """Return True if the server begins to send a file of this length and time, for a file about which nothing is
-    recorded.
-    """
+    """Return True if the server begins to send a file of the length and time of the one that is there."""
     url, stat = hosts.settings.to_mirror(remote.url), target.stat()
 
     def look() -> bool:
@@ -471,9 +464,7 @@ def _digest(path: Path, kind: str) -> str:
 
 
 def _read_length(reply: httpx.Response) -> int | None:
-    """Return the announced length of a body; None if none is announced, or if it comes in chunks, which tell its
-    end.
-    """
+    """Return the announced length of a body; None if none is announced, or if it comes in chunks."""
     text = None if "transfer-encoding" in reply.headers else reply.headers.get("content-length")
     return None if text is None else int(text)
 

@@ -141,9 +141,7 @@ def read_settings(table: Mapping[str, Json], where: str, source: str) -> Acquire
 
 
 def is_address(text: str) -> bool:
-    """Return True if a text is an http or https address with a host and without a password: a lock is no
-    place for one.
-    """
+    """Return True if a text is an http or https address with a host and without a password."""
     try:
         parts = urlsplit(text)
         _ = parts.port

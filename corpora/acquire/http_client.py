@@ -226,9 +226,7 @@ def find_host(url: str) -> str:
 
 @contextmanager
 def _translate_errors(url: str) -> Iterator[None]:
-    """Turn faults of the connection in this block into TransientFault, and wrong addresses and certificates into
-    InputError.
-    """
+    """Turn faults of the connection in this block into TransientFault, and wrong addresses into InputError."""
     try:
         yield
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeError) as error:

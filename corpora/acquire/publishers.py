@@ -120,8 +120,9 @@ def compute_dump_order(name: str) -> tuple[int, ...]:
 
 
 def to_pair_name(name: str) -> str:
-    """Return the dump that an index belongs to, or any other name unchanged. Files with one pair name are fetched
-    together.
+    """Return the dump that an index belongs to, or any other name unchanged.
+
+    Files with one pair name are fetched together.
 
     >>> to_pair_name("enwiki-20261101-pages-articles-multistream-index2.txt-p41243p151573.bz2")
     'enwiki-20261101-pages-articles-multistream2.xml-p41243p151573.bz2'

@@ -174,12 +174,23 @@ def run_watched(records: Sequence[Record], work: Callable[[list[Record]], Result
 def judge_watched(
     records: list[Record], source: str, settings: DocumentsSettings, inputs: JudgingInputs = NO_INPUTS
 ) -> JudgedBatch:
-    """Judge records as `judge_records` does, one at a time if this batch has ended a worker process before."""
+    """Judge records as `judge_records` does, one at a time if this batch has ended a worker process before.
+
+    Args:
+        records: The records of a batch.
+        source: The name of their source.
+        settings: Settings of all steps.
+        inputs: Evaluation sets, questions and statistics.
+    """
     return merge_judged(run_watched(records, lambda some: judge_records(some, source, settings, inputs)))
 
 
 def merge_judged(pieces: Sequence[JudgedBatch]) -> JudgedBatch:
-    """Merge pieces of a batch that were judged one by one: rows and reasons in their order, figures summed."""
+    """Merge the results of a batch that was judged record by record.
+
+    Returns:
+        All rows and reasons in their order, and the sums of figures (counts for reports).
+    """
     if len(pieces) == 1:
         return pieces[0]
     figures = Counter[str]()
@@ -236,9 +247,7 @@ def _apply_added_steps(batch: BatchState, settings: DocumentsSettings, after: st
 
 
 def compute_document_id(record: Record, source: str) -> bytes:
-    """Compute the id of a record's document: from the source and its key if it has one, else from the source and its
-    bytes.
-    """
+    """Compute the id of a record's document: from its source, and its key if it has one, else its bytes."""
     return compute_keyed_id(source, record.key) if record.key is not None else compute_record_id(source, record.raw)
 
 

@@ -238,9 +238,14 @@ def read_job_inputs(place: Place, job: DocumentsJob) -> JudgingInputs:
 def read_slices(source: Source, slices: Iterable[Slice], tally: Tally) -> Iterator[Record]:
     """Yield the records of some slices in order. A record in quarantine has no text and a drop.
 
+    Args:
+        source: The source that parses the files.
+        slices: Byte ranges of raw files.
+        tally: Counts the records, and knows those in quarantine.
+
     Raises:
         FileFault: After all slices were tried, for all files that cannot be read; once one has failed, no more records
-            are given out.
+            are yielded.
     """
     faults: dict[str, FileFault] = {}
     for piece in slices:
@@ -260,10 +265,10 @@ def read_slices(source: Source, slices: Iterable[Slice], tally: Tally) -> Iterat
 
 
 def cut_files(source: Source, files: Iterable[RawFile]) -> list[Slice]:
-    """Cut files into slices, in their order.
+    """Cut files into slices (byte ranges that are read independently), in their order.
 
     Raises:
-        FileFault: For all files that cannot be cut.
+        FileFault: For all files that cannot be cut; the others are tried first.
     """
     slices: list[Slice] = []
     faults: list[FileFault] = []
@@ -352,8 +357,7 @@ def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> Counter[st
 
 
 def pool_counts(counts: Sequence[Counter[str]], min_total: int) -> Counter[str]:
-    """Add up the last of some counts and as many earlier ones as are needed to reach `min_total`; all if they are too
-    few.
+    """Add up the last of some counts and as many earlier ones as are needed to reach `min_total`.
 
     >>> pool_counts([Counter(damaged=5), Counter(sound=9), Counter(damaged=1)], 10)
     Counter({'sound': 9, 'damaged': 1})

@@ -75,7 +75,9 @@ def plan_statistics(
     with_parts: bool = True,
     quarantine: Collection[str] = (),
 ) -> Stage:
-    """Plan the stage `fits`, which computes statistics of a source from a sample of its raw files, as one part.
+    """Plan the stage `fits`, which computes statistics of a source from a sample of its raw files.
+
+    It has one part (file set).
 
     Args:
         source: The source that parses the files.
@@ -84,6 +86,9 @@ def plan_statistics(
         inputs: Evaluation sets and questions, as `read_inputs` returns them.
         with_parts: If False, the stage has its fingerprint and no parts, and no file is opened.
         quarantine: Places of records that must not be read, as `quarantine_place` returns them.
+
+    Raises:
+        FileFault: If some files cannot be cut into slices; it names all of them.
     """
     sample = sample_slices(source, files, settings.repeated_lines.sample_bytes) if with_parts else ()
     quarantined = find_quarantined_places(quarantine, files)
@@ -110,6 +115,9 @@ def sample_slices(source: Source, files: Sequence[RawFile], size_bytes: int) -> 
 
     Returns:
         The chosen slices in the order of the files; all of them if the files are smaller than that.
+
+    Raises:
+        FileFault: If some files cannot be cut into slices; it names all of them.
     """
     slices = cut_files(source, files)
     drawn = sorted(slices, key=lambda piece: hashlib.sha256(json.dumps(piece.to_json()[1:]).encode()).digest())

@@ -62,13 +62,14 @@ def plan(
 
 
 def estimate_plan(recipe: Recipe, planned: RunPlan, workers: int | None, quick: bool) -> Estimates:
-    """Estimate the costs of the stages of a plan from a sample of the raw files.
+    """Estimate the costs of the stages (steps of a run, such as "documents" or "vocabularies") from a sample of the raw
+    files.
 
     Args:
         recipe: The recipe.
-        planned: What a run of it would do.
+        planned: The plan of a run of that recipe.
         workers: The number of processes. If None, as many as the run would have.
-        quick: True to estimate nothing and return no stages.
+        quick: True to skip the sample and return no estimates.
     """
     if quick:
         return Estimates(stages=())

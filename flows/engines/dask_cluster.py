@@ -88,7 +88,10 @@ def train_on_worker(address: str, model: str, work: bytes, on_event: OnEvent, st
         InputError: If all workers with GPUs are gone for RECONNECT_SECONDS, or torch is missing here when it is needed.
         Exception: What the trainer raised on the worker.
     """
-    client = _open_client(address, tell)
+    try:
+        client = connect_client(address)
+    except OSError:  # it was there when the run began
+        client = connect_again(address, tell)
     try:
         if not list_training_workers(client):
             _check_torch_installed(address, model)
@@ -214,14 +217,6 @@ class RemoteTraining:
             self._has_left = event[LEFT] == self._worker
         else:
             on_event(event)
-
-
-def _open_client(address: str, tell: Tell) -> Client:
-    """Return a client of a scheduler that was there when the run began. Raises InputError if it does not come back."""
-    try:
-        return connect_client(address)
-    except OSError:
-        return connect_again(address, tell)
 
 
 def _check_torch_installed(address: str, model: str) -> None:

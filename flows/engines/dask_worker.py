@@ -98,7 +98,8 @@ class _Pools:
         self._thread.notices = notices
         with self._lock:
             if key not in self._pools:
-                self._pools[key] = WorkerPool(_count_threads(), limits, self._add_notice, on_poll=raise_if_cancelled)
+                threads = int(get_worker().state.nthreads)
+                self._pools[key] = WorkerPool(threads, limits, self._add_notice, on_poll=raise_if_cancelled)
             self._calls[key] += 1
             pool = self._pools[key]
         try:
@@ -210,10 +211,6 @@ def raise_if_cancelled() -> None:
     worker = get_worker()
     if is_cancelled(worker, worker.get_current_task()):
         raise TaskCancelled("The task was taken back.")
-
-
-def _count_threads() -> int:
-    return int(get_worker().state.nthreads)
 
 
 CHECKPOINTS = "checkpoints"

@@ -76,9 +76,8 @@ def _pause_for_answer(candidate: ReleaseCandidate, ui: str, seconds: int, tell: 
             return Cancelled(name="Rejected", message=f"Rejected{by}{why}.")
 
     release(candidate.name, candidate.record.run_id, return_state=True)
-    return (
-        decisions[0] if decisions else ApprovalDecision(approved=False, reason="the flow run ended without an answer")
-    )
+    unanswered = ApprovalDecision(approved=False, reason="the flow run ended without an answer")
+    return decisions[0] if decisions else unanswered
 
 
 def describe_waiting_release(candidate: ReleaseCandidate, url: str) -> dict[str, str]:

@@ -245,10 +245,8 @@ def _build_auth_header(url: str) -> dict[str, str]:
     if own_password := find_own_password(url):
         return {"Authorization": format_basic_auth(own_password)}
     user_api = os.environ.get("PREFECT_API_URL") or os.environ.get("CLOZE_PREFECT_API", "")
-    password, key = (
-        os.environ.get(PASSWORD),
-        None if is_local else os.environ.get("PREFECT_API_KEY"),
-    )  # of Prefect Cloud
+    key = None if is_local else os.environ.get("PREFECT_API_KEY")  # of Prefect Cloud
+    password = os.environ.get(PASSWORD)
     if not (user_api and url.startswith(f"{user_api.rstrip('/')}/") and (password or key)):
         return {}
     return {"Authorization": format_basic_auth(password) if password else f"Bearer {key}"}

@@ -131,9 +131,8 @@ def show_run(run: RunState) -> None:
     run.progress.show()
     add_tags(UUID(id), run_tags(run.recipe, "builds"))
     run.flow_run = describe_flow_run(recording.address, id, recording.is_embedded)
-    report = render_report_link(
-        run.place, run.run_id, id, recording.is_embedded or bool(find_own_password(recording.address)), run.tell
-    )
+    has_own_server = recording.is_embedded or bool(find_own_password(recording.address))
+    report = render_report_link(run.place, run.run_id, id, has_own_server, run.tell)
     show_artifact(f"report-{run.recipe.name}", report, f"{run.recipe.name}: the report of this run")
 
 

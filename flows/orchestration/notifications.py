@@ -164,9 +164,8 @@ def report_stalls(notifier: Notifier, monitor: ActivityMonitor) -> Iterator[None
     """Send a notice if the run makes no progress for the time in its recipe during the block; once for each stall."""
     is_over = threading.Event()
     if notifier.settings.is_enabled and "stall" in notifier.settings.on:
-        threading.Thread(
-            target=_watch_for_stalls, args=(notifier, monitor.snapshot, is_over), name="stalls", daemon=True
-        ).start()
+        given = notifier, monitor.snapshot, is_over
+        threading.Thread(target=_watch_for_stalls, args=given, name="stalls", daemon=True).start()
     try:
         yield
     finally:
@@ -180,9 +179,8 @@ def _watch_for_stalls(notifier: Notifier, snapshot: Callable[[], object], is_ove
     checked_at = unchanged_since
     while not is_over.wait(pause):
         now, latest = time.monotonic(), snapshot()
-        if (
-            latest != last_snapshot or now - checked_at > 10 * pause + 1
-        ):  # we were stopped ourselves, or the machine slept
+        was_suspended = now - checked_at > 10 * pause + 1  # this process, or the machine
+        if latest != last_snapshot or was_suspended:
             last_snapshot, unchanged_since, is_reported = latest, now, False
         checked_at = now
         if not is_reported and now - unchanged_since >= most:

@@ -194,11 +194,9 @@ class LiveArtifact:
             data: A bar from 0 to 100, our own Markdown, or the rows of a table, which are escaped.
             description: A text of one line, which is escaped.
         """
-        rows = (
-            data
-            if isinstance(data, (float, str))
-            else [{n: escape_markdown(text) for n, text in row.items()} for row in data]
-        )
+        rows = data
+        if not isinstance(data, (float, str)):
+            rows = [{n: escape_markdown(t) for n, t in row.items()} for row in data]
         escaped, artifact_id = escape_markdown(description), self._id
         if (recording := get_recording()) is not None and recording.buffer is not None:
             recording.buffer.artifacts[to_artifact_key(self.key)] = build_artifact(self.key, rows, escaped)
@@ -210,17 +208,14 @@ class LiveArtifact:
     def _create(self, data: Data, description: str) -> UUID | None:
         from prefect import artifacts
 
+        key = to_artifact_key(self.key)
         if isinstance(data, float):
-            artifact_id = artifacts.create_progress_artifact(
-                data, key=to_artifact_key(self.key), description=description
-            )
+            artifact_id = artifacts.create_progress_artifact(data, key=key, description=description)
         elif isinstance(data, str):
-            artifact_id = artifacts.create_markdown_artifact(
-                data, key=to_artifact_key(self.key), description=description
-            )
+            artifact_id = artifacts.create_markdown_artifact(data, key=key, description=description)
         else:
             rows = [dict(row) for row in data]
-            artifact_id = artifacts.create_table_artifact(rows, key=to_artifact_key(self.key), description=description)
+            artifact_id = artifacts.create_table_artifact(rows, key=key, description=description)
         assert isinstance(artifact_id, UUID)
         return artifact_id
 
@@ -369,9 +364,8 @@ def describe_stage(record: StageRecord, manifest: Manifest) -> str:
     some = 0 < record.parts_built < record.parts
     how = f"{record.state} {record.parts_built:,} of {record.parts:,} parts" if some else record.state
     why = f"({record.reason})" if record.reason not in OBVIOUS_REASONS else ""
-    return "   ".join(
-        [f"{what:32} {how:22} {record.seconds:7.1f} s", *filter(None, [summarize_manifest(manifest), why])]
-    )
+    more = filter(None, [summarize_manifest(manifest), why])
+    return "   ".join([f"{what:32} {how:22} {record.seconds:7.1f} s", *more])
 
 
 def summarize_manifest(manifest: Manifest) -> str:

@@ -292,9 +292,8 @@ def show_next_run(artifact: LiveArtifact, recipe: str) -> str:
         return ""
     moment = f"{due.astimezone():%Y-%m-%d %H:%M:%S %Z}" if due is not None else ""
     text = f"the next run is due at {moment}" if moment else ""
-    artifact.show(
-        [{"next run": moment or "none", "waiting": str(waiting)}], f"{recipe}: {text or 'no other run is due'}"
-    )
+    row = {"next run": moment or "none", "waiting": str(waiting)}
+    artifact.show([row], f"{recipe}: {text or 'no other run is due'}")
     return text
 
 

@@ -109,12 +109,10 @@ class Guard:
         if framed or not (hosts <= self._hosts and {*headers.getlist("origin")} <= self._origins):
             return PlainTextResponse("This server answers its own pages only.", 403)
         if path == PROOF_PATH:
-            return PlainTextResponse(
-                sign_challenge(self._password, self._port, request.query_params.get("challenge", ""))
-            )
-        shown = hmac.compare_digest(
-            headers.get("authorization", "").encode(), format_basic_auth(self._password).encode()
-        )
+            challenge = request.query_params.get("challenge", "")
+            return PlainTextResponse(sign_challenge(self._password, self._port, challenge))
+        expected = format_basic_auth(self._password).encode()
+        shown = hmac.compare_digest(headers.get("authorization", "").encode(), expected)
         if path == OPEN_PATH or (path.startswith(REPORTS_PATH) and not shown):
             return HTMLResponse(PAGE, 200 if path == OPEN_PATH else 401, HEADERS)
         return self._app

@@ -309,7 +309,6 @@ def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> WorkResult[Man
     manifest = whole or publish_stage(run.place, build.stage, build.survey, parts)
     show_ledger(run.place, manifest, run.recipe.privacy.samples)
     if whole:
-        return WorkResult(
-            manifest, ": ".join(filter(None, ["whole in the store", summarize_manifest(manifest)])), "Reused"
-        )
+        text = ": ".join(filter(None, ["whole in the store", summarize_manifest(manifest)]))
+        return WorkResult(manifest, text, "Reused")
     return WorkResult(manifest, summarize_manifest(manifest))

@@ -186,13 +186,10 @@ def render_curves(events: Sequence[Event], what: str) -> str:
     """
     shown = []
     for number, term in enumerate(list_terms(events) or [MAIN_TERM]):
-        caption = (
-            f"{describe_term(term).caption} {BASELINE_CAPTION}" if term == MAIN_TERM else describe_term(term).caption
-        )
+        caption = describe_term(term).caption + (f" {BASELINE_CAPTION}" if term == MAIN_TERM else "")
         name = f"{escape_alt(term)} loss curve" if number else "loss curve"
-        shown.append(
-            f"![{name} of {escape_alt(what)}]({to_data_url(draw_loss_curve(events, term=term))})\n\n{caption}\n"
-        )
+        picture = to_data_url(draw_loss_curve(events, term=term))
+        shown.append(f"![{name} of {escape_alt(what)}]({picture})\n\n{caption}\n")
     return "\n".join(shown)
 
 

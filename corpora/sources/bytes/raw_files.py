@@ -225,7 +225,7 @@ def _cut_block(data: bytes, offset: int, passed: int, max_bytes: int) -> Lines:
 
 
 def seek_line(stream: BufferedIOBase, start: int, stop: int | None) -> int:
-    """Seek the first line that begins at byte `start` or after it.
+    """Seek the first line that begins at byte `start`, which must not be 0, or after it.
 
     So a line that spans many slices is read once, not once for each slice.
 
@@ -237,8 +237,10 @@ def seek_line(stream: BufferedIOBase, start: int, stop: int | None) -> int:
 
 
 def skip_line(stream: BufferedIOBase, max_bytes: int | None = None) -> int:
-    """Read to the end of the line in small steps, or over at most `max_bytes` bytes; return the number of bytes
-    read.
+    """Read to the end of the line, in steps of 64 kB, or until `max_bytes` bytes or more are read.
+
+    Returns:
+        The number of bytes that were read.
     """
     passed = 0
     while (max_bytes is None or passed < max_bytes) and (data := stream.readline(1 << 16)):
