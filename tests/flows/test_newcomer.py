@@ -137,7 +137,9 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
         put(PARTS, '{% call part("in"', '{% call part("notice", "Notice") %}{{ notice }}{% endcall %}\n'),
     ],
     "a line that a run prints": [
-        put(STATE, "        figures = compute_final_figures(", '        self.tell(f"Questions: {self.recipe.privacy.contact}")\n'),
+        put(
+            STATE, "        figures = compute_final", '        self.tell(f"Questions: {self.recipe.privacy.contact}")\n'
+        ),
     ],
     "a command": [
         ("flows/command/greet.py", "", GREET),
