@@ -165,10 +165,10 @@ class Documents:
         """Write all rows to a file that `cloze.read` can read.
 
         Args:
-            path: A file that ends in `.parquet`, or in `.jsonl` for JSON lines. An existing file is replaced.
+            path: A file with the extension `.parquet`, or `.jsonl` for JSON lines. An existing file is replaced.
 
         Raises:
-            InputError: If the path has another ending or cannot be written.
+            InputError: If the file extension is neither `.parquet` nor `.jsonl`, or the file cannot be written.
         """
         write_rows(self.batches(), self._schema, Path(path))
 
@@ -305,10 +305,10 @@ def write_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path)
     Args:
         batches: The rows.
         schema: Schema of the rows.
-        path: A file that ends in `.parquet` or `.jsonl`. In JSON, ids are hexadecimal.
+        path: A file with the extension `.parquet` or `.jsonl`. In JSON, ids are hexadecimal.
 
     Raises:
-        InputError: If the path has another ending or cannot be written.
+        InputError: If the file extension is neither `.parquet` nor `.jsonl`, or the file cannot be written.
     """
     if path.suffix not in (".parquet", ".jsonl"):
         raise InputError(f"{path}: name a file that ends in .parquet or .jsonl.")
@@ -373,7 +373,7 @@ def read(
 def _open_source(
     source: Any, argument: str, workspace: Workspace, kind: str, name: str | None, settings: Tables
 ) -> Documents:
-    """Open the input of a caller. Error messages refer to it by the name `argument`.
+    """Open the caller's input. Error messages call it by the name `argument`.
 
     Raises:
         InputError: If it cannot be read or a setting is unknown.
@@ -426,7 +426,7 @@ def clean(docs: Any, *, progress: bool | None = None, **settings: Any) -> Docume
     r"""Repair and normalize texts: mojibake, HTML entities, control characters, white space, and Unicode NFC.
 
     Args:
-        docs: Documents, or what `read` takes. If this is a `datasets.Dataset`, a Dataset with all its columns is
+        docs: Documents, or anything that `read` accepts. For a `datasets.Dataset`, a Dataset with all its columns is
             returned.
         progress: Whether to show progress bars (default: like the documents).
         settings: Keys of a recipe's table `[clean]`: `profile` ("cased", "uncased", "roberta-brief"), `quotes`,
@@ -456,7 +456,7 @@ def judge(
     Unlike a run, this does not stop if a rule drops many documents, so look at `dropped`.
 
     Args:
-        docs: Documents, or what `read` takes. If this is a `datasets.Dataset`, a Dataset is returned.
+        docs: Documents, or anything that `read` accepts. For a `datasets.Dataset`, a Dataset is returned.
         rules: The table `[rules]` of a recipe: `{"gopher": {"min_words": 20}, "c4": {"enabled": False}}`. By default
             the rules for web pages; for files, the rules that fit a sample of their texts, as in `cloze run --source`.
         language: The language to keep, as a code ("de"), a list of codes, or the table `[language]` of a recipe. `[]`
@@ -491,10 +491,11 @@ def deduplicate(
     progress: bool | None = None,
     **settings: Any,
 ) -> Documents:
-    """Remove exact and near duplicates. One document of each group is kept, by source, quality and id.
+    """Remove exact and near duplicates. One document per group is kept, chosen by source priority, then quality, then
+    id.
 
     Args:
-        docs: Documents, or what `read` takes. If this is a `datasets.Dataset`, a Dataset is returned.
+        docs: Documents, or anything that `read` accepts. For a `datasets.Dataset`, a Dataset is returned.
         name: Name of the corpus (default: the name of the source).
         held_out: Share of the documents to set apart for evaluation, by a hash of their group or id. By default 0.01.
         seed: Seed of that hash.
@@ -529,7 +530,8 @@ def similar(corpus: Any, text: str, *, threshold: float = 0.8) -> list[dict[str,
         threshold: Minimum similarity, which is the share of shingles that both texts have.
 
     Returns:
-        One dictionary per document, most similar first, as printed by `cloze dedup --similar ... --json`.
+        One dictionary per document, most similar first, with `id`, `source`, `title`, `similarity`, `excerpt` and
+        others.
 
     Raises:
         InputError: If there is no corpus.

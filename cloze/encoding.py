@@ -44,15 +44,23 @@ class Encoding(dict[str, Any]):
         raise AttributeError(name)
 
     def tokens(self, number: int = 0) -> list[str]:
-        """Return the tokens of the text with this index."""
+        """Return the tokens of a text. `number` is the index of the text in the batch."""
         return list(self.encodings[number].tokens)
 
     def word_ids(self, number: int = 0) -> list[int | None]:
-        """Return the index of the word of each token, or None for special tokens."""
+        """Return, for each token, the index of the word that it belongs to, or None if it is special.
+
+        Args:
+            number: Index of the text in the batch.
+        """
         return list(self.encodings[number].word_ids)
 
     def sequence_ids(self, number: int = 0) -> list[int | None]:
-        """Return for each token of a pair 0 (first text) or 1 (second text), or None for special tokens."""
+        """Return, for each token, 0 if it belongs to the first text, 1 if to the second, and None if it is special.
+
+        Args:
+            number: Index of the text, or pair of texts, in the batch.
+        """
         return list(self.encodings[number].sequence_ids)
 
     def to(self, device: Any) -> "Encoding":

@@ -45,7 +45,7 @@ HINT_BY_KIND = {
 
 @dataclass(frozen=True)
 class InputLocation:
-    """Where the input of a caller can be read: a path of the caller, or a file into which the input was written.
+    """Location of the caller's input: a path that the caller named, or a file to which the input was written.
 
     Attributes:
         path: A file, a folder, a glob or an address.
@@ -66,7 +66,7 @@ class InputLocation:
 
 
 def locate_input(value: Any, argument: str, folder: Path, name: str = "") -> InputLocation:
-    """Find out where the input of a caller can be read. Rows and tables are written to a file for that.
+    """Locate the caller's input. Rows and tables are first written to a file, so that they can be read from there.
 
     Args:
         value: The input.
@@ -93,7 +93,7 @@ def locate_input(value: Any, argument: str, folder: Path, name: str = "") -> Inp
 
 
 def _locate_path(value: str | Path, argument: str, path: Path) -> InputLocation:
-    """Check a path of the caller. If it is in a store, the documents found there are written to `path`.
+    """Check a path that the caller named. If it points into a store, the documents found there are written to `path`.
 
     Raises:
         InputError: If the path does not exist, or the store has several corpora or no documents.
@@ -191,7 +191,7 @@ def _is_column(value: Any) -> bool:
 
 
 def _to_tables(value: Any, argument: str) -> Iterable[pa.Table] | None:
-    """Convert a table of any library to Arrow tables. Returns None if the value is not a table.
+    """Convert a table from any library to Arrow tables. Returns None if the value is not a table.
 
     Raises:
         InputError: If Arrow cannot represent the table.
@@ -235,9 +235,9 @@ def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> Input
 
 
 def compute_group_begins(path: Path) -> dict[int, int]:
-    """Return the index of the first row of each row group in a Parquet file written here.
+    """Map each row group of a Parquet file to the index of its first row.
 
-    The keys are the byte offsets that locators of the group's rows have in `stream`.
+    The keys are byte offsets in the file. `Locator.stream` of a row has the offset of the row's group.
     """
     with open_parquet(path) as table:
         groups = range(table.metadata.num_row_groups)

@@ -65,7 +65,9 @@ def to_python_words(message: str, folder: Path | None = None) -> str:
 
 
 def to_python_json(value: Any, folder: Path) -> Any:
-    """Apply `to_python_words` to all texts and keys in a JSON value."""
+    """Rewrite all strings in a JSON value, including keys, so that they name Python arguments (see
+    `to_python_words`).
+    """
     if isinstance(value, Mapping):
         return {to_python_words(key, folder): to_python_json(each, folder) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -386,7 +386,7 @@ def check(
         settings: Settings of the task and of fine-tuning: `labels`, `max_length`, ...
 
     Returns:
-        What `cloze check --json` prints.
+        A dictionary with the findings, in the format of `cloze check --json`.
 
     Raises:
         InputError: If a setting is unknown or the rows cannot be read.
@@ -418,16 +418,16 @@ def evaluate(
 
     Args:
         model: A model, or its address.
-        suite: The file of a suite, or the name of one that comes with Cloze: "glue" or "superglue".
-        data: Folder of the tasks' files (default: as the suite says).
-        output: Folder for runs and tables. Runs that are finished there are not repeated.
+        suite: Path of a suite file, or the name of a built-in suite: "glue" or "superglue".
+        data: Folder that contains the task files (default: the folder named in the suite).
+        output: Folder for runs and tables. Runs already finished there are skipped.
         compare: Another model to compare with, by a paired test on the same tasks.
         control: If True, also compare with the same model from first weights.
         accept: Names of findings of `cloze check` that are accepted.
         progress: Whether to show progress bars.
 
     Returns:
-        The table that `cloze evaluate` writes as JSON.
+        The table of scores, as a dictionary in the format of the file evaluation.json.
 
     Raises:
         InputError: If the suite or the model cannot be used.
@@ -478,7 +478,7 @@ def locate_rows(
     columns: Mapping[str, str] | None,
     reading: Mapping[str, Any] | None = None,
 ) -> tuple[InputLocation, FileSettings]:
-    """Find out where the rows of a caller can be read, and with which settings.
+    """Locate the caller's rows, and combine the settings with which they are read.
 
     Args:
         rows: The rows, a table or a file.

@@ -54,7 +54,7 @@ class Shards:
 
     @property
     def artifact(self) -> str:
-        """The folder of the shards."""
+        """Path of the folder that contains the shards."""
         return self._workspace.place.to_address(self._set.manifest.folder)
 
     @property
@@ -86,7 +86,7 @@ class Shards:
         return 0 if self._records is None else self._records.num_live
 
     def __getitem__(self, number: int | slice) -> Any:
-        """Return one example, or a list of examples for a slice.
+        """Return one example by its index, or a list of examples by a slice.
 
         Raises:
             IndexError: If the index is out of range.
@@ -195,8 +195,8 @@ def build_shards(
     """Build training examples from documents. The shards are written to the store of the documents.
 
     Args:
-        docs: Documents, or what `read` takes. One in a hundred goes to the split "held-out", unless `deduplicate` was
-            called with another share.
+        docs: Documents, or anything that `read` accepts. 1 % of them go to the split "held-out", unless you passed a
+            different `held_out` to `deduplicate`.
         vocab: The vocabulary.
         length: Maximum number of tokens in an example, including special tokens.
         input: How examples are made: "segment-pair" (BERT), "single", "sentence-order" (ALBERT), "full-sentences", ...
@@ -258,14 +258,15 @@ def open_shards(
 
 
 def trace(shards: Shards | str | Path, of: int | str | bytes) -> dict[str, Any]:
-    """Trace an example to its documents and their raw records, or a document to its examples and answers.
+    """Trace an example to its documents and their raw records, or a document to the examples that contain it.
 
     Args:
         shards: Shards, or their address.
         of: The index of an example, as in `shards[3]`; or the id of a document, as 16 bytes or 32 hexadecimal digits.
 
     Returns:
-        What `cloze trace --json` prints. Examples are numbered as in `shards`.
+        A dictionary, in the format of `cloze trace --json`. For an example it has `documents`, with the text and the
+        raw record of each. For a document it has `examples`, the indices by split.
 
     Raises:
         InputError: If there is no such example or document.

@@ -121,7 +121,9 @@ class Vocabulary:
 
     @property
     def algorithm(self) -> str:
-        """The algorithm: "wordpiece", "byte-bpe", "unigram", or another name of the tokenizers library."""
+        """The algorithm: "wordpiece", "byte-bpe", "unigram", or the tokenizers library's name for any other model
+        type.
+        """
         return self._words.algorithm
 
     @property
@@ -157,12 +159,12 @@ class Vocabulary:
 
         Args:
             encoded_inputs: The result of a call, or a list of results for one text each.
-            padding: As in a call.
-            max_length: As in a call.
-            pad_to_multiple_of: As in a call.
-            padding_side: As in a call.
-            return_attention_mask: Whether to return the attention mask (default: as in a call).
-            return_tensors: As in a call.
+            padding: See `__call__`.
+            max_length: See `__call__`.
+            pad_to_multiple_of: See `__call__`.
+            padding_side: See `__call__`.
+            return_attention_mask: Whether to return the attention mask (default: if `__call__` does).
+            return_tensors: See `__call__`.
             verbose: Ignored.
         """
         options = {name: value for name, value in locals().items() if name not in ("self", "encoded_inputs", "verbose")}
@@ -212,7 +214,7 @@ class Vocabulary:
     save_pretrained = save
 
     def to_hf(self) -> Any:
-        """Return the tokenizer of transformers for this vocabulary.
+        """Return a transformers tokenizer with this vocabulary.
 
         Raises:
             ImportError: If transformers is not installed.
@@ -253,7 +255,7 @@ def train_vocabulary(
     """Train a vocabulary on documents. Documents that are held out for evaluation are not used.
 
     Args:
-        docs: Documents, or what `read` takes. Near-duplicates are counted unless they were removed.
+        docs: Documents, or anything that `read` accepts. Near-duplicates are counted unless they were removed.
         algorithm: "wordpiece" (BERT), "byte-bpe" (RoBERTa) or "unigram" (ALBERT).
         size: Maximum number of tokens, including special tokens. Small texts may yield fewer.
         progress: Whether to show progress bars (default: like the documents).

@@ -63,7 +63,9 @@ class Workspace:
         self._damage = DamageTracker(place=self.place, tell=self.tell)
 
     def with_progress(self, progress: bool | None) -> "Workspace":
-        """Return a workspace that shows progress bars or does not. If `progress` is None, return this one."""
+        """Return a copy of this workspace with progress bars switched on or off. If `progress` is None, return this
+        workspace.
+        """
         if progress is None:
             return self
         other = copy(self)
@@ -90,7 +92,7 @@ class Workspace:
         return replace(recipe, path=None)
 
     def resolve_lock(self, recipe: Recipe, lock: Lock) -> Lock:
-        """Find the raw files of a recipe and compute their digests, for which each file is read once.
+        """Find the raw files of a recipe and compute their digests. Each file is read once.
 
         Raises:
             InputError: If there are none.
@@ -106,7 +108,7 @@ class Workspace:
         return run_past_damage(work, self._damage)
 
     def distrust(self, fault: Damaged) -> None:
-        """Mark a file as damaged, so that it is rebuilt when its stage is performed the next time.
+        """Mark a file as damaged, so that it is rebuilt the next time its stage runs.
 
         Raises:
             InputError: If rebuilding it has not helped before.
@@ -163,7 +165,7 @@ class Workspace:
 
 
 def to_toml_value(value: Any) -> Any:
-    """Convert a Python value to the types of TOML: sets and tuples become lists, paths become texts.
+    """Convert a Python value to TOML types: sets and tuples become lists, paths become strings.
 
     >>> to_toml_value({"keep": ("en", "de"), "path": Path("raw")})
     {'keep': ['en', 'de'], 'path': 'raw'}

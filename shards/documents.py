@@ -253,7 +253,7 @@ def take_rows(batch: pa.RecordBatch, rows: Int64s) -> TokenRows:
 
 
 def build_empty_rows(id_type: pa.DataType) -> TokenRows:
-    """Build `TokenRows` without rows, for token ids of this Arrow type."""
+    """Build an empty `TokenRows` for token ids of this Arrow type."""
     batch = pa.RecordBatch.from_pylist([], build_token_schema(id_type))
     return take_rows(batch, np.zeros(0, np.int64))
 

@@ -58,8 +58,9 @@ class BatchState:
         return {name: [values[index] for index in self.left_indices] for name, values in self._columns.items()}
 
     def set_column(self, column: str, values: Sequence[object]) -> None:
-        """Set the values of a document column, one for each record that is left. Raises ValueError for another number
-        of values.
+        """Set the values of a document column, one for each record that is left.
+
+        Raises ValueError for another number of values.
         """
         self._columns[column] = dict(zip(self.left_indices, values, strict=True))
 

@@ -247,9 +247,7 @@ def _apply_added_steps(batch: BatchState, settings: DocumentsSettings, after: st
 
 
 def compute_document_id(record: Record, source: str) -> bytes:
-    """Compute the id of a record's document: from the source and its key if it has one, else from the source and its
-    bytes.
-    """
+    """Compute the id of a record's document: from its source, and its key if it has one, else its bytes."""
     return compute_keyed_id(source, record.key) if record.key is not None else compute_record_id(source, record.raw)
 
 

@@ -357,8 +357,7 @@ def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> Counter[st
 
 
 def pool_counts(counts: Sequence[Counter[str]], min_total: int) -> Counter[str]:
-    """Add up the last of some counts and as many earlier ones as are needed to reach `min_total`; all if they are too
-    few.
+    """Add up the last of some counts and as many earlier ones as are needed to reach `min_total`.
 
     >>> pool_counts([Counter(damaged=5), Counter(sound=9), Counter(damaged=1)], 10)
     Counter({'sound': 9, 'damaged': 1})

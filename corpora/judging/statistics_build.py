@@ -75,8 +75,9 @@ def plan_statistics(
     with_parts: bool = True,
     quarantine: Collection[str] = (),
 ) -> Stage:
-    """Plan the stage `fits`, which computes statistics of a source from a sample of its raw files, as one part (file
-    set).
+    """Plan the stage `fits`, which computes statistics of a source from a sample of its raw files.
+
+    It has one part (file set).
 
     Args:
         source: The source that parses the files.

@@ -18,8 +18,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 class TextBuffers(NamedTuple):
-    """The UTF-8 bytes of a text column and the first byte of each row. They are Arrow's own memory, so they are
-    read-only.
+    """The UTF-8 bytes of a text column and the first byte of each row, as read-only views of Arrow's memory.
 
     data:    uint8, the bytes of all rows one after another
     offsets: int64, n + 1 entries; row i is data[offsets[i]:offsets[i + 1]]
@@ -90,9 +89,7 @@ def _check_column(column: pa.Array) -> None:
 
 
 def make_read_only(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    """Return the array as a read-only view, copied if it is not contiguous: like Arrow's, so each kernel
-    compiles once.
-    """
+    """Return the array as a contiguous read-only view, like Arrow's arrays, so that each kernel compiles once."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

@@ -84,8 +84,9 @@ def pack_word(word: bytes) -> int:
 
 @kernel
 def pack_bytes(data: Bytes, start: int, stop: int) -> int:
-    """Pack data[start:stop] into one integer, big-endian, with ASCII capitals lower-case; 0 for no bytes or more than
-    eight.
+    """Pack data[start:stop] into one integer, big-endian, with ASCII capitals lower-case.
+
+    It is 0 for no bytes or more than eight.
     """
     if stop - start > 8:
         return 0

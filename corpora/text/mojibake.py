@@ -112,9 +112,7 @@ def _list_characters(element: str) -> frozenset[int]:
 
 
 def _find_joining() -> set[int]:
-    """Return the code points that are not NFC by themselves, or that may combine with or move before what precedes
-    them.
-    """
+    """Return the code points that are not NFC by themselves, or that may join or move before what precedes them."""
     joining = {code for code in range(0xA0, _FLAGS_SIZE) if unicodedata.combining(chr(code))}
     joining |= {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}  # Hangul vowels and finals, joined by rule
     for code in chain(range(0xA0, 0xAC00), range(0xF900, _FLAGS_SIZE)):

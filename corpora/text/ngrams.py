@@ -37,8 +37,9 @@ def hash_ngram(run: Sequence[str]) -> int:
 
 
 def hash_text_ngrams(text: str, n: int) -> list[int]:
-    """Hash every run of `n` words of a text, in order; none if the text has fewer words. The definition of
-    `hash_ngrams`.
+    """Hash every run of `n` words of a text, in order; [] if it has fewer words.
+
+    It is the reference implementation of `hash_ngrams`.
 
     >>> hash_text_ngrams("One two THREE", 2) == hash_text_ngrams("one, two;\\nthree!", 2)
     True

@@ -41,8 +41,9 @@ _AFTER_DECODING = (
 
 
 class RepairedText(NamedTuple):
-    """A text after repair. `given_up` is the number of its lines that were read MAX_READINGS times and might change
-    further.
+    """A text after repair.
+
+    `given_up` is the number of its lines that were read MAX_READINGS times and might change further.
     """
 
     text: str

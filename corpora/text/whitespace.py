@@ -35,8 +35,9 @@ def tidy_text(text: str) -> str:
 
 @kernel
 def measure_break(data: Bytes, at: int, stop: int) -> int:
-    """Return the width in bytes of the line break at `at` (LF, VT, FF, CR, CR LF, U+2028, U+2029); 0 if there is
-    none.
+    """Return the width in bytes of the line break at `at`; 0 if there is none.
+
+    Breaks are LF, VT, FF, CR, CR LF, U+2028 and U+2029.
     """
     if at >= stop:
         return 0
@@ -65,8 +66,9 @@ def _measure_space(data: Bytes, at: int) -> int:
 
 @kernel
 def tidy(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
-    """Normalize the white space of a column, as `tidy_text` does; return new bytes and new offsets, which begin at
-    0.
+    """Normalize the white space of a column, as `tidy_text` does.
+
+    Returns new bytes and new offsets, which begin at 0.
     """
     out = np.empty(offsets[-1] - offsets[0] + WORD_BYTES, np.uint8)
     ends = np.zeros(offsets.size, np.int64)

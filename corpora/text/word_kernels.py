@@ -51,9 +51,7 @@ def compute_max_words(offsets: Int64s) -> int:
 
 @kernel
 def read_entry(chunk: np.uint64, entries: UInt32s) -> tuple[int, int, int]:
-    """Read the character with which eight bytes begin: its code point, its entry in the tables and its
-    width in bytes.
-    """
+    """Read the character that eight bytes begin with: its code point, its table entry and its width in bytes."""
     code, width = decode_word(chunk)
     return code, (int(entries[code]) if code < entries.size else OUTSIDE), width
 
@@ -106,8 +104,7 @@ def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: UInt
 
 @kernel
 def _hash_ascii(data: Bytes, at: Integer, stop: int, out: UInt64s, num_words: int) -> tuple[int, Integer]:
-    """Hash words from `at`, at which one may begin, 64 bytes at a time, up to the first byte beyond ASCII or the last
-    72 bytes.
+    """Hash words 64 bytes at a time, from byte `at`, up to the first byte beyond ASCII or the last 72 bytes.
 
     Returns the new number of words, and a byte at which a word may begin.
     """
@@ -217,9 +214,7 @@ def _read_ascii_run(chunk: np.uint64) -> tuple[np.uint64, int]:
 
 @kernel
 def _fold_pairs(chunk: np.uint64, pairs: UInt32s) -> tuple[np.uint64, int]:
-    """Return the two-byte characters with which eight bytes begin that `pairs` folds, folded, and their number of
-    bytes.
-    """
+    """Fold the two-byte characters that eight bytes begin with; also return their number of bytes."""
     others = (chunk & _PAIR_BITS) ^ _PAIR_FORM
     codes = (chunk & _LEADS) << _6 | chunk >> _8 & _TRAILS
     run, size = _0, 0

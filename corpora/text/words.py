@@ -203,9 +203,7 @@ def _iter_words(text: str) -> Iterator[str]:
 
 
 def hash_word(word: bytes) -> int:
-    """Compute the 64-bit hash of a folded word in UTF-8: eight bytes (little-endian) at a time are mixed into the
-    state.
-    """
+    """Compute the 64-bit hash of a folded word in UTF-8, mixed in eight bytes (little-endian) at a time."""
     state = int(EMPTY_WORD)
     for at in range(0, len(word), 8):
         state = absorb_plain(state, int.from_bytes(word[at : at + 8], "little"))
@@ -230,8 +228,9 @@ def read_word_tables() -> WordTables:
 
 
 def make_tables() -> Arrays:
-    """Compute the arrays of `WordTables`; instead of `entries` those of the code points in `_ASSIGNED`, one after the
-    other.
+    """Compute the arrays of `WordTables`.
+
+    Instead of `entries` it has those of the code points in `_ASSIGNED`, one after the other.
     """
     entries, forms = list[int](), [""]
     for block in (codes[at : at + _BLOCK] for codes in _ASSIGNED for at in range(0, len(codes), _BLOCK)):

@@ -59,9 +59,9 @@ def compile_kernels(tell: Tell, workers: int) -> None:
 
 
 def compile_in_background() -> None:
-    """Compile the listed calls one by one at low priority, until the parent process is gone.
+    """Compile the listed kernels one by one at low priority, until all are compiled or the parent process is gone.
 
-    `bootstrap.py` starts this next to pip.
+    `bootstrap.py` starts this in a process of its own while pip installs.
     """
     os.nice(10)
     parent = os.getppid()
@@ -72,7 +72,7 @@ def compile_in_background() -> None:
 
 
 def read_calls(first: bool = False) -> list[str]:
-    """Read the listed calls of kernels, one per line of `kernel_calls.txt`.
+    """Read the listed calls of kernels (compiled functions, with the types of their arguments), one per line.
 
     Args:
         first: True for only those that a run of a folder of text makes.
@@ -95,7 +95,7 @@ def _compile_calls(pool: WorkerPool, first: bool, tell: Tell) -> None:
 
 
 def _write_tables() -> None:
-    """Split a text into words in each way there is, which caches the tables of characters on disk."""
+    """Split a text into words with each algorithm, which writes the tables of characters to the cache."""
     import pyarrow as pa  # here: the help of the command asks for this module, and is not to wait for these
 
     from corpora.text.words import read_word_tables

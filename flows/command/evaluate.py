@@ -61,81 +61,81 @@ class EvaluationOptions:
     accept: Accept = ()
 
 
-def evaluate(asked: EvaluationOptions, *, as_json: AsJson = False) -> None:
+def evaluate(options: EvaluationOptions, *, as_json: AsJson = False) -> None:
     """Fine-tune a model on each task of a suite; report one table.
 
     Every task is learned from several seeds. Finished runs are kept, so the same command resumes.
     """
-    evaluate_model(asked, choose_printer(as_json))
+    evaluate_model(options, choose_printer(as_json))
     if as_json:
-        print_json(json.loads((asked.output / JSON).read_text(encoding="utf-8")))
+        print_json(json.loads((options.output / JSON).read_text(encoding="utf-8")))
 
 
-def check_options(asked: EvaluationOptions) -> None:
+def check_options(options: EvaluationOptions) -> None:
     """Check options against each other before anything is run.
 
     Raises:
         InputError: If the license is unknown, if a model would be compared with itself, or if the folder for the card
             is in use.
     """
-    check_choice("--license", asked.license, list_license_choices())
-    if asked.control and asked.compare is not None:
-        raise InputError(f"--control compares with {asked.model} from first weights: leave --compare out.")
-    if asked.compare == asked.model:
-        raise InputError(f"--compare names {asked.model} itself: give another model.")
-    if asked.card is not None:
-        check_output(asked.card)
+    check_choice("--license", options.license, list_license_choices())
+    if options.control and options.compare is not None:
+        raise InputError(f"--control compares with {options.model} from first weights: leave --compare out.")
+    if options.compare == options.model:
+        raise InputError(f"--compare names {options.model} itself: give another model.")
+    if options.card is not None:
+        check_output(options.card)
 
 
-def evaluate_model(asked: EvaluationOptions, tell: Tell) -> tables.SuiteResult:
+def evaluate_model(options: EvaluationOptions, tell: Tell) -> tables.SuiteResult:
     """Fine-tune a model on each task of a suite, and write and print the table of scores.
 
     Finished runs in the output folder are used as they are.
 
     Args:
-        asked: The options of the command.
+        options: The options of the command.
         tell: Called with each line about the work, and with the table.
 
     Raises:
         InputError: If an option, a file of a task or the model is not valid.
         TrainingFailed: If the trainer's process fails.
     """
-    check_options(asked)
-    model, output, compare = asked.model, asked.output, asked.model if asked.control else asked.compare
-    suite = read_suite(asked.suite, asked.data)
-    runs = run_suite(suite, model, output, tell, asked.accept)
+    check_options(options)
+    model, output, compare = options.model, options.output, options.model if options.control else options.compare
+    suite = read_suite(options.suite, options.data)
+    runs = run_suite(suite, model, output, tell, options.accept)
     judged = read_results(runs)
     suite = tables.with_judged_metrics(suite, judged)
     comparison = None
     if compare is not None:
-        others = read_results(run_suite(suite, compare, output, tell, asked.accept, asked.control))
-        second = f"{model} from first weights" if asked.control else compare
-        comparison = comparing.compare_models(suite, (model, second), judged, others, asked.control)
+        others = read_results(run_suite(suite, compare, output, tell, options.accept, options.control))
+        second = f"{model} from first weights" if options.control else compare
+        comparison = comparing.compare_models(suite, (model, second), judged, others, options.control)
     result = tables.build_result(suite, model, judged)
     write_table(result, comparison, output)
     for line in iter_table_lines(result, comparison, console.width):
         tell(line)
-    if asked.answers is not None:
+    if options.answers is not None:
         medians = {(task.name, tables.find_median_run(task, suite.seeds, judged)) for task in suite.tasks}
-        copy_answers([run for run in runs if (run.task, run.seed) in medians], asked.answers)
-        tell(f"Answers of each task's median run: {asked.answers}")
+        copy_answers([run for run in runs if (run.task, run.seed) in medians], options.answers)
+        tell(f"Answers of each task's median run: {options.answers}")
     tell(f"Table: {output / PAGE}")
-    if asked.card is not None:
-        write_card(asked, result, comparison, runs)
-        tell(f"Model with its card: {asked.card}")
+    if options.card is not None:
+        write_card(options, result, comparison, runs)
+        tell(f"Model with its card: {options.card}")
     return result
 
 
 def write_card(
-    asked: EvaluationOptions,
+    options: EvaluationOptions,
     result: tables.SuiteResult,
     comparison: comparing.SuiteComparison | None,
     runs: Sequence[SuiteRun],
 ) -> None:
-    """Write the model to `asked.card`, a new folder, with a model card that has its scores.
+    """Write the model to `options.card`, a new folder, with a model card that has its scores.
 
     Args:
-        asked: The options; `card` must not be None.
+        options: The options; `card` must not be None.
         result: The scores.
         comparison: The scores next to those of another model, or None.
         runs: The runs of the suite; the card names the settings of each task's last run.
@@ -143,14 +143,14 @@ def write_card(
     Raises:
         InputError: If the folder cannot be written.
     """
-    assert asked.card is not None
+    assert options.card is not None
     records = {run.task: Path(run.job.output) / RECORD for run in runs}
-    made = find_provenance(asked.model)
-    with open_model_folder(asked.model) as folder:
+    made = find_provenance(options.model)
+    with open_model_folder(options.model) as folder:
         facts = CardFacts(
             name=made.manifest.name if made is not None else folder.resolve().name,
             config=json.loads((folder / CONFIG).read_text(encoding="utf-8")),
-            license=asked.license,
+            license=options.license,
             provenance=made,
             result=result,
             comparison=comparison,
@@ -158,7 +158,7 @@ def write_card(
                 task: json.loads(path.read_text(encoding="utf-8"))["settings"] for task, path in records.items()
             },
         )
-        export_with_card(facts, folder, asked.card)
+        export_with_card(facts, folder, options.card)
 
 
 def find_provenance(address: str) -> Provenance | None:

@@ -188,52 +188,53 @@ class FinetuneRequest(NamedTuple):
     accept: Sequence[str] = ()
 
 
-def finetune_model(asked: FinetuneRequest, tell: Tell) -> None:
+def finetune_model(request: FinetuneRequest, tell: Tell) -> None:
     """Fine-tune a model, and tell its progress. Raises as `finetune_events` does.
 
     Args:
-        asked: What to do.
+        request: The model, the task, the files and the settings.
         tell: Called with a line for every evaluation, and with one for a step from time to time.
     """
     listener = EventPrinter(tell)
-    for event in finetune_events(asked):
+    for event in finetune_events(request):
         listener.print_event(event)
 
 
-def finetune_folds(asked: FinetuneRequest, tell: Tell) -> None:
-    """Fine-tune a model once per fold, and write and tell the mean and the standard deviation of each score.
+def finetune_folds(request: FinetuneRequest, tell: Tell) -> None:
+    """Fine-tune a model once per fold (a part of the labelled examples that it is evaluated with).
 
-    Finished folds are not repeated. Raises as `finetune_events` does.
+    The mean and the standard deviation of each score over the folds are written to FOLDS and told. Finished folds are
+    not repeated. Raises as `finetune_events` does.
     """
-    scores, folds = list[dict[str, float]](), asked.files.folds
+    scores, folds = list[dict[str, float]](), request.files.folds
     for fold in range(folds):
-        folder = asked.output / f"fold-{fold + 1}"
+        folder = request.output / f"fold-{fold + 1}"
         tell(f"fold {fold + 1} of {folds}")
-        finetune_model(asked._replace(files=asked.files._replace(fold=fold), output=folder), tell)
+        finetune_model(request._replace(files=request.files._replace(fold=fold), output=folder), tell)
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         scores.append(record["restarts"][record["best"]]["scores"])
     names = [name for name in scores[0] if all(name in each for each in scores)]
     columns = {name: [each[name] for each in scores] for name in names}
     table = {name: {"mean": fmean(each), "deviation": stdev(each), "folds": each} for name, each in columns.items()}
-    with replace_file(asked.output / FOLDS) as new:
+    with replace_file(request.output / FOLDS) as new:
         new.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
     for name, row in table.items():
         tell(f"{name} {row['mean']:.4g} ± {row['deviation']:.2g} over {folds} folds")
 
 
-def finetune_events(asked: FinetuneRequest) -> Iterator[Event]:
-    """Fine-tune a model on labelled files, and yield the trainer's events. The data are checked first.
+def finetune_events(request: FinetuneRequest) -> Iterator[Event]:
+    """Check the labelled files, fine-tune a model on them, and yield the trainer's events.
 
     Raises:
-        InputError: During iteration, if something given is not valid, or the data make a score meaningless.
+        InputError: During iteration, if something in the request is not valid, or the data make a score meaningless.
         TrainingFailed: During iteration, if the trainer's process fails.
     """
-    files, overrides = asked.files, {key: parse_setting(text) for key, text in asked.overrides.items()}
-    task, settings = split_settings(asked.kind, overrides, "finetune")
-    with open_model_folder(asked.model) as folder:
+    files, overrides = request.files, {key: parse_setting(text) for key, text in request.overrides.items()}
+    task, settings = split_settings(request.kind, overrides, "finetune")
+    with open_model_folder(request.model) as folder:
         job = FinetuneJob(
             model=str(folder.resolve()),
-            output=str(asked.output.resolve()),
+            output=str(request.output.resolve()),
             task=task,
             training=files.training,
             evaluation=files.evaluation,
@@ -243,7 +244,7 @@ def finetune_events(asked: FinetuneRequest) -> Iterator[Event]:
             group=files.group,
         )
         yield from check_data_first(
-            task, files.files, accept=asked.accept, max_length=settings.max_length, model=folder
+            task, files.files, accept=request.accept, max_length=settings.max_length, model=folder
         )
         with open_job_file(job) as path:
             for event in iter_trainer_events("finetune", path, training=settings.to_training_settings(1)):

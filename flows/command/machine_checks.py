@@ -98,17 +98,17 @@ def read_start_environment() -> dict[str, str]:
 
 
 def report_ok(name: str, fact: str) -> Finding:
-    """Return a finding that needs no action."""
+    """Return a finding with the verdict "ok"."""
     return Finding(name=name, ok="ok", fact=fact)
 
 
 def report_warning(name: str, fact: str, remedy: str) -> Finding:
-    """Return a finding that a person should know about."""
+    """Return a finding with the verdict "warn": something that a person should know."""
     return Finding(name=name, ok="warn", fact=fact, remedy=remedy)
 
 
 def report_failure(name: str, fact: str, remedy: str) -> Finding:
-    """Return a finding that must be fixed before a run."""
+    """Return a finding with the verdict "fail": something that must be fixed before a run."""
     return Finding(name=name, ok="fail", fact=fact, remedy=remedy)
 
 

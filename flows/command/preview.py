@@ -188,7 +188,7 @@ def preview_source(
 
 
 def preview_record(record: Record, entry: SourceEntry) -> RecordPreview:
-    """Take one record through all processing steps."""
+    """Take one record (an item of a raw file) through all processing steps, and return the effect of each."""
     passed: list[StepEffect] = []
     text = record.text
 

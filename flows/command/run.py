@@ -188,7 +188,9 @@ def print_model_results(console: Console, finished: RunState) -> None:
 
 
 def find_first_source_example(finished: RunState) -> int:
-    """Return the index of an example with a document of the recipe's first source; 0 if there is none."""
+    """Return the zero-based index of a training example with a document of the recipe's first source; 0 if there is
+    none.
+    """
     source = finished.outcome.documents[0].name
     shard_set = ShardSet(finished.place, finished.outcome.shards)
     for document in Corpus(finished.place, finished.outcome.corpus).iter_documents():
@@ -222,7 +224,10 @@ def _format_counts(unit: str, counts: Mapping[str, int]) -> Text:
 
 
 def _format_balance(accounts: Accounts) -> Text:
-    """Return a line that all counts balance, or one for each that does not; empty if there are none."""
+    """Return a line that says that all counts of the ledger balance, or a line for each that does not.
+
+    The text is empty if there are no counts.
+    """
     if accounts.wrong:
         return Text("\n".join(f"✗ {line}" for line in accounts.wrong), "bold red")
     return Text("✓ nothing is unaccounted for" if accounts.steps or accounts.edges else "", "green")

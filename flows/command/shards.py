@@ -79,7 +79,7 @@ class EpochFiles:
     folder: str
 
     def describe(self) -> list[str]:
-        """Return the lines about the files for a person."""
+        """Return two lines for a person: the numbers of examples and files, and the folder."""
         left_out = f"; {format_count(self.deleted, 'deleted example')} left out" if self.deleted else ""
         files = format_count(self.files, "file")
         return [

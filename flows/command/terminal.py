@@ -48,7 +48,7 @@ console = StandardOutput(soft_wrap=True, highlight=False, width=_find_width())
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines without markup."""
+    """Print lines as they are: square brackets in them are no markup."""
     for line in lines:
         console.print(line, markup=False)
 

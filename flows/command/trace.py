@@ -139,7 +139,11 @@ def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, l
 
 
 def build_example_json(shards: Artifact, index: int, split: str) -> dict[str, Any]:
-    """Build the JSON object of an example with its documents. Raises InputError as `trace_number` does."""
+    """Build the JSON object of an example: its tokens, and its documents with their fields.
+
+    Raises:
+        InputError: If the split is unknown, or there is no such example.
+    """
     shard_set, traces = trace_number(shards, index, split)
     example, vocabulary = shard_set[index], read_vocabulary_for(shards)
     return {
@@ -154,7 +158,12 @@ def build_example_json(shards: Artifact, index: int, split: str) -> dict[str, An
 
 
 def build_document_json(shards: Artifact, id_hex: str | None) -> dict[str, Any]:
-    """Build the JSON object of a document, its examples and its answers. Raises InputError as `trace_document` does."""
+    """Build the JSON object of a document: its text and fields, the indices of its examples by split, and models'
+    answers.
+
+    Raises:
+        InputError: If `id_hex` is no id, or the corpus does not keep such a document.
+    """
     document, examples = trace_document(shards, str(id_hex))
     facts = _build_document_facts(document, read_raw_record(shards.place, document))
     answers = find_answers(shards.place, document)
@@ -216,7 +225,7 @@ def render_example(
 
 
 def _format_token(token: ShownToken) -> Text:
-    """Format a token; of a masked one what the model sees and what it must guess: `[MASK]→the`, `dog→the`, `the→=`."""
+    """Format a token; a masked one also shows what the model must guess: `[MASK]→the`, `dog→the`, `the→=`."""
     style = SEGMENT_STYLES[token.segment]
     if token.kind in ("plain", "special"):
         return Text(to_one_line(token.text, TITLE_WIDTH), "dim" if token.kind == "special" else style)
@@ -264,7 +273,18 @@ def format_raw_record(raw: bytes | None, most: int) -> Text:
 def print_example_trace(
     console: Console, shards: Artifact, index: int, split: str, raw_lines: int = MAX_RAW_LINES
 ) -> None:
-    """Print an example, its documents, and their raw records. Raises InputError as `trace_number` does."""
+    """Print an example of a shard set, its documents, and their raw records.
+
+    Args:
+        console: The console to print to.
+        shards: The shards artifact.
+        index: The zero-based index of the example in the split.
+        split: "train" or "held-out".
+        raw_lines: The largest number of lines of each raw record.
+
+    Raises:
+        InputError: If the split is unknown, or there is no such example.
+    """
     shard_set, traces = trace_number(shards, index, split)
     example = shard_set[index]
     masks = get_example_masks(shard_set, example)
@@ -274,7 +294,16 @@ def print_example_trace(
 
 
 def print_document_trace(console: Console, shards: Artifact, id_hex: str) -> None:
-    """Print a document, its raw record, its examples and its answers. Raises InputError as `trace_document` does."""
+    """Print a document of a corpus, its raw record, the indices of its examples, and the answers of models to it.
+
+    Args:
+        console: The console to print to.
+        shards: The shards artifact with the examples; its corpus must have the document.
+        id_hex: The document's id as 32 hexadecimal digits.
+
+    Raises:
+        InputError: If it is no id, or the corpus does not keep such a document.
+    """
     document, examples = trace_document(shards, id_hex)
     console.print(render_document("document", document, read_raw_record(shards.place, document)))
     for split, numbers in examples.items():

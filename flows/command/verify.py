@@ -120,9 +120,10 @@ def _write_damage_list(place: Place, inside: str, faults: Sequence[Fault]) -> It
 
 
 def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
-    """Build the first part of each artifact at an address again, and yield whether its content is the same.
+    """Build the first part (a set of files) of each artifact at an address again, and compare it with the stored one.
 
-    The result of each is also printed.
+    Yields:
+        A dictionary for each artifact: its folder, the part, both digests, and whether they are equal.
     """
     for artifact in find_artifacts(address):
         rebuilt = rebuild_part(artifact.place, artifact.manifest)
@@ -133,7 +134,7 @@ def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
 
 
 def _print_counts(console: Console, holdings: Inventory, result: VerifyResult) -> None:
-    """Print the numbers of what was checked, the files that nothing names, and the number of faults."""
+    """Print the numbers of files, artifacts, runs and releases that were checked, and the number of faults."""
     looked = [f"{format_count(result.files, 'file')} of {format_count(result.artifacts, 'artifact')}"]
     looked += [format_count(result.runs, "run")] if result.runs else []
     looked += [format_count(result.releases, "entry of a release", "entries of releases")] if result.releases else []

@@ -198,7 +198,11 @@ def format_pieces(pieces: Sequence[dict[str, Any]]) -> Text:
 
 
 def render_comparison(facts: Facts) -> RenderableType:
-    """Render two vocabularies side by side, the number of shared pieces, and the words that they cut differently."""
+    """Render two vocabularies side by side, with the number of shared tokens, and words that they split differently.
+
+    Args:
+        facts: The object that `build_comparison_json` returns.
+    """
     sides, shared = facts["vocabularies"], facts["overlap"]
     names = [to_one_line(side["name"], NAME_WIDTH) for side in sides]
     apart = build_table("cut in other places", *names, texts=["cut in other places", *names])

@@ -63,11 +63,11 @@ class BatchShape(NamedTuple):
 
 
 def plan_micro_batches(lengths: Int64s, ranks: int, budget: int) -> MicroBatchPlan:
-    """Split the examples of a step into micro-batches of at most `budget` tokens, equally many on every process.
+    """Split the examples of a step into micro-batches of at most `budget` tokens, the same number on every process.
 
     Args:
-        lengths: int64 [examples], tokens of each example of the step; 0 for a deleted example. None may exceed `budget`
-            (AssertionError).
+        lengths: int64 [examples], tokens of each example of the step; 0 for a deleted example. A length above `budget`
+        raises AssertionError.
         ranks: Number of processes.
         budget: Maximum number of tokens in a micro-batch, including padding.
     """
@@ -176,7 +176,9 @@ def _is_roomier(room: Int64s, one: int, other: int) -> bool:
 
 
 def plan_micro_batches_plain(lengths: list[int], ranks: int, budget: int) -> tuple[list[int], list[int]]:
-    """Reference implementation of `plan_micro_batches`, for tests. Returns the capacities and the bins."""
+    """Reference implementation of `plan_micro_batches`, for tests. Returns the fields `capacities` and `bins` of the
+    plan.
+    """
     parts, left = 0, sum(lengths)
     while True:
         parts += -(-NUM_SHAPES * left // (ranks * budget)) if parts or left else 1

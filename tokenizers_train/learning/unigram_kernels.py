@@ -414,7 +414,9 @@ def _compute_loss(
 
 @kernel
 def thin_lattice(lattice: Lattice, kept: Int64s) -> Lattice:
-    """Return a lattice that has only the `kept` pieces, renumbered in this order. `lattice.longest` is overwritten."""
+    """Return a lattice with only the pieces in `kept`, renumbered in the order in which `kept` lists them.
+    `lattice.longest` is overwritten.
+    """
     renumbered = np.full(len(lattice.parents), -1, np.int32)
     for new in range(len(kept)):
         renumbered[kept[new]] = new

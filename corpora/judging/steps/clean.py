@@ -91,9 +91,7 @@ def clean_text(text: str, settings: CleanSettings) -> str:
 
 
 def _repair_text(text: str, config: TextFixerConfig) -> RepairedText:
-    """Repair a text with ftfy line by line, remove invisible characters, and normalize it again, for neighbors may now
-    join.
-    """
+    """Repair a text with ftfy line by line, remove invisible characters, and normalize it again."""
     repaired = repair(text, config)
     return repaired._replace(text=to_nfc(INVISIBLE.sub("", repaired.text)))
 
@@ -212,8 +210,7 @@ def _unescape_suspects(suspects: Sequence[_Suspect], signs: Signs) -> dict[int, 
 
 
 def _repair_lines(texts: TextBuffers, settings: CleanSettings) -> tuple[TextBuffers, int]:
-    """Apply `_repair_text` to the lines of a column that it could change, except lines in which it would change only
-    quotes.
+    """Apply `_repair_text` to the lines of a column in which it could change more than quotes.
 
     Line breaks and white space stay as they are. Returns the new buffers and the number of lines that were given up.
     """

@@ -131,9 +131,7 @@ def _read_json_lines(path: Path, fields: Sequence[str]) -> _NumberedTexts:
 
 
 def _read_json_file(path: Path, fields: Sequence[str]) -> _NumberedTexts:
-    """Yield the contexts and questions of a SQuAD file, each a record of its own, or the strings of each object in a
-    list.
-    """
+    """Yield the contexts and questions of a SQuAD file, or the strings of each object in a list."""
     data = json.loads(path.read_text(encoding="utf-8-sig"))
     records = data.get("data") if isinstance(data, dict) else data
     if not isinstance(records, list):
@@ -162,8 +160,7 @@ def _iter_squad_records(article: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _iter_strings(value: Any, fields: Sequence[str], path: Path, number: int) -> Iterator[str]:
-    """Yield the strings of the named fields of a record, or all strings in it, those in nested lists and objects
-    included.
+    """Yield the strings of the named fields of a record, or all strings in it, nested ones included.
 
     Raises InputError if a named field is missing.
     """
@@ -302,8 +299,9 @@ class RunTable:
     items: Int64s
 
     def find_items(self, run: Sequence[str]) -> list[int]:
-        """Return the indices of the items with the hash of this run, in order; an item with another run of equal hash
-        is possible.
+        """Return the indices of the items with the hash of this run, in order.
+
+        An item with another run of equal hash is possible.
         """
         place = find_key(np.uint64(hash_ngram(run)), self.keys, self.slots)
         return [] if place < 0 else self.items[self.starts[place] : self.starts[place + 1]].tolist()
@@ -393,9 +391,7 @@ def _hash_items(items: Sequence[Item], n: int) -> Iterator[UInt64s]:
 def _build_long_runs(
     items: Sequence[Item], places: Sequence[int], settings: ContaminationSettings
 ) -> tuple[RunTable, int]:
-    """Build the table of all runs of n words, each with the first item that holds it; also return how many are too
-    common.
-    """
+    """Build the table of all runs of n words, each with its first item; also count those that are too common."""
     rows = [np.unique(hashes) for hashes in _hash_items([items[place] for place in places], settings.n)]
     hashes = np.concatenate([np.empty(0, np.uint64), *rows])
     owners = np.repeat(np.array(places, np.int64), np.array([row.size for row in rows], np.int64))
@@ -434,8 +430,9 @@ def _compute_digest(items: Sequence[Item], settings: ContaminationSettings) -> s
 
 
 def find_evaluation_match(text: str, index: EvaluationIndex) -> tuple[Item, str] | None:
-    """Find the first evaluation item that a text shares a run of words with: the definition of
-    `find_evaluation_matches`.
+    """Find the first evaluation item that a text shares a run of words with.
+
+    It is the reference implementation of `find_evaluation_matches`.
 
     Runs of n words come before short items; of several runs the first in the text counts, of several items that hold it
     the first in the index.
@@ -459,8 +456,9 @@ def find_evaluation_match(text: str, index: EvaluationIndex) -> tuple[Item, str]
 
 
 def find_evaluation_matches(texts: pa.Array, index: EvaluationIndex) -> list[EvaluationMatch | None]:
-    """Find the first match of every row of a large_string column without nulls, as `find_evaluation_match` does; else
-    None.
+    """Find the first match of every row of a large_string column without nulls, or None.
+
+    It equals `find_evaluation_match` for each row.
 
     Raises:
         InputError: If the column has another type or nulls.

@@ -181,8 +181,9 @@ def _is_kept(language: str, settings: LanguageSettings) -> bool:
 
 
 def choose_rule_languages(codes: Sequence[object], settings: LanguageSettings) -> list[str]:
-    """Choose by which language rules judge each document: "un" counts as English or, if only others are kept, the
-    first.
+    """Choose by which language rules judge each document.
+
+    "un" counts as English or, if only others are kept, as the first of these.
 
     >>> choose_rule_languages(["de", UNKNOWN], LanguageSettings())
     ['de', 'en']

@@ -284,8 +284,7 @@ def judge(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | 
 
 
 def describe_failure(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | None:
-    """Return the numbers behind the first rule that a document fails, as its dropped row shows them; None if it is
-    kept.
+    """Return the numbers behind the first rule that a document fails; None if it is kept.
 
     >>> describe_failure("Too short.", RulesSettings())
     '2 words'
@@ -349,8 +348,9 @@ def describe_failures(counts: Counts, codes: Int16s, languages: Sequence[str]) -
 
 
 def find_failures(texts: pa.Array, settings: RulesSettings, languages: Sequence[str]) -> dict[str, Bools]:
-    """Find for each enabled rule the rows of a large_string column without nulls that fail it, whatever other rules
-    say.
+    """Find for each enabled rule the rows that fail it, whatever other rules say.
+
+    The column must be large_string without nulls.
     """
     counts = measure_texts_in(texts, languages, runs=settings.repetition.enabled)
     verdicts = _iter_verdicts(counts, settings, find_column_terms(languages))

@@ -206,8 +206,9 @@ def _iter_runs(folded: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
 
 
 def score_text(text: str, questions: Sequence[Question]) -> int:
-    """Score one text by its overlap with the questions, in millionths: the reference implementation of
-    `score_documents`.
+    """Score one text by its overlap with the questions, in millionths.
+
+    It is the reference implementation of `score_documents`.
 
     >>> questions = [("The trophy does not fit because", "is too big")]
     >>> score_text("“Too big!” he said.", questions), score_text("Nothing shared.", questions)

@@ -302,9 +302,7 @@ def _resolve(folder: str, href: str) -> str:
 
 
 def _describe_book(package: etree._Element, paragraphs: list[str]) -> Epub:
-    """Build the book of these paragraphs, with the first title, author, language, date and rights that say
-    something.
-    """
+    """Build the book of these paragraphs, with the first title, author and other facts that say something."""
     titles, rights = _iter_dublin_core(package, "title"), _iter_dublin_core(package, "rights")
     authors = (text for role, text in _iter_dublin_core(package, "creator") if role in ("", "aut"))
     languages = (text for _, text in _iter_dublin_core(package, "language") if text.lower() != "und")

@@ -103,8 +103,9 @@ def _find_first_allowed(blocks: list[str]) -> int:
 
 
 def _find_catalogue_start(blocks: list[str], first: int) -> int:
-    """Return the index of the first paragraph of a catalogue with signs up to the end of the book; the number of
-    paragraphs if there is none.
+    """Return the index of the first paragraph of a catalogue with signs up to the end of the book.
+
+    It is the number of paragraphs if there is none.
     """
     signs = [len(blocks)]
     for index in range(len(blocks) - 1, first - 1, -1):
@@ -219,9 +220,7 @@ def _find_next_list(blocks: list[str], start: int) -> int:
 
 
 def _find_listed_stop(blocks: list[str], start: int, end: int, has_rest: bool) -> int:
-    """Return the index after the last entry that is numbered or paged; `start` if there are too few or the end is not
-    clear.
-    """
+    """Return the index after the last numbered or paged entry; `start` if the end is not clear."""
     listed = [index for index in range(start + 1, end) if _is_list(blocks[index])]
     again = [index for index in listed[1:] if _read_names(blocks[index]) & _read_names(blocks[listed[0]])]
     listed = [index for index in listed if not again or index < again[-1]]
@@ -254,8 +253,9 @@ def _find_captions_stop(blocks: list[str], start: int, last: int, first_named: d
 
 
 def _find_unheaded_stop(blocks: list[str], start: int) -> int:
-    """Return the index after a run of numbered entries without a heading, if its first entry soon comes again; else
-    `start`.
+    """Return the index after a run of numbered entries without a heading, if its first one comes again.
+
+    Else it is `start`.
     """
     stop = start
     while stop < min(start + MAX_ENTRIES, len(blocks)) and _is_entry(blocks[stop]):
@@ -487,9 +487,7 @@ def cut_footnotes(blocks: list[str]) -> list[str]:
 
 
 def _find_notes(blocks: list[str]) -> dict[int, str]:
-    """Return {index: mark} of the paragraphs that are notes: they begin with a mark that is in a
-    paragraph before them.
-    """
+    """Return {index: mark} of the notes: paragraphs that begin with a mark that is in one before them."""
     seen: dict[str, int] = {}  # mark: the last paragraph that refers to it
     notes = {}
     for index, block in enumerate(blocks):
@@ -513,8 +511,9 @@ def _is_mark(mark: str, marks: set[str]) -> bool:
 
 
 def _find_notes_start(blocks: list[str]) -> int:
-    """Return the index of the first of the notes gathered at a book's end; the number of its paragraphs if there are
-    none.
+    """Return the index of the first of the notes gathered at a book's end.
+
+    It is the number of paragraphs if there are none.
     """
     left = NOTES_SHARE * sum(map(len, blocks))
     for index in range(len(blocks) - 1, 0, -1):

@@ -268,9 +268,7 @@ class TarReader:
         return flag, size
 
     def _skip_map(self, block: bytes, flag: bytes) -> int:
-        """Return where a member's bytes begin: after its header, and after the map that old sparse files
-        of GNU have.
-        """
+        """Return the first byte of a member: after its header, and after the map of old sparse files of GNU."""
         more = flag == b"S" and block[OLD_MAP_FLAG]
         while more:
             block = self.reader.read(BLOCK_BYTES)

@@ -180,8 +180,9 @@ def _find_starts(data: mmap.mmap | bytes) -> Iterator[int]:
 
 
 def verify_pieces(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
-    """Yield pieces only after the checksum of their block was compared; unverified ones of a damaged stream are never
-    yielded.
+    """Yield pieces only after the checksum of their block was compared.
+
+    Unverified ones of a damaged stream are never yielded.
 
     It holds back the last 47 MB of a stream, so an ordinary stream of a hundred pages passes whole or not at all.
     Raises DamagedBytes as `pieces` does.

@@ -35,8 +35,9 @@ WILDCARDS = frozenset("*[")  # a question mark begins the options of an address
 
 
 def parse_raw_path(text: str) -> Path:
-    """Return the path of a raw file or folder: on this machine, in an object store, or in a zip
-    (`ARCHIVE.zip!/MEMBER`).
+    """Return the path of a raw file or folder on this machine, in an object store, or in a zip.
+
+    A member of a zip is written as `ARCHIVE.zip!/MEMBER`.
 
     Raises:
         InputError: If `~NAME` is no user of this machine, or an address is wrong.

@@ -96,8 +96,9 @@ class PackedStream:
         self.rest = first
 
     def iter_pieces(self) -> Iterator[bytes]:
-        """Yield the decompressed bytes, in pieces of at most PIECE_BYTES. Raises DamagedBytes if they are damaged or
-        cut off.
+        """Yield the decompressed bytes, in pieces of at most PIECE_BYTES.
+
+        Raises DamagedBytes if they are damaged or cut off.
         """
         decompressor, data = DECOMPRESSORS[self.packing](), self.rest
         while not decompressor.eof:  # which comes after the checksums were compared

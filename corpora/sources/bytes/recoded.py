@@ -37,8 +37,7 @@ class NotWide(OSError):
 
 
 def find_source_encoding(path: Path) -> str:
-    """Find the encoding from which a file of lines is converted; "" for UTF-8 and windows-1252, which need no
-    conversion.
+    """Find the encoding from which a file of lines is converted; "" for UTF-8 and windows-1252.
 
     Raises:
         InputError: If the file cannot be read, or its encoding cannot be told.

@@ -48,8 +48,9 @@ def find_marked_encoding(head: bytes) -> str:
 
 
 def guess_wide_encoding(head: bytes) -> str:
-    r"""Guess the wide encoding (UTF-16, UTF-32) of a text by its first bytes: by its mark, zeros or characters; "" for
-    none.
+    r"""Guess the wide encoding (UTF-16, UTF-32) of a text from its first bytes; "" for none.
+
+    It is told by a mark, by zeros, or by the characters.
 
     >>> [guess_wide_encoding("The ferry".encode(codec)) for codec in ("utf-16", "utf-16-be", "utf-32-le", "utf-8")]
     ['utf-16-le', 'utf-16-be', 'utf-32-le', '']
@@ -96,8 +97,9 @@ def _is_utf_8(head: bytes) -> bool:
 
 
 def _compute_sign_share(head: bytes, codec: str) -> float:
-    """Compute the share of characters that no other encoding would give so often; 0 if others are no letters of a
-    script.
+    """Compute the share of characters that no other encoding would give so often.
+
+    It is 0 if others are no letters of a script.
     """
     try:
         text = codecs.getincrementaldecoder(codec)().decode(head)

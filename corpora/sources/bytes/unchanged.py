@@ -19,8 +19,9 @@ from corpora.store.places.files import read_machine_id
 
 
 def read_state(path: Path) -> str:
-    """Return a text that changes whenever a file does: machine, size, time and inode. Of a folder, those of all files
-    in it.
+    """Return a text that changes whenever a file does: machine, size, time and inode.
+
+    Of a folder, it has those of all files in it.
 
     It is "" if that cannot be told (a pipe, an object of an object store), and "gone" if there is no such file.
     """

@@ -158,9 +158,7 @@ def convert(given: Any, field: str, path: str = "") -> str | int | None:
 
 
 def _to_string(given: Any, path: str, name: str) -> str | None:
-    """Return a string as it is, and a number or date as one unless it is the text; None if the field is missing or
-    null.
-    """
+    """Return a string as it is, a number or date as one unless it is the text, and None if it is missing."""
     if given is None:
         return None
     if name != "text" and isinstance(given, date):

@@ -60,8 +60,9 @@ NO_DAY = "9999-12-31"  # a page of a folder has no day of a crawl, after which n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLines:
-    """The format of JSON lines: each line that is not blank is an object and a record; one that lost its end is
-    several.
+    """The format of JSON lines: each line that is not blank is an object and a record.
+
+    A line that lost its end is several records.
     """
 
     fields: Fields = field(default_factory=lambda: {"text": "text"})
@@ -69,8 +70,9 @@ class JsonLines:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file into slices (byte ranges that are read independently) of 8 MB; one that is packed or in UTF-16 is
-        one slice.
+        """Cut a file into slices (byte ranges that are read independently) of 8 MB.
+
+        A file that is packed or in UTF-16 is one slice.
         """
         return cut_lines(file, self.encoding)
 
@@ -246,8 +248,9 @@ class WholeFile(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextFile(WholeFile):
-    """The format of plain text: a file is one record. If `books` is True, books of Project Gutenberg are cut to their
-    text.
+    """The format of plain text: a file is one record.
+
+    If `books` is True, books of Project Gutenberg are cut to their text.
     """
 
     encoding: str = "utf-8"
@@ -286,9 +289,7 @@ class MarkdownFile(TextFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageFile(WholeFile):
-    """The format of pages: a file is a page of HTML and one record, in the encoding that the page states
-    or looks like.
-    """
+    """The format of pages of HTML: a file is one record, in the encoding that it states or looks like."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """Build the record of a page with its main text; a page that is refused is a drop."""

@@ -279,8 +279,9 @@ def _iter_objects(form: JsonLines, path: Path, head: _FileHead) -> Iterator[Mapp
 
 
 def iter_fields(row: Mapping[str, Any], path: str = "", depth: int = MAX_DEPTH) -> Iterator[tuple[str, Any]]:
-    """Yield (path, value) for each value in an object that is no object, list or null; `fields` finds it under this
-    path.
+    """Yield (path, value) for each value in an object that is no object, list or null.
+
+    `fields` finds the value under this path.
 
     >>> list(iter_fields({"id": 7, "meta": {"note": "a", "tags": ["b"]}, "none": None}))
     [('id', 7), ('meta.note', 'a')]

@@ -102,9 +102,7 @@ def find_layout(head: bytes) -> ValueLayout:
 
 
 def _is_lines(head: bytes) -> bool:
-    """Return True if the first two lines that are not blank are objects; of the second only the beginning is looked
-    at.
-    """
+    """Return True if the first two lines that are not blank begin objects, and the first one is whole."""
     lines = head.lstrip().split(b"\n", 1)
     try:
         return len(lines) > 1 and lines[1].lstrip()[:1] == b"{" and isinstance(json.loads(lines[0]), dict)
@@ -271,8 +269,9 @@ class JsonFile(JsonLines):
     texts: bool = False
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file into slices (byte ranges that are read independently) if each line is a value; any other is one
-        slice.
+        """Cut a file into slices (byte ranges that are read independently) if each line is a value.
+
+        Any other file is one slice.
 
         Raises:
             InputError: If it cannot be read.

@@ -52,8 +52,9 @@ def find_columns(lines: Lines, fields: Fields) -> tuple[dict[str, list[Any]], Bo
 
 
 def find_values(lines: Lines, paths: Sequence[str]) -> tuple[Int64s, Bools]:
-    """Find the values under names or paths in some lines. A name is looked up as it is, then as a path, as `find_value`
-    does.
+    """Find the values under names or paths in some lines.
+
+    A name is looked up as it is, then as a path, as `find_value` does.
 
     Returns:
         int64 `(lines, paths, 2)`, the first byte and the end of each value in `lines.data`, ABSENT if there is none;

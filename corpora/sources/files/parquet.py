@@ -215,8 +215,9 @@ def _iter_group_rows(table: pq.ParquetFile, group: int, start: int, path: Path) 
 
 
 def list_batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
-    """Return the rows of a batch, each with what is wrong with it or ""; if one is not UTF-8, each is read by
-    itself.
+    """Return the rows of a batch, each with what is wrong with it or "".
+
+    If one is not UTF-8, each is read by itself.
     """
     whole = pa.RecordBatch.from_arrays([_to_microseconds(column) for column in batch.columns], batch.schema.names)
     try:

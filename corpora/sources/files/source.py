@@ -162,8 +162,9 @@ class FilesSource:
         return sorted(files)
 
     def iter_inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
-        """Yield a file, or the members of a zip, as (name, path, why it is not read); "" if only its ending decides
-        that.
+        """Yield a file, or the members of a zip, as (name, path, why it is not read).
+
+        The reason is "" if only the ending decides.
         """
         if is_of_saved_page(path):
             yield name, path, SAVED_PAGE_FILE
@@ -210,8 +211,9 @@ class FilesSource:
         return self.choose_format(piece.file.name).records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a record by its locator: a file, a line or row without its end, or a row of Parquet as
-        JSON.
+        """Return the bytes of a record by its locator.
+
+        That is a file, a line or row without its end, or a row of Parquet as JSON.
 
         Raises:
             InputError: If the file cannot be read.

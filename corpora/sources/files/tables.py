@@ -207,9 +207,7 @@ class _TableShape:
         )
 
     def is_run(self, data: bytes) -> bool:
-        """Return True if a quote has opened more than MIN_RUN_LINES lines that are all rows, and so many bytes that it
-        is no field.
-        """
+        """Return True if a quote has opened so many lines and bytes that it is no field: all of them are rows."""
         lines = data.split(b"\n")[1:-1]
         return (
             self.columns > 2 - (self.delimiter == "\t") and len(lines) > MIN_RUN_LINES and all(map(self._is_row, lines))
@@ -339,8 +337,9 @@ class TextTable:
     has_names: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a plain file in which no field can hold a line end into slices (byte ranges) of 8 MB; any other is one
-        slice.
+        """Cut a plain file in which no field can hold a line end into slices (byte ranges) of 8 MB.
+
+        Any other file is one slice.
         """
         return [slice_whole_file(file)] if self.quote else cut_lines(file, self.encoding)
 

@@ -133,8 +133,9 @@ def _list_runs(words: list[str], length: int) -> list[tuple[str, ...]]:
 
 
 def _count_top_run(words: list[str], length: int) -> int:
-    """Count the characters of the most common run times its occurrences; of equally common ones the longest; 0 if none
-    repeats.
+    """Count the characters of the most common run of words times its occurrences; 0 if none repeats.
+
+    Of equally common runs the longest counts.
     """
     occurrences = Counter(_list_runs(words, length))
     most = max(occurrences.values(), default=0)

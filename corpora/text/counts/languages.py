@@ -169,8 +169,9 @@ def insert_spaces(text: str) -> str:
 
 
 def count_stop_words(text: str, language: str) -> int:
-    """Count the different stop words of its language in a text, up to MAX_STOP_WORDS; 0 for a language without a
-    table.
+    """Count the different stop words of its language in a text, up to MAX_STOP_WORDS.
+
+    It is 0 for a language without a table.
     """
     table = read_language_tables().get(language)
     if table is None:

@@ -148,8 +148,9 @@ def _has_same_bytes(text: Bytes, one: int, other: int, length: int) -> bool:
 
 @kernel
 def hash_groups(groups: int, bounds: Int32s, hashes: UInt64s, out: UInt64s) -> None:
-    """Hash each group from the hashes of its members: a line from its words, a paragraph from its lines (`out` is
-    `hashes`).
+    """Hash each group from the hashes of its members.
+
+    A line is hashed from its words, a paragraph from its lines (`out` is `hashes`).
 
     Lines are hashed before runs of words overwrite the keys of words.
     """

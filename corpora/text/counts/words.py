@@ -245,8 +245,9 @@ def _count_bits(bits: np.uint64) -> int:
 
 @kernel
 def _count_marks(text: Bytes, start: np.int64, end: np.int64, tally: Int64s) -> tuple[np.uint64, int]:
-    """Count the marks of a word that is not only letters into `tally`; return its core, and its bytes less its
-    characters.
+    """Count the marks of a word that is not only letters into `tally`.
+
+    Returns its core, and its bytes less its characters.
     """
     extra, letters, hash_marks, ellipses, curly, sentences, dots, ender = 0, 0, 0, 0, 0, 0, 0, False
     for at in range(start, end):
@@ -290,9 +291,7 @@ def _is_sentence_end(text: Bytes, start: int, end: int) -> bool:
 
 @kernel
 def _pack_core(text: Bytes, start: np.int64, end: np.int64) -> np.uint64:
-    """Return the key of a word, lower-case, without the ASCII marks at its ends; 0 for none or more than eight
-    bytes.
-    """
+    """Return the key of a word, lower-case, without ASCII marks at its ends; 0 if it is empty or over eight bytes."""
     while start < end and not _is_alphanumeric(text[start]):
         start += 1
     while start < end and not _is_alphanumeric(text[end - 1]):

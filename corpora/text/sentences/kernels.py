@@ -68,8 +68,7 @@ _INLINE_CODES = tuple(map(ord, INLINE_BULLETS))
 
 @kernel
 def _mark(data: Bytes, start: int, stop: int, marks: Bytes, colon_bytes: tuple[int, int]) -> None:
-    """Mark the bytes of a block at which `_find_boundary` could find something: 1 there, else 0, and a 1 after the
-    last.
+    """Mark the bytes of a block at which a sentence could end: 1 there, else 0, and a 1 after the last.
 
     They are newlines, the terminators, closing round brackets, bullets, and three of the same, for what a line
     is drawn with. Of three bytes E2 80 A2 to E2 80 A6 are "•", "‣" and "…", with E2 80 BD for "‽"; E2 81, E2 96
@@ -108,9 +107,7 @@ def _mark(data: Bytes, start: int, stop: int, marks: Bytes, colon_bytes: tuple[i
 
 @kernel
 def find_colon_bytes(manner: int) -> tuple[int, int]:
-    """Return the bytes of the two marks that end a sentence before a capital (`list_colon_marks`), or a space; 10 for
-    none.
-    """
+    """Return the bytes of the marks that end a sentence before a capital, or a space; 10 for none."""
     return 58 if manner & COLON else 32 if manner & SPACED else 10, 59 if manner & SEMICOLON else 10
 
 
@@ -254,8 +251,9 @@ def _find_head_at(data: Bytes, sentence: int, stop: int, classes: Bytes) -> int:
 
 @kernel
 def _read_number_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
-    """Compute `_read_number` on UTF-8 bytes: 8 times the number, 4 for "(", 2 for "." and 1 for ")"; 0 if there is
-    none.
+    """Read a list number as `_read_number` does: 8 times the number, plus 4 for "(", 2 for "." and 1 for ")".
+
+    It is 0 if there is none.
     """
     digits, number, mark = 0, 0, 0
     if at < stop and data[at] == 40:
@@ -438,9 +436,7 @@ def _split_row(
 
 @kernel
 def _with_room(filled: Int64s, count: int, room: int) -> Int64s:
-    """Return the offsets, of which `count` are filled, in an array of at least `room` entries; unused memory is not
-    touched.
-    """
+    """Return the first `count` offsets in an array of at least `room` entries; unused memory is not touched."""
     if room <= filled.size:
         return filled
     grown = np.empty(max(2 * filled.size, room), np.int64)

@@ -63,8 +63,9 @@ def read_word_lists() -> dict[str, dict[int, str]]:
 
 
 def collect_word_kinds(lists: Mapping[int, str]) -> dict[bytes, int]:
-    """Collect the kinds of each listed word, as a sum of bits. A word that begins with no ASCII letter is also a
-    capital.
+    """Collect the kinds of each listed word, as a sum of bits.
+
+    A word that begins with no ASCII letter is also listed as a capital.
 
     Words that are looked up after a full stop are known by the letters in their first eight bytes.
     """
@@ -163,7 +164,5 @@ def find_language(code: str | None) -> Language:
 
 
 def list_colon_marks(manner: int) -> str:
-    """Return the marks that end a sentence before a capital in a language, next to the terminators: ":", ";", both or
-    none.
-    """
+    """Return the marks that end a sentence before a capital in a language: ":", ";", both or none."""
     return ":" * bool(manner & COLON) + ";" * bool(manner & SEMICOLON)

@@ -48,8 +48,9 @@ _FIRST_QUOTES = tuple(map(ord, FIRST_QUOTES))
 def find_run_end_at(
     data: Bytes, sentence: int, begin: int, stop: int, classes: Bytes, words: Int64s
 ) -> tuple[int, int]:
-    """Find the end of a run of terminators as `find_run_end` does; also return 1 if a wide terminator is in it, else
-    0.
+    """Find the end of a run of terminators as `find_run_end` does.
+
+    Also returns 1 if a wide terminator is in it, else 0.
     """
     wide, at = 0, begin
     while True:
@@ -68,8 +69,9 @@ def find_run_end_at(
 
 @kernel
 def _measure_closing_quote(data: Bytes, at: int, stop: int) -> int:
-    """Return the bytes of a quote that can close here: one that mostly opens, or a space and one that
-    closes; else 0.
+    """Return the bytes of a quote that can close here; 0 if there is none.
+
+    It is one that mostly opens, or a space and one that closes.
     """
     if stop - at < 2:
         return 0

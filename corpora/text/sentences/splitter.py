@@ -136,9 +136,7 @@ def find_run_end(text: str, sentence: int, at: int, language: Language) -> int:
 
 
 def _skip_citations(text: str, sentence: int, at: int, end: int, language: Language) -> int:
-    """Return the end of the citations after a terminator, as in "[1][2]" or "10", if white space follows; else
-    `end`.
-    """
+    """Return the end of the citations after a terminator ("[1][2]", "10") if white space follows; else `end`."""
     place = end
     while text[place : place + 1] == "[" and text[place + 1 : place + 2].encode().isalnum():
         close = text.find("]", place, place + MAX_CITATION_BYTES)
@@ -183,9 +181,7 @@ def is_wide_end(text: str, sentence: int, at: int, run_end: int) -> bool:
 
 
 def _is_in_quotes(text: str, sentence: int, at: int) -> bool:
-    """Return True if a place is inside of wide quotes or brackets on its line that are not longer than
-    MAX_QUOTE_CHARACTERS.
-    """
+    """Return True if a place is in wide quotes or brackets of at most MAX_QUOTE_CHARACTERS on its line."""
     before, ahead = text[max(sentence, at - MAX_QUOTE_CHARACTERS) : at][::-1], text[at : at + MAX_QUOTE_CHARACTERS]
     return _has_unpaired(before, WIDE_OPENERS, WIDE_CLOSERS) and _has_unpaired(ahead, WIDE_CLOSERS, WIDE_OPENERS)
 
@@ -295,8 +291,9 @@ def _build_word_slots(code: str) -> Int64s:
 
 
 def split_sentences(text: str, language: str | None = None) -> list[tuple[int, int]]:
-    """Split a text into sentences: byte offsets (start, end) in its UTF-8. The reference implementation of
-    `sentence_offsets`.
+    """Split a text into sentences, as byte offsets (start, end) in its UTF-8.
+
+    It is the reference implementation of `sentence_offsets`.
 
     Args:
         text: The text.

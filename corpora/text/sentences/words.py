@@ -57,9 +57,7 @@ _SLOTS = 4096
 
 
 def build_word_slots(words: Mapping[bytes, int], manner: int) -> Int64s:
-    """Build the hash table of a language's words that `find_kind_at` reads: pairs of a key and a kind; the manner comes
-    last.
-    """
+    """Build the hash table of words that `find_kind_at` reads: pairs of a key and a kind, then the manner."""
     slots = np.zeros(2 * _SLOTS + 1, np.int64)
     slots[-1] = manner
     for word, kind in words.items():
@@ -144,8 +142,9 @@ def _is_link_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def can_open_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> bool:
-    """Return True if what begins at byte `at` can open a sentence, as `_can_open` says. `cased`: 0 if the row has no
-    capital.
+    """Return True if what begins at byte `at` can open a sentence, as `_can_open` says.
+
+    `cased` is 0 if the row has no capital.
     """
     lead, spaced = 0, False
     if (data[at] == 40 and _is_lettered_at(data, at, stop)) or _is_left_out_at(data, at, stop):
@@ -198,9 +197,7 @@ def is_list_item_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def can_open_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop: int, classes: Bytes) -> bool:
-    """Return True if a full stop at byte `at` is followed by three that open the next sentence, as `_can_open_dotted`
-    says.
-    """
+    """Return True if three dots after the full stop at byte `at` open the next sentence (`_can_open_dotted`)."""
     if following + 6 >= stop or at == sentence or classify_before(data, at, classes) <= PERIOD:
         return False
     for step in range(6):
@@ -317,9 +314,7 @@ def is_joined_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, c
 
 @kernel
 def find_word_start(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64s) -> int:
-    """Return the first byte of the word that ends before byte `at`, without opening quotes, as `_find_word_before`
-    does.
-    """
+    """Return the first byte of the word that ends before byte `at`, without opening quotes."""
     start = at
     while start > sentence:
         before = find_start_before(data, start)

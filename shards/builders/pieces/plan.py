@@ -51,7 +51,7 @@ class ExampleLayout(NamedTuple):
 
 
 def compute_copy_key(copy: int) -> np.uint64:
-    """Compute the random key of a copy, which is one zero-based pass over the documents.
+    """Compute the random key for copy number `copy`. Copies are passes over the documents, numbered from 0.
 
     The id of an example is `fold(fold(compute_copy_key(copy), document key), ordinal)`.
     """

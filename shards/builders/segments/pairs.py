@@ -142,7 +142,7 @@ def build_pair_ledger(columns: DocumentTokens, counts: Sequence[int], partners: 
     Args:
         columns: The documents of the shard.
         counts: The counts, in the order of OUTCOMES + FIGURES.
-        partners: int64, the index of the document that each random B is from
+        partners: int64, the index of the document that each randomly chosen second segment comes from
 
     Raises:
         LedgerError: The outcomes do not add up to the number of tokens.

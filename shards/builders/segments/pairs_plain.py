@@ -265,10 +265,10 @@ def draw_target_plain(key: int, limit: int, short: float) -> int:
 
 
 def count_sentences_plain(rest: Sequence[range], limit: int, target: int) -> int:
-    """Return the number of sentences in a chunk: two if they fit into `limit` tokens, more if all fit into `target`.
+    """Return the number of sentences in the next chunk (the text of an example).
 
-    A chunk of three or more sentences leaves its last one to the next chunk if that would otherwise have a single
-    sentence.
+    It is two if both fit into `limit` tokens, or more as long as the total fits into `target` tokens. If this would
+    leave a single sentence for the following chunk, a chunk of three or more sentences takes one less.
     """
     start, size = rest[0].start, 1
     while size < len(rest) and rest[size].stop - start <= (limit if size == 1 else target):

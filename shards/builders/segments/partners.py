@@ -168,9 +168,9 @@ def draw_piece(
 ) -> int:
     """Draw a piece of a sentence from another document. Return the position of its first token, or -1 if none is found.
 
-    Sentences that are long enough are drawn with equal probability, up to `MAX_ATTEMPTS` times, until one is from
-    another document and has word starts at the cuts. If `anchor` has more than half of all sentences and `kind` is not
-    LAST_TAIL, sentences of any length are drawn from the other documents, and too short ones are skipped.
+    Sentences that are long enough are drawn with equal probability, up to `MAX_ATTEMPTS` times, until one comes from
+    another document and can be cut at word boundaries. If `anchor` has more than half of all sentences and `kind` is
+    not LAST_TAIL, sentences of any length are drawn from the other documents, and too short ones are skipped.
 
     Args:
         partners: The index of the shard.

@@ -29,8 +29,8 @@ def find_chunk_end(sentences: Int64s, start: int, first: int, last: int, limit: 
     The result is the index of the first sentence after the chunk.
 
     The chunk contains at least the rest of sentence `first`. A second sentence is added if both fit into `limit`
-    tokens, and more as long as all fit into `target` tokens. A chunk of three or more sentences leaves its last one to
-    the next chunk if that would otherwise have a single sentence.
+    tokens, and more as long as the total fits into `target` tokens. If this would leave a single sentence for the
+    following chunk, a chunk of three or more sentences takes one less.
 
     Args:
         sentences: int64, the start of each sentence, followed by the end of the last one

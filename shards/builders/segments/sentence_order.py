@@ -357,9 +357,9 @@ def build_order_ledger(total: int, counts: Sequence[int], num_alike: int) -> Led
 def build_sentence_orders_plain(
     columns: DocumentTokens, common: Common, *, short: float, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """Reference implementation of `plan_sentence_orders`, for tests.
+    """Reference implementation of `plan_sentence_orders`, for tests, which also writes the tokens.
 
-    Unlike it, this also writes the tokens. `short` is the probability of a shorter example.
+    `short` is the probability that an example is shorter, with a random target length.
     """
     check_columns(columns)
     examples: list[PlainExample] = []
