@@ -62,7 +62,7 @@ class RawFile:
     state: str = field(default="", compare=False, repr=False)
 
     def to_json(self) -> dict[str, Json]:
-        """Return the file's identity: a dictionary with the keys "name", "sha256" and "size_bytes", but not the path."""
+        """Return the file's identity as a dictionary with the keys "name", "sha256" and "size_bytes"."""
         return {"name": self.name, "sha256": self.sha256, "size_bytes": self.size_bytes}
 
 

@@ -97,7 +97,7 @@ class OpenWebTextSource:
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the (name, path) of files with supported extensions, sorted by name. Raises InputError if none is found."""
+        """List the (name, path) of supported files, sorted by name. Raises InputError if none is found."""
         wanted = f"openwebtext.tar.xz, another file with one of the endings {', '.join(ENDINGS)}, a folder, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
         return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)

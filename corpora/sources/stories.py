@@ -75,7 +75,7 @@ class StoriesSource:
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the (name, path) of files with supported extensions, sorted by name. Raises InputError if none is found."""
+        """List the (name, path) of supported files, sorted by name. Raises InputError if none is found."""
         wanted = f"a file with one of the endings {SHOWN_ENDINGS}, a folder of them, or a glob"
         return find_by_ending(
             self.name, self.path, ENDINGS, wanted, f"is none of {SHOWN_ENDINGS}. Rename or convert it."
