@@ -239,7 +239,7 @@ def build_word_table() -> kernels.MarkTable:
 
 
 def _iter_words(pattern: str) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield every word that a pattern of `WORDS` matches, as (word, column of `marks`, strings that must not follow)."""
+    """Yield the words that a pattern of `WORDS` matches, as (word, column of `marks`, strings that must not follow)."""
     for alternative in ALTERNATIVE.findall(pattern):
         match = EDGES.match(alternative)
         assert match is not None, alternative

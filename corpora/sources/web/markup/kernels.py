@@ -255,7 +255,7 @@ def cut_tokens(page: ScannedPage, start_of_page: int, last: int, max_elements: i
 
 @kernel
 def _find_tag_end(data: Bytes, state: Int64s, at: int, is_end_tag: bool) -> int:
-    """Return the position of the ">" that ends a tag with attributes from `at` on; -1 for an end tag with open quotes."""
+    """Return the position of the ">" that ends a tag with attributes from `at` on; -1 if a quote is open."""
     start, size = at, data.size
     if state[FAULTS] < MAX_FAULTS:
         while at < size:
