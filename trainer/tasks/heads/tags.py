@@ -177,7 +177,7 @@ def _score_last_tags(
 class TagModel(TaskModel):
     """An encoder with a head on the first piece of every word.
 
-    A batch has the targets `chains` and `inner` of a task of tags, and `tag` (int64 [P]) if it is labelled.
+    A batch has the targets `chains` and `inner` of a task of tags, and `tag` (int64 [P]) if it is labeled.
     """
 
     def __init__(self, task: TagsTask, pretrained: Pretrained) -> None:

@@ -1,7 +1,7 @@
 """Heads for whole texts, for spans and for choices.
 
 **Texts**: one class of several, several classes at once, or a number. BERT's head is its pooler, dropout and a matrix
-(Devlin et al. 2018, section 4.1); it begins with the pooler that pre-training of pairs has learnt, if there is one.
+(Devlin et al. 2018, section 4.1); it begins with the pooler that pre-training of pairs has learned, if there is one.
 Other families have the heads that their rows describe, with random first weights.
 
 **Spans**: the begin and end of an answer in a window of text (Devlin et al. 2018, section 4.2). A vector for beginnings

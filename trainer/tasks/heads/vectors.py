@@ -1,4 +1,4 @@
-"""A vector for every text, and the losses by which vectors are learnt.
+"""A vector for every text, and the losses by which vectors are learned.
 
 The negatives of a step are the other texts of a micro-batch on all processes: their vectors are gathered, and each
 process sends the whole gradient back through its own. Texts in different micro-batches are not compared, so the loss
