@@ -34,7 +34,7 @@ SAID = {  # by page: lines of its outputs with two words of the program or more;
     "guide-your-own-text.md": 19,
 }
 # Exceptions that never leave the module or the process that raises them.
-INNER = {"Stopped", "TransientFault", "Mismatch", "TakenBack", "Incomplete", "Misfit"}
+INNER = {"Stopped", "TransientFault", "Mismatch", "TaskCancelled", "Incomplete", "Misfit"}
 
 
 @cache

@@ -44,7 +44,9 @@ def check(
     if as_json:
         print_json(report.to_json())
     else:
-        print_report(report)
+        console.print(report.paragraph, markup=False)
+        for each in report.findings:
+            console.print(f"{each.severity}: {each.line}", markup=False, highlight=False)
     return 1 if report.stopping_findings else 0
 
 
@@ -96,10 +98,3 @@ def check_data_first(
     report.check()
     for finding in report.findings:
         yield {"event": "warning", "message": finding.line}
-
-
-def print_report(report: DataReport) -> None:
-    """Print a report on labelled data: a paragraph, then one line for each finding."""
-    console.print(report.paragraph, markup=False)
-    for each in report.findings:
-        console.print(f"{each.severity}: {each.line}", markup=False, highlight=False)

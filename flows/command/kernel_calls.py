@@ -16,7 +16,7 @@ from corpora.kernels.dispatching import Kernel
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
-from corpora.store.stage import Stage, build_parts, publish_stage, survey_stage
+from corpora.store.stage import Stage, build_stage
 from flows.command.compile_kernels import CALLS
 from flows.recipes.lock import Lock, resolve_raw_files
 from flows.recipes.recipe import Recipe, parse_recipe
@@ -91,7 +91,7 @@ def build_all(recipe: Recipe, lock: Lock) -> list[ShardSet]:
     place = Place(recipe.store)
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
-        return [_build_stage(place, stage) for stage in stages]
+        return [build_stage(place, stage) for stage in stages]
 
     return [ShardSet(place, manifest) for manifest in run_recipe(place, recipe, lock, perform).shard_sets.values()]
 
@@ -101,11 +101,6 @@ def _read_examples(shards: ShardSet) -> None:
     loader = Loader(shards, seed=0, with_word_starts=True)
     mixture = Mixture([loader, loader], Interleave((1, 1)))
     plan_micro_batches(mixture.find_lengths(range(2)), 1, mixture.gather(range(2)).max_length or 1)
-
-
-def _build_stage(place: Place, stage: Stage) -> Manifest:
-    build_parts(place, stage, survey_stage(place, stage).missing)
-    return publish_stage(place, stage, survey_stage(place, stage))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from flows.command import arguments
 from flows.command.arguments import load_recipe
 from flows.command.doctor import describe_engine, find_gpu, find_slow_settings
 from flows.command.terminal import build_table, console, print_json, print_lines
-from flows.recipes.lock import Lock
 from flows.recipes.recipe import Recipe
 from flows.run.estimates.capacity import refuse_without_room
 from flows.run.estimates.run_estimates import estimate_run
@@ -99,17 +98,13 @@ def print_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Es
         console.print("With these rules the run would stop:")
         for line in estimates.stops:
             console.print(f"  {line}", markup=False)
-    for line in _find_slow_settings(recipe, planned.lock):
-        console.print(line, markup=False)
+    if recipe.model:
+        asked, _ = with_start_model(recipe, planned.lock)
+        for line in find_slow_settings(asked, find_gpu()):
+            console.print(f"Slow on this machine: {line}", markup=False)
     for what, entries in find_reach(recipe).items():
         if entries:
             console.print(f"This recipe {what}: {'; '.join(entries)}", markup=False)
-
-
-def _find_slow_settings(recipe: Recipe, lock: Lock) -> list[str]:
-    """Return a line for each setting of the recipe's training that is slow on the GPUs of this machine."""
-    asked, _ = with_start_model(recipe, lock)
-    return [f"Slow on this machine: {line}" for line in find_slow_settings(asked, find_gpu())] if recipe.model else []
 
 
 def build_estimates_table(estimates: Estimates) -> Table:

@@ -26,14 +26,15 @@ ADDED_COLUMNS = {
 
 
 def find_column_types(rows: Rows) -> ColumnTypes:
-    """Find the type of each column of some rows.
+    """Find the type of each column in some rows.
 
     Args:
-        rows: A record batch, or one dict of values per row; None for a row that could not be read.
+        rows: A record batch, or one dictionary of values per row; None for a row that could not be read.
 
     Returns:
-        Maps each column name to its Arrow type. The type is null if a column has no value, and None if the values have
-        several types that no Arrow type can hold.
+        Maps each column name to its Arrow type. The type is `pa.null()` if the column has no values, and None if no
+        Arrow
+        type can hold all of its values.
     """
     if isinstance(rows, pa.RecordBatch):
         return {field.name: field.type for field in rows.schema}
@@ -42,7 +43,9 @@ def find_column_types(rows: Rows) -> ColumnTypes:
 
 
 def _infer_type(values: Sequence[Any]) -> pa.DataType | None:
-    """Return the Arrow type that holds all the values, or None if there is none. Missing values are ignored."""
+    """Return an Arrow type that can hold all the values, or None if there is no such type. Missing values are
+    ignored.
+    """
     types = {type(value) for value in values} - {type(None)}
     if not types:
         return pa.null()
@@ -62,16 +65,16 @@ def _infer_type(values: Sequence[Any]) -> pa.DataType | None:
 
 
 def _has_empty_struct(type: pa.DataType) -> bool:
-    """Return True if a type is or contains an object without fields, which Parquet cannot store."""
+    """Return True if a type is or contains a struct without fields, which Parquet cannot store."""
     if pa.types.is_struct(type):
         return type.num_fields == 0 or any(_has_empty_struct(field.type) for field in type)
     return bool(pa.types.is_list(type)) and _has_empty_struct(type.value_type)
 
 
 def merge_types(column_types: Iterable[ColumnTypes]) -> ColumnTypes:
-    """Merge the column types of several files into one type for each name.
+    """Merge the column types of several files into one type for each column name.
 
-    A column is None in the result if its types differ and are not both numbers.
+    In the result, the type of a column is None if its types differ and cannot be converted to a common type.
     """
     merged: dict[str, pa.DataType | None] = {}
     for each in column_types:
@@ -81,7 +84,7 @@ def merge_types(column_types: Iterable[ColumnTypes]) -> ColumnTypes:
 
 
 def _merge_two(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType | None:
-    """Return the type that holds the values of both types, or None if there is none."""
+    """Return a type to which both types can be converted, or None if there is no such type."""
     if one is None or other is None or one == other:
         return one if other is not None else None
     schemas = [pa.schema([("a", kind)]) for kind in (one, other)]
@@ -92,20 +95,22 @@ def _merge_two(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataTyp
 
 
 def build_schema(types: ColumnTypes) -> pa.Schema:
-    """Build the schema of the rows that are written. A column of several types (None) is text."""
+    """Build the schema of the output rows. A column whose type is None becomes a string column."""
     return pa.schema([(name, kind if kind is not None else pa.large_string()) for name, kind in types.items()])
 
 
 def convert_column(rows: Rows, name: str, types: ColumnTypes) -> pa.Array:
-    """Return one column of some rows, converted to the type that the column has in all files.
+    """Return a column of some rows, converted to the type that was chosen for all files.
 
     Args:
-        rows: A record batch, or one dict of values per row; None for a row that could not be read.
-        name: The name of the column; it must be in `types`.
-        types: The merged type of each column, see `merge_types`.
+        rows: A record batch, or one dictionary of values per row; None for a row that could not be read.
+        name: Name of the column, which must be in `types`.
+        types: The column types from `merge_types`.
 
     Returns:
-        An array with one value per row: null if the row has no such column. If the type is None, values are texts.
+        An array with one value per row, which is null if the row has no such column. If the column's type is None,
+        values
+        are converted to strings.
     """
     kind = types[name]
     if isinstance(rows, pa.RecordBatch):
@@ -126,7 +131,10 @@ def convert_column(rows: Rows, name: str, types: ColumnTypes) -> pa.Array:
 
 
 def _to_text(value: Any) -> str | None:
-    """Return a value as text: a text unchanged, another value as JSON. Invalid surrogates become backslash escapes."""
+    """Convert a value to a string. Strings are not changed, and other values are written as JSON.
+
+    Invalid surrogates are replaced by backslash escapes. None is returned for None.
+    """
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(json.loads(to_row_json({"": value}))[""], ensure_ascii=False)

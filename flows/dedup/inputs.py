@@ -54,12 +54,12 @@ RECORD_FIELDS = ("title", "url", "date", "license", "group", "meta")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusPart:
-    """One part (a file set with some of the documents) of a corpus in a store, as an input to read.
+    """One part (a set of files with some of the documents) of a corpus in a store, to be read as input.
 
     Attributes:
         place: The store.
         corpus: Address of the corpus's manifest.
-        view: Which documents of the part belong to the corpus.
+        view: The part, and which of its documents belong to the corpus.
     """
 
     place: Place
@@ -69,15 +69,15 @@ class CorpusPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputPiece:
-    """A piece of the input that one worker reads at once: a range of one file, or one part of a corpus.
+    """A piece of the input that one worker reads: a range of a file, or one part of a corpus.
 
     Attributes:
-        name: The path of the file, as messages show it.
-        size: Approximate number of bytes, to share out the work.
-        source: How files are read: format, encoding, text columns.
+        name: Path of the file, as shown in messages.
+        size: Approximate number of bytes, used to divide the work among workers.
+        source: Settings for reading the file: format, encoding and text columns.
         location: The range of the file, or the part of the corpus.
-        group: Name of the column with the group of a row; "" if rows are compared across all groups.
-        id_name: Name of the column with the id of a row; "" if rows are named by file and number.
+        group: Name of the column that contains the group of a row; "" if all rows are compared with each other.
+        id_name: Name of the column that contains the id of a row; "" if rows are identified by file and row number.
     """
 
     name: str
@@ -90,14 +90,14 @@ class InputPiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChunk:
-    """Some consecutive rows of a piece.
+    """Some consecutive rows of a piece (a range of a file).
 
     Attributes:
-        first: Zero-based number of the first row in the piece.
-        texts: Arrow large_string array with the text of each row; null if a row has none.
-        fields: The columns, as a record batch or as one dict per row. A dict is None if the row cannot be read, and may
-            lack columns that were not requested.
-        json_lines: The lines that the rows were parsed from; None if the file is not JSON lines.
+        first: Zero-based index of the first row in the piece.
+        texts: Arrow large_string array with the text of each row, which is null if the row has no text.
+        fields: The columns, as a record batch or as one dictionary per row. A dictionary may lack columns that were not
+            requested. None stands for a row that could not be read.
+        json_lines: The lines from which the rows were parsed; None if the file does not contain JSON lines.
     """
 
     first: int
@@ -108,12 +108,12 @@ class RowChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """Everything that is read.
+    """The pieces of all input files, and the state of these files.
 
     Attributes:
         pieces: All pieces, in the order of the inputs.
-        file_states: Maps each path to its size and modification time before anything was read.
-        unread_files: Other files in the same folders, which are not read.
+        file_states: Maps the path of each input file to its size and modification time before reading.
+        unread_files: Groups of files in the input folders that are not read.
     """
 
     pieces: Sequence[InputPiece]
@@ -122,13 +122,13 @@ class Inputs:
 
 
 def find_inputs(paths: Sequence[str], text_column: str, group: str, id_name: str) -> Inputs:
-    """List the pieces of files, folders and globs, in the given order. A file that was named twice is read once.
+    """List the pieces of files, folders and globs, in the given order. A file that is named twice is read once.
 
     Args:
         paths: Files, folders or glob patterns, on this machine or in an object store.
-        text_column: Name of the column with the text; "" to guess it from the first rows of each input.
-        group: Name of the column with the group of a row, or "".
-        id_name: Name of the column with the id of a row, or "".
+        text_column: Name of the text column; "" to guess it from the first rows of each input.
+        group: Name of the column that contains the group of a row; "" for no groups.
+        id_name: Name of the column that contains the id of a row; "" for no ids.
 
     Raises:
         InputError: If an input does not exist, has no readable file, or is inside a store.
@@ -158,7 +158,7 @@ def find_inputs(paths: Sequence[str], text_column: str, group: str, id_name: str
 
 
 def _list_files(source: FilesSource) -> list[tuple[str, Path]]:
-    """Return the name and path of each file of a source, with errors that speak of the command and not of a recipe."""
+    """Return the (name, path) pairs of a source's files, with error messages that do not mention a recipe."""
     if not is_object_address(source.path):
         refuse_store(split_glob(source.path)[0])
     try:
@@ -169,14 +169,14 @@ def _list_files(source: FilesSource) -> list[tuple[str, Path]]:
 
 
 def find_corpus_inputs(address: str, text_column: str) -> Inputs:
-    """List the pieces of a corpus in a store. An address that is no store is read as files, see `find_inputs`.
+    """List the pieces of a corpus in a store. If the address is not in a store, it is passed to `find_inputs`.
 
     Args:
-        address: A store with one corpus, a corpus, or files.
-        text_column: Name of the column with the text, if the address is files; "" to guess it.
+        address: A store that contains one corpus, a corpus, or files.
+        text_column: Name of the text column if the address points to files; "" to guess it.
 
     Raises:
-        InputError: If there is no corpus at the address, or several.
+        InputError: If there is no corpus at the address, or more than one.
     """
     path = Path(address)
     if "://" not in address and not (path / "corpora").is_dir() and not (path / "manifest.json").is_file():
@@ -199,14 +199,16 @@ def find_corpus_inputs(address: str, text_column: str) -> Inputs:
 
 
 def read_chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: bool = False) -> Iterator[RowChunk]:
-    """Yield the rows of a piece in chunks, in order.
+    """Yield all rows of a piece (a range of a file) in chunks, in order.
 
     Args:
         piece: The piece to read.
-        wanted: bool [rows of the piece], the rows to read in full. Other rows are yielded as well, but their texts and
-            fields may be missing. If None, all rows are read.
-        with_fields: If True, `fields` has all columns. If False, it has at least the columns that name and group rows,
-            and those of `ADDED_COLUMNS`.
+        wanted: bool [rows of the piece], True for the rows to read in full. Other rows are yielded too, but may lack
+            their
+            texts and fields. If None, all rows are read in full.
+        with_fields: If True, `fields` contains all columns. If False, it contains at least the columns of the row's id
+            and
+            group, and any columns named in `ADDED_COLUMNS`.
 
     Raises:
         InputError: During iteration, if the file cannot be read to its end or has no text column.
@@ -227,7 +229,7 @@ def read_chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: boo
 
 
 def read_parquet_schema(piece: InputPiece) -> pa.Schema | None:
-    """Read the schema of the file of a piece; None if the piece is not from a Parquet file.
+    """Read the schema of a piece's file; return None if the piece is not from a Parquet file.
 
     Raises:
         InputError: If the file cannot be read.
@@ -241,9 +243,10 @@ def read_parquet_schema(piece: InputPiece) -> pa.Schema | None:
 
 
 def list_text_names(piece: InputPiece) -> tuple[str, ...]:
-    """Return the column names under which a row of a piece may have its text, the preferred name first.
+    """Return the names of the columns that may contain the text of a row, preferred name first.
 
-    The piece must not be a part of a corpus.
+    Args:
+        piece: A range of a file. It must not be a part of a corpus.
     """
     assert not isinstance(piece.location, CorpusPart)
     form = piece.source.choose_format(piece.location.file.name)
@@ -283,16 +286,18 @@ def read_texts(
     """Read the texts of JSON lines without parsing the lines in full.
 
     Args:
-        lines: n lines of JSON.
-        wanted: bool [n], the lines to read. Other lines have no text and no fields in the result.
-        form: The parser of lines that the kernel cannot read.
-        names: Names of the text column; the first one that holds a text in the line counts.
-        others: Names of further columns to read.
+        lines: The n lines.
+        wanted: bool [n], True for the lines to read. Other lines have no text and no fields in the result.
+        form: Parser for the lines that the fast reader cannot handle.
+        names: Possible names of the text column. In each line, the first one that contains a string is used.
+        others: Names of other columns to read.
 
     Returns:
-        A large_string array of n texts, null if a line has none; and a dict for each line with the further columns that
-        it has. The dict is None if the line is not a JSON object; it has all columns if the kernel could not read the
-        line.
+        A large_string array of n texts, which are null where a line has none; and a list with one dictionary per line,
+        which
+        contains the other columns. None stands for a line that is not a JSON object. The dictionary of a line that the
+        fast
+        reader cannot handle contains all of its columns.
     """
     spans, plain = np.full((len(lines), len(names) + len(others), 2), ABSENT), np.ones(len(lines), np.bool_)
     spans[wanted], plain[wanted] = find_values(lines.select(np.flatnonzero(wanted)), [*names, *others])
@@ -312,16 +317,22 @@ def read_texts(
 
 
 def parse_line(form: JsonLines, line: bytes) -> Fields:
-    """Parse a line of JSON; return None if it is not an object."""
+    """Parse a JSON line; return None if it is not a JSON object."""
     with suppress(BadRecord):
         return form.parse(line.removeprefix(codecs.BOM_UTF8), 1)  # each line may be a file's first, of several joined
     return None
 
 
 def find_text(fields: Fields, names: Sequence[str]) -> str | None:
-    """Return the first text that some fields have under one of the names, or None if there is none.
+    """Return the first string in a row's fields under one of the names, or None if there is none.
 
-    Invalid surrogates become replacement characters. A name like "data.text" reads the key text of the object data.
+    Invalid surrogates are replaced by replacement characters. A name such as "data.text" refers to the key "text" of
+    the
+    object "data".
+
+    Args:
+        fields: The fields of the row; None for a row that could not be read.
+        names: Names of the text column, preferred name first.
     """
     for name in names if fields is not None else ():
         value = find_value(fields or {}, name)
@@ -331,7 +342,7 @@ def find_text(fields: Fields, names: Sequence[str]) -> str | None:
 
 
 def _group_rows(rows: Iterator[Fields], names: Sequence[str]) -> Iterator[RowChunk]:
-    """Yield rows in chunks of at most CHUNK_ROWS rows, and fewer if the texts are long."""
+    """Yield rows in chunks of at most CHUNK_ROWS rows, or fewer if the texts are long."""
     texts: list[str | None] = []
     fields: list[Fields] = []
     first = size = number = 0
@@ -347,7 +358,7 @@ def _group_rows(rows: Iterator[Fields], names: Sequence[str]) -> Iterator[RowChu
 
 
 def _read_table_rows(span: Slice, form: TextTable) -> Iterator[Fields]:
-    """Yield the rows of a delimited table."""
+    """Yield the rows of a delimited table as dictionaries."""
     path = parse_raw_path(span.file.path)
     table, columns = form.fit_to_file(path)
     if columns is None:
@@ -359,7 +370,10 @@ def _read_table_rows(span: Slice, form: TextTable) -> Iterator[Fields]:
 
 
 def _read_records(piece: InputPiece, span: Slice) -> Iterator[Fields]:
-    """Yield the rows of files that are one text each or have another structure: the text and what the record states."""
+    """Yield the text and other fields of each record, for all formats except JSON lines, tables and Parquet.
+
+    None is yielded for a record that could not be read.
+    """
     has_fields = span.file.name.lower().endswith((*JSON_ENDINGS, *SHEET_ENDINGS))
     for record in piece.source.records(span, Tally()):
         stated = {name: value for name in RECORD_FIELDS if (value := getattr(record, name)) is not None}
@@ -388,10 +402,10 @@ def _read_parquet_chunks(piece: InputPiece, span: Slice, form: ParquetRows, with
 
 
 def _convert_texts(column: pa.Array, path: Path, name: str) -> pa.Array:
-    """Convert a text column to large_string; bytes that are not UTF-8 become replacement characters.
+    """Convert a text column to large_string. Bytes that are not valid UTF-8 are replaced by replacement characters.
 
     Raises:
-        InputError: If the column does not hold text.
+        InputError: If the column does not contain text.
     """
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_null(kind):
@@ -409,7 +423,7 @@ def _convert_texts(column: pa.Array, path: Path, name: str) -> pa.Array:
 
 
 def _read_corpus_chunks(part: CorpusPart) -> Iterator[RowChunk]:
-    """Yield the documents of a part of a corpus that are not deleted."""
+    """Yield the documents in a part of a corpus, without deleted documents."""
     from corpora.build import read_delete_list_at  # not above: these know all stages of documents
     from corpora.views import read_view
 

@@ -37,15 +37,15 @@ REASONS = ("", EXACT, NEAR, UNREAD, HAS_COPIES, EMPTIED, CUT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowVerdicts:
-    """The decision for each of n rows, the rows of another corpus first.
+    """The decisions about n rows. The rows of the corpus to compare with come first, followed by the input rows.
 
     Attributes:
-        reason: int8 [n], index into REASONS; 0 if the row stays.
-        survivor: int32 [n], the row that stays in place of this one; KEPT if there is none.
+        reason: int8 [n], index in REASONS of why the row is removed; 0 if the row is kept.
+        survivor: int32 [n], index of the row that is kept instead of this one; KEPT if there is none.
         similarity: float32 [n], similarity to the survivor; 0 if there is none.
-        missing: float32 [n], share of this row's shingles that the survivor lacks; 0 if there is none.
+        missing: float32 [n], share of the row's shingles that the survivor lacks; 0 if there is no survivor.
         num_compared: Number of pairs that were compared exactly.
-        num_cut: Number of comparisons that were skipped because a bucket was crowded.
+        num_cut: Number of comparisons that were skipped because too many rows share a band key.
     """
 
     reason: npt.NDArray[np.int8]
@@ -65,15 +65,15 @@ def judge_rows(
     read_sets: ReadSets,
     folder: str,
 ) -> RowVerdicts:
-    """Decide for each row whether it stays, and which row stays in its place.
+    """Decide which rows are kept, and find the survivor of each removed duplicate.
 
     Args:
         table: Hashes and band keys of all rows.
         sketch: Number of shingles and state of all rows.
-        num_against: The first `num_against` rows belong to another corpus: they are compared with, and always stay.
+        num_against: Number of rows at the beginning that belong to the corpus to compare with. They are always kept.
         settings: Settings of the duplicate search.
-        keep: Which of several duplicates stays: the "first", the "longest", or "none".
-        read_sets: Returns the shingle sets of the given rows, which are in ascending order, in blocks.
+        keep: Which of several duplicates is kept: "first", "longest" or "none".
+        read_sets: Function that takes row indices in ascending order and yields the rows' shingle sets in blocks.
         folder: Folder for scratch files.
 
     Raises:
@@ -116,12 +116,13 @@ SEED = 42
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
-    """The recall on planted pairs. It is printed by `cloze dedup`.
+    """The recall of the duplicate search, measured on edited copies of texts. `cloze dedup` prints it.
 
     Attributes:
-        pairs: Number of pairs whose similarity is at least the threshold and below 1; 0 if nothing was measured.
-        found: Share of these pairs that share a band.
-        theory: Share that the probability curve of the bands predicts.
+        pairs: Number of pairs of a text and its copy whose similarity is at least the threshold and below 1; 0 if
+            nothing was measured.
+        found: Share of these pairs that have a common band key.
+        theory: Expected value of `found` according to the probability curve of the bands.
     """
 
     pairs: int
@@ -130,10 +131,10 @@ class Recall:
 
 
 def measure_recall(texts: Sequence[str], settings: DuplicateSettings) -> Recall:
-    """Plant edited copies of texts, and measure how many of the pairs the bands find.
+    """Create edited copies of texts, and measure the share of similar pairs that have a common band key.
 
     Args:
-        texts: Texts of the input.
+        texts: Sample of the input texts.
         settings: Settings of the duplicate search.
     """
     draw = random.Random(SEED)
@@ -163,7 +164,15 @@ def measure_recall(texts: Sequence[str], settings: DuplicateSettings) -> Recall:
 
 
 def _edit_text(text: str, num_shingles: int, similarity: float, words: int, draw: random.Random) -> str:
-    """Replace random words of a text so that about the given share of the shingles of both texts is in common."""
+    """Replace random words of a text so that its similarity to the original is about `similarity`.
+
+    Args:
+        text: The text.
+        num_shingles: Number of shingles of the text.
+        similarity: The desired Jaccard similarity.
+        words: Number of words in a shingle.
+        draw: Random number generator.
+    """
     units, joint = text.split(), " "
     if 2 * len(units) < num_shingles:  # a script without spaces: a character is a word
         units, joint = list(text), ""

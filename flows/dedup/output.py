@@ -31,12 +31,12 @@ REASON_INDEX = [*ADDED_COLUMNS].index("reason")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PieceVerdict:
-    """The decisions for the n rows of one piece (a range of a file), as `write_rows` needs them.
+    """The decisions about the n rows of a piece (a range of a file), as input of `write_rows`.
 
     Attributes:
-        is_kept: bool [n], True if the row stays.
-        cuts: Lines or paragraphs to remove from rows that stay.
-        added: The columns `ADDED_COLUMNS`, one row for each removed row and each row that loses parts, in order.
+        is_kept: bool [n], True if the row is kept.
+        cuts: Lines or paragraphs to remove from the texts of kept rows.
+        added: The columns of `ADDED_COLUMNS`, with one row for each removed or edited row of the piece, in order.
     """
 
     is_kept: Bools
@@ -45,7 +45,7 @@ class PieceVerdict:
 
 
 def name_added_columns(types: ColumnTypes) -> list[str]:
-    """Return the names of the added columns. Underscores are appended to a name that the rows already have.
+    """Return the names of the added columns. Underscores are appended to names that are already in use.
 
     >>> name_added_columns({"reason": pa.string(), "text": pa.string()})[1:3]
     ['row', 'reason_']
@@ -61,17 +61,18 @@ def name_added_columns(types: ColumnTypes) -> list[str]:
 def write_rows(
     pieces: Sequence[tuple[InputPiece, PieceVerdict]], types: ColumnTypes, kept: Path, removed: Path
 ) -> None:
-    """Read pieces again and write their rows to two files. The format is JSON lines if the file name ends with .jsonl,
-    else Parquet.
+    """Read pieces again, and write their rows to a file of kept rows and a file of removed rows.
+
+    Files whose name ends with .jsonl contain JSON lines. All others are Parquet files.
 
     Args:
-        pieces: The pieces with the decisions for their rows, in the order of writing.
-        types: The type of each column in the output, see `merge_types`.
-        kept: Path of the file for rows that stay.
-        removed: Path of the file for removed rows and for the text cut out of the others.
+        pieces: Pairs of a piece (a range of a file) and the decisions about its rows, in output order.
+        types: The column types from `merge_types`.
+        kept: Path of the file for kept rows.
+        removed: Path of the file for removed rows, and for the text that was removed from edited rows.
 
     Raises:
-        InputError: If an input cannot be read, or has another number of rows than before.
+        InputError: If an input cannot be read, or if its number of rows has changed since the decisions.
         OSError: If the output cannot be written.
     """
     schema = build_schema(types)
@@ -109,7 +110,14 @@ def write_rows(
 
 
 class RowWriter:
-    """One output file of rows. The file is created at once; it stays empty if no row is written."""
+    """Context manager that writes rows to a JSON lines or Parquet file.
+
+    The file is created immediately, and contains no rows if none is written.
+
+    Args:
+        path: Path of the file. If it ends with .jsonl, JSON lines are written, otherwise Parquet.
+        schema: The schema of the rows.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._schema = schema
@@ -127,10 +135,10 @@ class RowWriter:
         """Write some rows of a chunk.
 
         Args:
-            chunk: The rows and their fields.
-            rows: int64, zero-based numbers of the rows in the chunk.
-            types: The type of each column in the output.
-            added: Further columns, one row for each of `rows`.
+            chunk: The chunk.
+            rows: int64, zero-based indices of the rows in the chunk.
+            types: The column types of the output.
+            added: Additional columns, with one row for each of `rows`.
         """
         if self._lines:
             self._file.write(b"".join(_iter_lines(chunk, rows, added)))  # at once: a removed line is no system call
@@ -147,7 +155,7 @@ class RowWriter:
 
 
 def _iter_lines(chunk: RowChunk, rows: Int64s, added: pa.RecordBatch | None) -> Iterator[bytes]:
-    """Yield the bytes of JSON lines for some rows; added columns become fields at the end of each line."""
+    """Yield rows as the bytes of JSON lines. Added columns become fields at the end of each line."""
     if added is None and chunk.json_lines is not None:
         yield chunk.json_lines.select(rows).join()
         return
@@ -165,7 +173,7 @@ def _iter_lines(chunk: RowChunk, rows: Int64s, added: pa.RecordBatch | None) -> 
 
 
 def _iter_original_lines(chunk: RowChunk, rows: Int64s) -> Iterator[bytes]:
-    """Yield the original JSON line of each row, or a line made from its fields if it had none."""
+    """Yield the original JSON line of each row, or a line built from the row's fields if there is none."""
     if chunk.json_lines is not None:
         return (chunk.json_lines[row].strip() for row in rows.tolist())
     batch = chunk.fields.take(pa.array(rows)) if isinstance(chunk.fields, pa.RecordBatch) else None
@@ -176,7 +184,7 @@ def _iter_original_lines(chunk: RowChunk, rows: Int64s) -> Iterator[bytes]:
 
 
 def _format_fields(added: pa.RecordBatch) -> list[bytes]:
-    """Return each row of a batch as the inside of a JSON object.
+    """Format each row of a batch as the content of a JSON object, without braces.
 
     >>> _format_fields(pa.RecordBatch.from_pydict({"reason": ["a", None], "row": [7, 8]}))
     [b'"reason": "a", "row": 7', b'"reason": null, "row": 8']

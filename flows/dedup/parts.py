@@ -29,12 +29,12 @@ PART_KINDS = ("", "lines", "paragraphs")
 
 
 class PartCuts(NamedTuple):
-    """What is cut out of the n rows of a piece (a range of a file).
+    """The lines or paragraphs to remove from the n rows of a piece (a range of a file).
 
     Attributes:
-        is_edited: bool [n], True if the row loses some of its text parts.
-        is_removed: bool, one entry for each text part of the edited rows, in order; True if the part is cut out.
-        kind: "lines" or "paragraphs"; "" if nothing is cut.
+        is_edited: bool [n], True if some lines or paragraphs of the row are removed, but not all.
+        is_removed: bool, one value for each line or paragraph of the edited rows, in order; True if it is removed.
+        kind: "lines" or "paragraphs"; "" if nothing is removed.
     """
 
     is_edited: Bools
@@ -43,15 +43,15 @@ class PartCuts(NamedTuple):
 
 
 def find_parts(texts: pa.Array, kind: str) -> tuple[UInt64s, Int64s, Int64s]:
-    """Find the lines or paragraphs of each text.
+    """Find the lines or paragraphs of each text, called parts.
 
     Args:
         texts: Arrow array of n texts.
         kind: "lines" or "paragraphs".
 
     Returns:
-        The hash of each part, uint64 [parts]; the byte offsets in its text where each part begins and ends, int64
-        [parts, 2]; and the number of parts of each text, int64 [n].
+        The hash of each part, uint64 [parts]; the start and end of each part as byte offsets in its text, int64 [parts,
+        2]; and the number of parts of each text, int64 [n].
     """
     data, offsets = to_text_buffers(texts)
     size = len(texts) + int(np.count_nonzero(data[offsets[0] : offsets[-1]] == ord("\n")))
@@ -63,7 +63,10 @@ def find_parts(texts: pa.Array, kind: str) -> tuple[UInt64s, Int64s, Int64s]:
 
 @kernel
 def _find_parts(data: Bytes, offsets: Int64s, to_blank: bool, hashes: UInt64s, spans: Int64s, counts: Int64s) -> None:
-    """Fill `hashes`, `spans` and `counts` with the parts of each text. If `to_blank`, a part ends at a blank line."""
+    """Find the parts of each text, and write their hashes, byte offsets and numbers to the last three arguments.
+
+    If `to_blank` is True, parts are paragraphs, which end at a blank line. Otherwise, they are lines.
+    """
     size = 0
     for row in range(len(counts)):
         origin, stop, before = offsets[row], offsets[row + 1], size
@@ -80,15 +83,17 @@ def _find_parts(data: Bytes, offsets: Int64s, to_blank: bool, hashes: UInt64s, s
 
 
 def hash_parts(piece: InputPiece, wanted: Bools, kind: str) -> tuple[UInt64s, Int64s]:
-    """Read some rows of a piece, and hash their lines or paragraphs. Rows of different groups get different hashes.
+    """Read some rows of a piece, and hash their lines or paragraphs, called parts.
+
+    The hash of a part also depends on the group of its row.
 
     Args:
         piece: The piece (a range of a file) to read.
-        wanted: bool [rows of the piece], the rows to read.
+        wanted: bool [rows of the piece], True for the rows to read.
         kind: "lines" or "paragraphs".
 
     Returns:
-        The hash of each part, uint64 [parts], and the number of parts of each wanted row, int64.
+        The hash of each part, uint64 [parts], and the number of parts of each wanted row, int64 [wanted rows].
 
     Raises:
         InputError: If the file cannot be read.
@@ -103,11 +108,14 @@ def hash_parts(piece: InputPiece, wanted: Bools, kind: str) -> tuple[UInt64s, In
 
 
 def find_copied_parts(hashes: UInt64s, counts: Int64s) -> Bools:
-    """Return for each part whether an earlier row has it too. Repetitions inside one row do not count.
+    """Find the lines or paragraphs (parts) that also occur in an earlier row. Repetitions in the same row do not count.
 
     Args:
-        hashes: uint64, the hashes of the parts of all rows, row after row.
-        counts: int64, the number of parts of each row.
+        hashes: uint64 [parts], the hashes of the parts of all rows, in row order.
+        counts: int64 [rows], the number of parts of each row.
+
+    Returns:
+        bool [parts], True if an earlier row contains the same part.
     """
     rows = np.repeat(np.arange(len(counts)), counts)
     _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
@@ -118,18 +126,18 @@ def find_copied_parts(hashes: UInt64s, counts: Int64s) -> Bools:
 def cut_chunk(
     chunk: RowChunk, rows: Int64s, cuts: PartCuts, first_part: int, names: Sequence[str]
 ) -> tuple[RowChunk, RowChunk, int]:
-    """Split some rows of a chunk into the text that stays and the text that is cut out.
+    """Split the texts of some rows into the lines or paragraphs (parts) that are kept and those that are removed.
 
     Args:
         chunk: Rows of a piece.
-        rows: int64, zero-based numbers of the rows in the chunk that lose parts.
-        cuts: What is cut out of the rows of the piece.
+        rows: int64, zero-based indices in the chunk of the rows to edit.
+        cuts: The parts to remove from the rows of the piece.
         first_part: Index in `cuts.is_removed` of the first part of these rows.
-        names: Names of the text column; the first one that a row has counts.
+        names: Names of the text column. In each row, the first one that exists is used.
 
     Returns:
-        The chunk without the cut parts, the chunk in which these rows have only the cut parts, and the number of parts
-        of these rows.
+        The chunk without the removed parts, the chunk in which the edited rows contain only the removed parts, and the
+        total number of parts in the edited rows.
     """
     texts = chunk.texts.take(pa.array(rows))
     _, spans, counts = find_parts(texts, cuts.kind)
@@ -145,7 +153,7 @@ def cut_chunk(
 
 
 def _replace_texts(chunk: RowChunk, new: Mapping[int, str], names: Sequence[str]) -> RowChunk:
-    """Return a chunk with other texts in some rows, given by row number."""
+    """Return a copy of a chunk with the texts of some rows replaced. `new` maps zero-based row indices to texts."""
     if isinstance(chunk.fields, pa.RecordBatch):
         name = next(name for name in names if name in chunk.fields.schema.names)
         values = [new.get(row, text) for row, text in enumerate(chunk.texts.to_pylist())]
@@ -160,7 +168,9 @@ def _replace_texts(chunk: RowChunk, new: Mapping[int, str], names: Sequence[str]
 
 
 def with_text(fields: Fields, names: Sequence[str], text: str) -> Fields:
-    """Return a copy of some fields with another text, in the field from which `find_text` reads it; there must be one.
+    """Return a copy of a row's fields in which the text is replaced.
+
+    The text is replaced in the field from which `find_text` reads it, which must exist.
 
     >>> with_text({"data": {"text": "old", "n": 1}}, ["body", "data.text"], "new")
     {'data': {'text': 'new', 'n': 1}}
@@ -172,13 +182,17 @@ def with_text(fields: Fields, names: Sequence[str], text: str) -> Fields:
 
 
 def remove_parts(text: str, spans: Sequence[Sequence[int]], is_removed: Sequence[bool]) -> tuple[str, str]:
-    """Return a text without some of its parts, and the text of these parts. A part includes the bytes up to the next
-    part.
+    """Split a text into the parts (lines or paragraphs) that are kept and those that are removed.
+
+    A part includes all bytes up to the next part.
 
     Args:
         text: The text.
-        spans: Byte offsets in the UTF-8 text where each part begins and ends, in ascending order; must not be empty.
-        is_removed: True for each part to remove.
+        spans: Start and end of each part as byte offsets in the UTF-8 text, in ascending order. Must not be empty.
+        is_removed: One value for each part; True if it is removed.
+
+    Returns:
+        The text without the removed parts, which is "" if all are removed, and the text of the removed parts.
     """
     data = text.encode()
     ends = [*(begin for begin, _ in spans[1:]), len(data)]

@@ -74,18 +74,21 @@ MAX_WORKER_BYTES = 16_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DedupSettings:
-    """What `cloze dedup` does.
+    """Settings of `cloze dedup`.
 
     Attributes:
-        threshold: Two rows are near-duplicates if the Jaccard similarity of their shingles is at least this.
-        rule: "similar" removes near-duplicates; "contained" only if the row that stays has all of their shingles.
-        text: Name of the column with the text; "" to guess it.
-        id: Name of the column that names a row in the output; "" to name it by file and number.
-        within: Name of a column: only rows with the same value in it are compared; "" to compare all rows.
-        against: A corpus in a store, or files: rows that duplicate one of its rows are removed; "" for none.
-        keep: Which of several duplicates stays: the "first", the "longest", or "none".
+        threshold: Minimum Jaccard similarity of the shingles of near-duplicates.
+        rule: "similar" removes all near-duplicates. "contained" removes a near-duplicate only if the kept row has all
+            of
+            its shingles.
+        text: Name of the text column; "" to guess it.
+        id: Name of the column that identifies a row in the output; "" to identify rows by file and row number.
+        within: Name of a column; only rows with the same value in it are compared. "" to compare all rows.
+        against: A corpus in a store, or files; rows that duplicate one of their rows are removed. "" for none.
+        keep: Which of several duplicates is kept: "first", "longest" or "none".
         exact_only: If True, only texts that are equal byte for byte are duplicates.
-        parts: "lines" or "paragraphs" that an earlier row has are cut out of the texts that stay; "" for neither.
+        parts: "lines" or "paragraphs" to remove those that occur in an earlier row from the kept texts; "" to leave the
+            texts unchanged.
     """
 
     threshold: float = 0.8
@@ -99,9 +102,11 @@ class DedupSettings:
     parts: str = ""
 
     def to_duplicate_settings(self) -> DuplicateSettings:
-        """Check these settings, and return the settings of the duplicate search.
+        """Validate the settings, and convert them to settings of the duplicate search.
 
-        The bands are chosen so that at least 99 of 100 pairs with a similarity equal to the threshold share one.
+        The number of bands is chosen so that at least 99% of the pairs with a similarity equal to the threshold have a
+        common
+        band key.
 
         Raises:
             InputError: If a setting has an unknown value or the threshold is out of range.
@@ -118,22 +123,22 @@ class DedupSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DedupOutcome:
-    """The result of a run, as it is printed.
+    """The counts that `cloze dedup` prints.
 
     Attributes:
         files: Number of input files.
         rows: Number of input rows.
-        text_bytes: Size of all texts of the input.
-        kept: Number of rows that stay.
-        removed: Number of removed rows by reason.
-        without_text: Number of rows without a text; these stay.
+        text_bytes: Size of all input texts in bytes.
+        kept: Number of kept rows.
+        removed: Maps each reason to the number of rows removed for it. Reasons without rows are omitted.
+        without_text: Number of rows without a text. They are kept.
         pairs_compared: Number of pairs that were compared exactly.
-        comparisons_cut_off: Number of comparisons that were skipped because a bucket was crowded.
-        parts_cut: Number of lines or paragraphs that were cut out.
-        missing: Median and 99th percentile of the share of a near-duplicate's shingles that its survivor lacks; None if
+        comparisons_cut_off: Number of comparisons that were skipped because too many rows share a band key.
+        parts_cut: Number of lines or paragraphs that were removed from texts.
+        missing: Median and 99th percentile of the share of a near-duplicate's shingles that the kept row lacks; None if
             there are no near-duplicates.
-        recall: Recall on planted pairs; None if it was not measured.
-        not_read: Files in the given folders that were not read.
+        recall: Recall on edited copies of texts; None if it was not measured.
+        not_read: Groups of files in the input folders that were not read.
     """
 
     files: int
@@ -151,19 +156,22 @@ class DedupOutcome:
 
 
 def dedup(inputs: Sequence[str], output: Path, settings: DedupSettings, workers: int) -> DedupOutcome:
-    """Write the rows of some files without duplicates, and the removed rows next to them.
+    """Write the rows of some files without duplicates, and write the removed rows next to them.
 
     Args:
         inputs: Files, folders or glob patterns.
         output: A .parquet or .jsonl file that does not exist, or a folder that does not exist or is empty. A folder
-            gets several Parquet files.
-        settings: What counts as a duplicate and which rows stay.
-        workers: Number of worker processes; small inputs are read in this process.
+            receives several Parquet files.
+        settings: What counts as a duplicate, and which rows are kept.
+        workers: Number of worker processes. Small inputs are read in this process.
+
+    Returns:
+        The counts of kept and removed rows.
 
     Raises:
-        InputError: If a setting is wrong, the output exists, an input cannot be read, has no text or changes while it
-            is read, or the disk is full.
-        OSError: If a disk fails to read.
+        InputError: If a setting is invalid, the output exists, an input cannot be read, contains no text or changes
+            while it is read, or the disk is full.
+        OSError: If reading from a disk fails.
     """
     duplicates = settings.to_duplicate_settings()
     _check_absent(output)
@@ -217,10 +225,12 @@ def _sketch_pieces(
     table: ScratchTable,
     cache: ShingleCache,
 ) -> list[Sketch]:
-    """Sketch all pieces (compute the hashes that decide about their rows) and append them to the table and the cache.
+    """Compute the sketches (the hashes that duplicates are found by) of all pieces, and add them to the table and the
+    cache.
 
-    The arrays that the table and the cache hold are empty in the returned sketches. If `call` is None, this process
-    works.
+    The returned sketches do not contain the arrays that are in the table and the cache. If `call` is None, the sketches
+    are
+    computed in this process.
     """
     sketches = list[Sketch]()
     results = call(sketch_piece, [(piece, settings) for piece in pieces]) if call else None
@@ -237,9 +247,11 @@ def _sketch_pieces(
 
 @contextmanager
 def _open_workers(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """Open a function that calls another one with many arguments, in this process or on worker processes.
+    """Context manager that yields a function to run calls in this process (if `workers` is 1) or in worker processes.
 
-    Results come in the order of the arguments. If a call fails, calls that have not started fail as well.
+    The yielded function takes a function and an iterable of argument tuples, and yields the results in the same order.
+    If a
+    call fails, calls that have not started fail as well.
     """
     if workers == 1:
         yield lambda function, calls: (function(*each) for each in calls)
@@ -263,7 +275,7 @@ def _open_workers(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
 
 
 def _check_absent(output: Path) -> None:
-    """Raise InputError if the output exists."""
+    """Raise InputError if the output exists already."""
     if not _is_single_file(output):
         check_output(output)
         return
@@ -273,17 +285,17 @@ def _check_absent(output: Path) -> None:
 
 
 def _is_single_file(output: Path) -> bool:
-    """Return True if the output is one file, and not a folder."""
+    """Return True if the output is a single file, False if it is a folder."""
     return output.suffix in (".parquet", ".jsonl")
 
 
 def _name_output_files(output: Path) -> tuple[Path, Path]:
-    """Return the paths of the kept and the removed rows of an output that is one file."""
+    """Return the paths of the files for kept and for removed rows, if the output is a single file."""
     return output, output.with_name(f"{output.stem}.removed{output.suffix}")
 
 
 def _check_has_text(sketch: Sketch, num_against: int, text_column: str) -> None:
-    """Raise InputError if there are rows and none of them has a text."""
+    """Raise InputError if there are input rows but none of them has a text."""
     state = sketch.state[num_against:]
     if len(state) and not (state == HAS_TEXT).any():
         what = f"under {text_column!r}" if text_column else "that could be found"
@@ -299,8 +311,16 @@ def _read_sets(
     cache: ShingleCache,
     settings: DuplicateSettings,
 ) -> Iterator[ShingleSets]:
-    """Yield the shingle sets of ascending rows in blocks: the first rows from the cache, the others by reading their
-    texts.
+    """Yield the shingle sets of rows in blocks. Sets that are not in the cache are computed again from the texts.
+
+    Args:
+        call: Function from `_open_workers`.
+        pieces: All pieces of the input.
+        starts: int64 [pieces + 1], index of the first row of each piece.
+        num_shingles: int32, number of shingles of each row.
+        rows: int64, row indices in ascending order.
+        cache: The cached shingles of the first rows.
+        settings: Settings of the duplicate search.
     """
     num_held = int(np.searchsorted(rows, cache.num_rows))
     yield from cache.read_sets(rows[:num_held], num_shingles)
@@ -323,9 +343,17 @@ def _find_part_cuts(
     num_against: int,
     kind: str,
 ) -> list[PartCuts]:
-    """Find the lines or paragraphs to cut out of the rows of each piece.
+    """Find the lines or paragraphs to remove from the kept rows of each piece.
 
-    The verdict on a row that loses all its parts is changed in place to EMPTIED.
+    The reason of rows that would lose their whole text is changed in place to EMPTIED.
+
+    Args:
+        call: Function from `_open_workers`.
+        pieces: All pieces of the input.
+        starts: int64 [pieces + 1], index of the first row of each piece.
+        verdicts: The decisions about all rows.
+        num_against: Number of rows at the beginning that belong to the corpus to compare with.
+        kind: "lines" or "paragraphs"; "" to find none.
     """
     kept = verdicts.reason == 0
     if not kind:
@@ -349,11 +377,11 @@ def _find_part_cuts(
 
 
 class _RowNamer:
-    """Names rows: by the value of the id column, or by file and number.
+    """Callable that names rows by the value of the id column, or by file and row number.
 
     Args:
         pieces: All pieces of the input.
-        starts: int64 [pieces + 1], the number of the first row of each piece among all rows.
+        starts: int64 [pieces + 1], index of the first row of each piece.
         ids: The values of the id column in each piece; empty if there is no such column.
     """
 
@@ -367,12 +395,12 @@ class _RowNamer:
         self._firsts = np.array(firsts, np.int64)
 
     def number_rows(self, rows: Int64s) -> Int64s:
-        """Return the number of each row in its file; the first row has number 1."""
+        """Return the one-based number of each row in its file."""
         at = self._find_pieces(rows)
         return self._firsts[at] + rows - self._starts[at] + 1
 
     def __call__(self, rows: Int64s) -> list[str]:
-        """Return the name of each row: its id, or "FILE:NUMBER" if it has none."""
+        """Return the name of each row: its id, or "FILE:NUMBER" if it has no id."""
         at = self._find_pieces(rows)
         each = zip(at.tolist(), (rows - self._starts[at]).tolist(), self.number_rows(rows).tolist(), strict=True)
         return [
@@ -381,12 +409,20 @@ class _RowNamer:
         ]
 
     def _find_pieces(self, rows: Int64s) -> Int64s:
-        """Return the index of the piece of each row."""
+        """Return the index of the piece that contains each row."""
         return np.searchsorted(self._starts, rows, side="right") - 1
 
 
 def _build_verdict(verdicts: RowVerdicts, names: _RowNamer, cuts: PartCuts, at: int, starts: Int64s) -> PieceVerdict:
-    """Build the decisions for the rows of piece number `at`."""
+    """Build the decisions about the rows of one piece.
+
+    Args:
+        verdicts: The decisions about all rows.
+        names: Names the rows.
+        cuts: The lines or paragraphs to remove from the rows of the piece.
+        at: Index of the piece.
+        starts: int64 [pieces + 1], index of the first row of each piece.
+    """
     start, stop = starts[at : at + 2]
     is_kept = verdicts.reason[start:stop] == 0
     rows = start + np.flatnonzero(~is_kept | cuts.is_edited)
@@ -419,9 +455,9 @@ def _write_output(
     workers: int,
     reading: ExitStack,
 ) -> None:
-    """Write all rows next to the output, and give the files their names at the end.
+    """Write all rows to temporary files next to the output, and rename the files at the end.
 
-    `reading` is closed before that: it raises InputError if an input changed while it was read.
+    `reading` is closed before the files are renamed. This raises InputError if an input changed while it was read.
     """
     if _is_single_file(output):
         kept, removed = (scratch / target.name for target in _name_output_files(output))
@@ -451,7 +487,7 @@ def _write_output(
 def _group_pieces(
     pieces: Sequence[tuple[InputPiece, PieceVerdict]], workers: int
 ) -> list[list[tuple[InputPiece, PieceVerdict]]]:
-    """Group consecutive pieces so that each output file gets about the same number of input bytes."""
+    """Group consecutive pieces so that all output files get about the same number of input bytes."""
     max_bytes = min(INPUT_BYTES_PER_FILE, sum(piece.size for piece, _ in pieces) // workers + 1)
     groups: list[list[tuple[InputPiece, PieceVerdict]]] = [[]]
     size = 0
@@ -474,7 +510,7 @@ def _build_outcome(
     settings: DedupSettings,
     duplicates: DuplicateSettings,
 ) -> DedupOutcome:
-    """Count the verdicts and measure the recall."""
+    """Count the decisions about the rows, and measure the recall."""
     reasons = Counter(REASONS[reason] for reason in verdicts.reason[num_against:].tolist())
     near_missing = verdicts.missing[verdicts.reason == REASONS.index(NEAR)]
     shares = np.quantile(near_missing, (0.5, 0.99), method="inverted_cdf") if len(near_missing) else None

@@ -32,12 +32,12 @@ DEVIATIONS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarDocument:
-    """A document of a corpus that is similar to a text.
+    """A document of a corpus that is similar to a given text.
 
     Attributes:
         document: The document.
-        similarity: Jaccard similarity of the shingles of the two texts, 0 to 1.
-        missing: Share of the text's shingles that the document lacks, 0 to 1.
+        similarity: Jaccard similarity of the shingles of the two texts, from 0 to 1.
+        missing: Share of the given text's shingles that the document lacks, from 0 to 1.
         is_exact: True if the texts are equal byte for byte.
     """
 
@@ -48,20 +48,20 @@ class SimilarDocument:
 
 
 def find_similar(address: str, text: str, threshold: float) -> list[SimilarDocument]:
-    """Find the documents of a corpus whose similarity to a text is at least the threshold, and those with an equal
-    text.
+    """Find the documents of a corpus that are equal to a text or whose similarity to it is at least the threshold.
 
     Args:
-        address: A store with one corpus, or a corpus.
-        text: The text to look for.
-        threshold: The lowest Jaccard similarity.
+        address: A store that contains one corpus, or a corpus.
+        text: The text to search for.
+        threshold: Minimum Jaccard similarity.
 
     Returns:
-        The documents: equal texts first, then by descending similarity.
+        The documents: equal ones first, then by descending similarity.
 
     Raises:
-        InputError: If there is no corpus, the threshold is out of range, or the store no longer has the stages from
-            which the corpus was made.
+        InputError: If there is no corpus or more than one, the threshold is out of range, or the store no longer has
+            the
+            artifacts from which the corpus was built.
     """
     parse_threshold(threshold)
     chosen = choose_artifact(address, "corpora", None)
@@ -99,7 +99,11 @@ def find_similar(address: str, text: str, threshold: float) -> list[SimilarDocum
 
 
 def _read_parent(place: Place, parent: Parent) -> Manifest:
-    """Read the manifest of a parent; InputError says what to do if the store no longer has it."""
+    """Read the manifest of a parent.
+
+    Raises:
+        InputError: If the store no longer has the parent. The message says what to do.
+    """
     folder = f"{parent.role}/{parent.name}/{parent.fingerprint}"
     manifest = read_manifest(place, folder)
     if manifest is None:

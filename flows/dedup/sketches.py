@@ -40,13 +40,13 @@ SAMPLE_BYTES = (200, 50_000)  # of a text that copies are made of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SketchSettings:
-    """What is computed for each row.
+    """Settings for computing the sketches (hashes) of rows.
 
     Attributes:
         duplicates: Settings of the duplicate search.
         exact_only: If True, only texts that are equal byte for byte are duplicates.
-        with_types: If True, the type of each column is found.
-        num_samples: Maximum number of texts that are sampled from a piece.
+        with_types: If True, the types of the columns are determined.
+        num_samples: Maximum number of texts to sample from a piece (a range of a file).
         with_shingles: If True, the shingles of all rows are returned.
     """
 
@@ -59,17 +59,17 @@ class SketchSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """The sketches of n consecutive rows.
+    """The sketches of n consecutive rows: the hashes by which duplicates are found without the texts.
 
     Attributes:
-        columns: Maps "set_hash" and the name of each band key to uint64 [n].
-        num_shingles: int32 [n], number of shingles; 0 if only the bytes of the text count.
+        columns: Maps "set_hash" and the names of the band keys to uint64 [n] arrays.
+        num_shingles: int32 [n], number of shingles; 0 for rows that are compared by the bytes of their texts.
         state: int8 [n], HAS_TEXT, NO_TEXT or UNREADABLE.
-        text_bytes: Size of all texts.
-        ids: The value of the id column in each row; empty if there is no such column.
+        text_bytes: Total size of the texts in bytes.
+        ids: The values of the id column; empty if there is no such column.
         types: The type of each column; empty if types were not requested.
         samples: Some of the texts.
-        shingles: uint64, the distinct shingles of each row, row after row; empty if they were not requested.
+        shingles: uint64, the distinct shingles of all rows, in row order; empty if they were not requested.
     """
 
     columns: Mapping[str, UInt64s]
@@ -83,7 +83,7 @@ class Sketch:
 
 
 def sketch_piece(piece: InputPiece, settings: SketchSettings) -> Sketch:
-    """Sketch all rows of a piece (a range of a file). Workers call this.
+    """Compute the sketches of all rows of a piece (a range of a file). This function is called in worker processes.
 
     Raises:
         InputError: If the file cannot be read.
@@ -94,7 +94,8 @@ def sketch_piece(piece: InputPiece, settings: SketchSettings) -> Sketch:
 def sketch_chunks(piece: InputPiece, settings: SketchSettings) -> Iterator[Sketch]:
     """Yield the sketches of a piece (a range of a file), chunk by chunk.
 
-    For Parquet, the first sketch has no rows but the types of all columns, because the other columns are not read.
+    For a Parquet file, the first sketch has no rows and contains the types of all columns, because not all columns are
+    read.
 
     Raises:
         InputError: During iteration, if the file cannot be read.
@@ -110,7 +111,7 @@ def sketch_chunks(piece: InputPiece, settings: SketchSettings) -> Iterator[Sketc
 
 
 def join_sketches(sketches: Sequence[Sketch]) -> Sketch:
-    """Concatenate sketches."""
+    """Concatenate the sketches of consecutive rows."""
     names = sketches[0].columns if sketches else ()
     return Sketch(
         columns={name: np.concatenate([each.columns[name] for each in sketches]) for name in names},
@@ -125,7 +126,7 @@ def join_sketches(sketches: Sequence[Sketch]) -> Sketch:
 
 
 def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, max_samples: int) -> Sketch:
-    """Sketch the rows of a chunk, with at most `max_samples` of its texts."""
+    """Compute the sketches of the rows of a chunk, and sample at most `max_samples` of their texts."""
     texts = chunk.texts.fill_null("") if chunk.texts.null_count else chunk.texts
     bands, shingles = settings.duplicates.bands, np.empty(0, np.uint64)
     if settings.exact_only:
@@ -161,19 +162,24 @@ def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, 
 
 
 def _hash_texts(texts: pa.Array) -> UInt64s:
-    """Return the 128 bits of XXH3 of each text as uint64 [n, 2]."""
+    """Return the 128-bit XXH3 hash of each text as uint64 [n, 2]."""
     data, offsets = to_text_buffers(texts)
     digests = [xxh3_128_digest(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
     return np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)
 
 
 def hash_groups(chunk: RowChunk, group: str) -> UInt64s:
-    """Hash the group of each row of a chunk: uint64 [n]. `group` is the name of the column."""
+    """Return a hash of each row's group as uint64 [n].
+
+    Args:
+        chunk: The rows.
+        group: Name of the column that contains the group.
+    """
     return np.array([xxh3_64_intdigest(value.encode()) for value in _list_values(chunk, group)], np.uint64)
 
 
 def _list_values(chunk: RowChunk, name: str) -> list[str]:
-    """Return the value of a column in each row as text; "" if there is none."""
+    """Return the value of a column in each row as a string; "" if the row has no value."""
     if isinstance(chunk.fields, pa.RecordBatch):
         is_present = name in chunk.fields.schema.names
         values = list_values(chunk.fields.column(name)) if is_present else [None] * chunk.fields.num_rows
@@ -184,11 +190,11 @@ def _list_values(chunk: RowChunk, name: str) -> list[str]:
 
 
 def build_row_sets(piece: InputPiece, wanted: Bools, settings: DuplicateSettings) -> ShingleSets:
-    """Read some rows of a piece (a range of a file), and build their shingle sets, in order.
+    """Read some rows of a piece (a range of a file), and build their shingle sets, in row order.
 
     Args:
         piece: The piece to read.
-        wanted: bool [rows of the piece], the rows to read.
+        wanted: bool [rows of the piece], True for the rows to read.
         settings: Settings of the duplicate search.
 
     Raises:
@@ -204,12 +210,12 @@ def build_row_sets(piece: InputPiece, wanted: Bools, settings: DuplicateSettings
 
 
 class ShingleCache:
-    """The shingles of the first rows in a scratch file, up to a maximum size.
+    """Stores the shingles of the first rows in a scratch file, up to a maximum size.
 
     Args:
         file: A file opened by `open_scratch_file`.
-        folder: The folder of the file, for messages.
-        max_bytes: Size at which the cache is full; 0 to cache nothing.
+        folder: Folder of the file, shown in error messages.
+        max_bytes: Maximum size of the file in bytes; 0 to store nothing.
 
     Attributes:
         num_rows: Number of rows in the cache.
@@ -221,7 +227,7 @@ class ShingleCache:
         self.num_rows = 0
 
     def add(self, sketch: Sketch) -> None:
-        """Append the shingles of the next rows. Once the cache is full, this does nothing.
+        """Append the shingles of the next rows. Once the cache is full, nothing is added.
 
         Raises:
             InputError: If the disk is full.
@@ -236,8 +242,8 @@ class ShingleCache:
         """Yield the shingle sets of some cached rows in blocks.
 
         Args:
-            rows: int64, row numbers below `num_rows`, in ascending order.
-            num_shingles: int32, the number of shingles of all rows.
+            rows: int64, row indices below `num_rows`, in ascending order.
+            num_shingles: int32, the number of shingles of all rows, including those that are not cached.
         """
         ends = np.concatenate([[0], np.cumsum(num_shingles[: self.num_rows], dtype=np.int64)])
         begins, first = ends[rows], 0

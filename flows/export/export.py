@@ -91,7 +91,9 @@ LABEL_MEANINGS = {
 
 @dataclass(frozen=True)
 class DocumentRows:
-    """The documents of a corpus as rows to export. While this object exists, the store does not delete the files.
+    """The documents of a corpus as rows to export.
+
+    While this object exists, the store does not delete the files of the corpus.
 
     Attributes:
         artifact: The corpus.
@@ -105,7 +107,7 @@ class DocumentRows:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of a row, with a description each. There is one row per document."""
+        """The schema of the rows, with a description of each column. There is one row per document."""
         locator = CORPUS.field("locator").type
         types = {field.name: field.type for field in CORPUS} | {
             name: locator.field(inner).type for name, inner in LOCATOR_FIELDS.items()
@@ -118,8 +120,9 @@ class DocumentRows:
         )
 
     def iter_batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yield pairs of a split ("train" or "held-out") and a batch of its documents that are not deleted, in the
-        corpus's order.
+        """Yield (split, batch) pairs of the documents that are not deleted, in corpus order.
+
+        The split is "train" or "held-out". All documents of a batch belong to that split.
         """
         for live in Corpus(self.artifact.place, self.artifact.manifest).iter_batches():
             held_out = live.column("held_out").to_numpy(zero_copy_only=False)
@@ -153,11 +156,11 @@ class ExampleRows:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of a row, with a description each. There is one row per example."""
+        """The schema of the rows, with a description of each column. There is one row per example."""
         return pa.schema([self._describe_field(field) for field in self._sets["train"].schema])
 
     def _describe_field(self, field: pa.Field) -> pa.Field:
-        """Return the exported field of a column of the shards: its name, type and description."""
+        """Return the exported field for a column of the shards, with its name, type and description."""
         kind = pa.list_(pa.string()) if field.name == "documents" else field.type
         meaning = EXAMPLE_COLUMNS.get(field.name, "")
         if field.name == "label":
@@ -165,8 +168,8 @@ class ExampleRows:
         return describe_field(RENAMED_COLUMNS.get(field.name, field.name), kind, meaning)
 
     def iter_batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yield pairs of a split ("train" or "held-out") and a batch of its examples that are not deleted, all of
-        "train" first.
+        """Yield (split, batch) pairs of the examples that are not deleted, all "train" batches before the "held-out"
+        ones.
         """
         for split, shards in self._sets.items():
             live, first = shards.is_live, 0
@@ -179,7 +182,7 @@ class ExampleRows:
                         yield split, self._to_exported(batch if kept.all() else batch.filter(pa.array(kept)))
 
     def _to_exported(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Convert a batch of examples to the exported columns; documents are named by hexadecimal ids."""
+        """Convert a batch of examples to the exported columns. Document ids become hexadecimal strings."""
         ids = [[id.hex() for id in row] for row in batch.column("documents").to_pylist()]
         documents = pa.array(ids, pa.list_(pa.string()))
         columns = [documents if name == "documents" else batch.column(name) for name in batch.schema.names]
@@ -187,7 +190,7 @@ class ExampleRows:
 
 
 def describe_field(name: str, kind: pa.DataType, meaning: str) -> pa.Field:
-    """Return an Arrow field with a description in its metadata; without metadata if `meaning` is empty."""
+    """Return an Arrow field with `meaning` as the description in its metadata; without metadata if `meaning` is ""."""
     return pa.field(name, kind, metadata={"description": meaning} if meaning else None)
 
 
@@ -197,11 +200,11 @@ MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportSettings:
-    """How rows become files.
+    """Settings of an export.
 
     Attributes:
-        splits: The splits to export, "train" and "held-out".
-        file_mib: Maximum size of a file in MiB; a single row that is larger has a file of its own.
+        splits: The splits to export: "train", "held-out" or both.
+        file_mib: Maximum size of a file in MiB. A single row that is larger is written to a separate file.
 
     Raises:
         InputError: If a split has another name.
@@ -216,15 +219,15 @@ class ExportSettings:
 
 
 def choose_artifact(address: str, kind: str | None, name: str | None) -> Artifact:
-    """Find the corpus or shard set at an address; of several versions with one name the newest.
+    """Find the corpus or shard set at an address. If several versions have the same name, the newest one is chosen.
 
     Args:
-        address: A store, a folder in it, or a release.
-        kind: "corpora" or "shards"; None for either.
-        name: The name of the artifact; None for any.
+        address: A store, a folder in a store, or a release.
+        kind: "corpora" or "shards". If None, both kinds are searched.
+        name: Name of the artifact. If None, any name matches.
 
     Raises:
-        InputError: If there is none, or if several kinds or names match. The message lists the choices.
+        InputError: If there is no match, or if matches have different kinds or names. The message lists the choices.
     """
     if kind is not None:
         check_choice("--kind", kind, EXPORTED_KINDS)
@@ -245,17 +248,17 @@ def choose_artifact(address: str, kind: str | None, name: str | None) -> Artifac
 
 
 def write_export(artifact: Artifact, target: Path, settings: ExportSettings) -> ExportContent:
-    """Write the rows of an artifact that are not deleted to a new folder, with a data card and Croissant metadata.
+    """Write the rows of a corpus or shard set to a new folder, with a data card and Croissant metadata.
 
-    Examples get the files of their vocabulary as well.
+    Deleted rows are omitted. For a shard set, the vocabulary files are written as well.
 
     Args:
-        artifact: A corpus or a shard set.
+        artifact: The corpus or shard set.
         target: A folder that does not exist or is empty, outside the store.
-        settings: The splits to export and the size of files.
+        settings: The splits to export and the maximum size of a file.
 
     Returns:
-        What was exported, as the card describes it.
+        The content of the export, as described by its card.
 
     Raises:
         InputError: If the target cannot be used, all rows are deleted, the store is damaged, or the disk is full.
@@ -285,10 +288,16 @@ def write_export(artifact: Artifact, target: Path, settings: ExportSettings) -> 
 def write_rows(
     rows: DocumentRows | ExampleRows, folder: Path, settings: ExportSettings
 ) -> tuple[list[ExportedFile], dict[str, int]]:
-    """Write the Parquet files of all splits into a folder.
+    """Write the Parquet files of all exported splits to a folder.
+
+    Args:
+        rows: The rows to write.
+        folder: The export folder.
+        settings: The splits to export and the maximum size of a file.
 
     Returns:
-        The files; and for each split the number of tokens (of examples) or bytes of text (of documents).
+        The written files, and a dictionary from the published name of each split to its number of tokens (for examples)
+        or bytes of text (for documents).
     """
     max_file_bytes = settings.file_mib * MEBIBYTE
     writers = {split: SplitWriter(folder, SPLIT_NAMES[split], rows.schema, max_file_bytes) for split in SPLIT_NAMES}
@@ -301,14 +310,17 @@ def write_rows(
 
 
 def count_units(batch: pa.RecordBatch) -> int:
-    """Count the tokens of a batch of examples, or the bytes of text of a batch of documents."""
+    """Count the tokens in a batch of exported examples, or the bytes of text in a batch of exported documents."""
     if "input_ids" in batch.schema.names:
         return int(pc.sum(pc.list_value_length(batch.column("input_ids"))).as_py() or 0)
     return count_text_bytes(batch.column("text"))
 
 
 def write_vocabulary(artifact: Artifact, folder: Path) -> Sequence[ExportedFile]:
-    """Write the files of the vocabulary with which examples were made; return them. Documents have none.
+    """Write the files of an artifact's vocabulary to the `tokenizer` subfolder of `folder`.
+
+    Returns:
+        The written files; empty if the artifact is a corpus.
 
     Raises:
         InputError: If the store no longer has the vocabulary.

@@ -73,12 +73,12 @@ class ExportedFile:
     """A file of an export.
 
     Attributes:
-        path: Path relative to the folder of the export.
-        size_bytes: Size of the file.
-        sha256: Hexadecimal sha256 of the file.
-        split: Name of the split, if the file has rows; else "".
-        rows: Number of rows.
-        row_bytes: Size of the rows in memory.
+        path: Path relative to the export folder.
+        size_bytes: Size of the file in bytes.
+        sha256: SHA-256 digest of the file, as a hexadecimal string.
+        split: Published name of the split whose rows the file contains; "" if the file has no rows.
+        rows: Number of rows in the file.
+        row_bytes: Size of the rows in memory, in bytes.
     """
 
     path: str
@@ -90,14 +90,14 @@ class ExportedFile:
 
 
 class SplitWriter:
-    """Writes the rows of one split to Parquet files of bounded size, one after another.
+    """Writes the rows of one split to a sequence of Parquet files of bounded size.
 
     Args:
-        folder: The folder of the export; files are written to `data` in it.
-        split: Published name of the split, with which file names begin.
-        schema: The columns.
-        file_bytes: Maximum size of a file.
-        group_bytes: Maximum size of a row group in memory; at most an eighth of `file_bytes` is used.
+        folder: The export folder. Files are written to its `data` subfolder.
+        split: Published name of the split. File names start with it.
+        schema: The schema of the rows.
+        file_bytes: Maximum size of a file in bytes.
+        group_bytes: Maximum size of a row group in memory, in bytes. It is capped at an eighth of `file_bytes`.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class SplitWriter:
         self._rows = self._row_bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Append rows. Full row groups are written."""
+        """Append the rows of a batch. Row groups are written to the file as soon as they are full."""
         sizes = compute_row_sizes(batch)
         first = 0
         while first < batch.num_rows:
@@ -128,14 +128,16 @@ class SplitWriter:
                 self._write_group()
 
     def finish(self) -> list[ExportedFile]:
-        """Write the remaining rows, give the files their final names, and return them in order."""
+        """Write the remaining rows, rename the files to their final names, and return them in row order."""
         if self._pending:
             self._write_group()
         self._close()
         return [replace(file, path=self._rename_file(number, file.path)) for number, file in enumerate(self._files)]
 
     def _rename_file(self, number: int, path: str) -> str:
-        """Give a file its final name, which says how many files there are; return its path."""
+        """Rename file `number` (zero-based) to its final name, which contains the number of files, and return the new
+        path.
+        """
         name = f"data/{self._split}-{number:05}-of-{len(self._files):05}.parquet"
         (self._folder / path).rename(self._folder / name)
         return name
@@ -173,14 +175,21 @@ class SplitWriter:
 
 
 def describe_file(folder: Path, path: str) -> ExportedFile:
-    """Read a file of an export, and return its size and sha256."""
+    """Read a file in an export folder to compute its size and SHA-256 digest.
+
+    Args:
+        folder: The export folder.
+        path: Path of the file relative to `folder`.
+    """
     with (folder / path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return ExportedFile(path=path, size_bytes=file.tell(), sha256=digest)
 
 
 def compute_row_sizes(batch: pa.RecordBatch) -> Int64s:
-    """Compute the size of each row in memory, in bytes: int64 [rows]. It depends only on the row.
+    """Compute the size of each row in memory, in bytes, as int64 [rows].
+
+    A row's size does not depend on the batch that contains the row.
 
     >>> compute_row_sizes(pa.record_batch({"a": ["xyz", None], "b": pa.array([1, 2], pa.int8())})).tolist()
     [8, 5]
@@ -193,7 +202,7 @@ def compute_row_sizes(batch: pa.RecordBatch) -> Int64s:
 
 
 def _iter_sizes(column: pa.Array) -> Iterator[Int64s]:
-    """Yield the sizes of the values of a column."""
+    """Yield int64 arrays with one entry per row, which add up to the sizes of a column's values in bytes."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         yield pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64) + 4
@@ -212,20 +221,23 @@ _CORPUS_COLUMNS = ("source", "held_out", "generation", "language", "license")
 
 @dataclass(frozen=True)
 class DocumentCounts:
-    """Numbers of documents that are not deleted.
+    """The number of documents by source, split, generation, language and license. Deleted documents are not counted.
 
     Attributes:
-        counts: Maps the values of all COUNT_KEYS, in that order, to a number of documents. The language and the license
-            are "" if they are unknown.
+        counts: Maps tuples with one value for each of COUNT_KEYS, in that order, to the number of documents. The
+            language or license is "" if it is unknown.
     """
 
     counts: Counter[tuple[str, ...]]
 
     def sum_by(self, *names: str) -> dict[tuple[str, ...], int]:
-        """Add up the counts by some of the COUNT_KEYS.
+        """Add up the counts of documents that have the same values for some of the COUNT_KEYS.
+
+        Args:
+            names: The keys to group by, such as "source".
 
         Returns:
-            Maps the values of these keys to a number of documents, in ascending order of the values.
+            Maps tuples with one value for each of `names` to the number of documents, in ascending order of the tuples.
         """
         places = [COUNT_KEYS.index(name) for name in names]
         sums = Counter[tuple[str, ...]]()
@@ -235,7 +247,7 @@ class DocumentCounts:
 
     @property
     def total(self) -> int:
-        """The number of all documents."""
+        """The total number of documents."""
         return self.counts.total()
 
 
@@ -245,12 +257,13 @@ class Provenance:
 
     Attributes:
         artifact: The artifact.
-        ancestors: Manifests of everything that it was made from, in the order of stages.
-        missing: Folders of ancestors that the store no longer has.
-        record: Record of the run; None if no recorded run has the artifact.
-        recipe: Recipe of the run; None if there is no record, or if the recipe can no longer be read.
-        lock: The raw files that the run read; None like `recipe`.
-        read_error: Why the recipe or the lock cannot be read; "" if nothing failed.
+        ancestors: Manifests of all artifacts from which the artifact was built, directly or indirectly, in the order of
+            the stages.
+        missing: Folders of the ancestors that the store no longer has.
+        record: Record of the run; None if no recorded run lists the artifact.
+        recipe: Recipe of the run; None if there is no record, or if the recipe cannot be read.
+        lock: The raw files that the run read; None if there is no record, or if the recipe or the lock cannot be read.
+        read_error: Error message if the recipe or the lock could not be read; otherwise "".
     """
 
     artifact: Artifact
@@ -263,7 +276,7 @@ class Provenance:
 
     @property
     def place(self) -> Place:
-        """The store."""
+        """The store that contains the artifact."""
         return self.artifact.place
 
     @property
@@ -273,56 +286,65 @@ class Provenance:
 
     @property
     def chain(self) -> tuple[Manifest, ...]:
-        """The manifests of the ancestors, then that of the artifact."""
+        """The manifests of the ancestors, followed by the manifest of the artifact."""
         return (*self.ancestors, self.manifest)
 
     @property
     def names_files(self) -> bool:
-        """True if the names of raw files may be shown. They may name people, so the recipe decides."""
+        """True if the recipe allows showing the names of raw files, which may contain the names of people."""
         return self.recipe is not None and self.recipe.privacy.samples == "text"
 
     @cached_property
     def corpus(self) -> Manifest | None:
-        """Manifest of the corpus that the artifact is or was made from; None if the store no longer has it."""
+        """Manifest of the corpus that the artifact is or was built from; None if the store no longer has the corpus."""
         return self.manifest if self.manifest.kind == "corpora" else self.find_parent(self.manifest, "corpora")
 
     @cached_property
     def verdicts(self) -> Manifest | None:
-        """Manifest of the verdicts (which documents are kept) of the corpus; None if the store no longer has it."""
+        """Manifest of the corpus's verdicts (which documents are kept); None if the store no longer has it."""
         return self.find_parent(self.corpus, "verdicts") if self.corpus is not None else None
 
     @property
     def versions(self) -> dict[str, str]:
-        """Versions of the programs and libraries that the run used and that decided bytes of the artifacts."""
+        """Maps the programs and libraries that affected the content of the artifacts to their versions."""
         libraries = {name: str(number) for each in self.chain for name, number in each.libraries.items()}
         return libraries | dict(self.record.versions if self.record is not None else {})
 
     def find_parent(self, manifest: Manifest, kind: str) -> Manifest | None:
-        """Find the last parent of a kind of a manifest; None if it has none or the store no longer has it."""
+        """Find the last parent of the given kind that a manifest names.
+
+        Args:
+            manifest: Manifest of an artifact in the chain.
+            kind: Kind of the parent, such as "corpora".
+
+        Returns:
+            The parent's manifest; None if there is no such parent or the store no longer has it.
+        """
         fingerprints = [parent.fingerprint for parent in manifest.parents if parent.role == kind][-1:]
         return next((ancestor for ancestor in self.find_all(kind) if ancestor.fingerprint in fingerprints), None)
 
     def find_all(self, kind: str) -> list[Manifest]:
-        """Return the manifests of a kind in the chain, the oldest first."""
+        """Return the manifests in the chain that have the given kind, such as "documents", oldest first."""
         return [manifest for manifest in self.chain if manifest.kind == kind]
 
     def find_raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
-        """Return the raw files from which documents were parsed; empty if the lock is not known."""
+        """Return the raw files from which the documents of a manifest were parsed; empty if the lock is not known."""
         return self.lock.find_raw_files(documents) if self.lock is not None else ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportContent:
-    """An export as its card and metadata describe it.
+    """The content of an export, as described by its data card and metadata.
 
     Attributes:
-        provenance: What the artifact was made from.
-        documents: Counts of the documents behind the rows, without deleted ones; None if the store no longer has the
-            corpus.
-        schema: The columns of the rows.
-        files: The files with rows, split by split.
-        extra: Other files, without the card and the metadata.
-        units: Maps each published split to its number of tokens (of examples) or bytes of text (of documents).
+        provenance: The artifact and everything that it was built from.
+        documents: Counts of the documents that the rows come from, without deleted documents; None if the store no
+            longer has the corpus.
+        schema: The schema of the rows.
+        files: The files that contain rows, grouped by split.
+        extra: The other files, except the card and the metadata.
+        units: Maps the published name of each split to its number of tokens (if rows are examples) or bytes of text (if
+            rows are documents).
     """
 
     provenance: Provenance
@@ -334,17 +356,17 @@ class ExportContent:
 
     @property
     def name(self) -> str:
-        """Name of the artifact."""
+        """The name of the artifact."""
         return self.provenance.manifest.name
 
     @property
     def has_examples(self) -> bool:
-        """True if rows are examples, False if they are documents."""
+        """True if the rows are training examples, False if they are documents."""
         return self.provenance.manifest.kind == "shards"
 
     @property
     def masks(self) -> str:
-        """How examples are masked: "static" or "dynamic"; "" if they are not, or if rows are documents."""
+        """The masking of the examples: "static" or "dynamic"; "" if they are not masked or the rows are documents."""
         kind = str(self.provenance.manifest.facts.get("masking"))
         return kind if self.has_examples and self.extra and kind in ("static", "dynamic") else ""
 
@@ -354,43 +376,56 @@ class ExportContent:
         return list(dict.fromkeys(file.split for file in self.files))
 
     def list_files(self, split: str) -> list[ExportedFile]:
-        """Return the files of a split."""
+        """Return the files that contain the rows of a split.
+
+        Args:
+            split: Published name of the split.
+        """
         return [file for file in self.files if file.split == split]
 
     def count_rows(self, split: str) -> int:
-        """Count the rows of a split."""
+        """Count the rows of a split.
+
+        Args:
+            split: Published name of the split.
+        """
         return sum(file.rows for file in self.list_files(split))
 
     @property
     def num_rows(self) -> int:
-        """The number of rows of all splits."""
+        """The total number of rows in all splits."""
         return sum(file.rows for file in self.files)
 
     @cached_property
     def languages(self) -> dict[str, int]:
-        """Numbers of documents by language code, the most frequent first; the code is "" if the language is unknown."""
+        """Maps each language code to its number of documents, most frequent first.
+
+        The code is "" for documents whose language is unknown. The mapping is empty if the documents are not known.
+        """
         counts = self.documents.sum_by("language") if self.documents else {}
         return sort_by_count({of[0]: number for of, number in counts.items()})
 
     @property
     def language_codes(self) -> list[str]:
-        """The languages whose code has two or three letters, sorted."""
+        """The language codes of two or three letters, sorted."""
         return sorted(name for name in self.languages if _LANGUAGE.fullmatch(name))
 
     @property
     def largest_source(self) -> list[tuple[str, int]]:
-        """The source with the most documents and their number, as a list of one pair; empty if the documents are not
-        known.
+        """The source with the most documents, as a list of one (name, number of documents) pair.
+
+        The list is empty if the documents are not known.
         """
         sums = {of[0]: number for of, number in self.documents.sum_by("source").items()} if self.documents else {}
         return sorted(sums.items(), key=lambda item: (item[1], item[0]))[-1:]
 
     @cached_property
     def licenses(self) -> dict[str, dict[str, int]]:
-        """Maps each source to numbers of documents by stated license, the most frequent first.
+        """Maps each source to a dictionary of the number of documents by license, most frequent first.
 
-        The license of a document is the one in its record, else the one that the recipe states for the source, else
-        `NOT_STATED`.
+        The license of a document is the one stated in its record; otherwise, the one that the recipe states for the
+        source;
+        otherwise, `NOT_STATED`.
         """
         recipe, sums = self.provenance.recipe, dict[str, dict[str, int]]()
         by_recipe = {entry.source.name: entry.license for entry in recipe.sources} if recipe is not None else {}
@@ -402,17 +437,17 @@ class ExportContent:
 
     @property
     def stated_licenses(self) -> set[str]:
-        """All licenses in `licenses`."""
+        """The names of all licenses in `licenses`."""
         return {name for counts in self.licenses.values() for name in counts}
 
     @cached_property
     def parsed(self) -> list[Manifest]:
-        """Manifests of the documents of each source that the store still has."""
+        """The manifests of all documents artifacts (the parsed records of one source) that the store still has."""
         return self.provenance.find_all("documents")
 
     @cached_property
     def records(self) -> Account:
-        """How many raw records became documents, and how many were dropped for which reason."""
+        """The number of raw records that became documents, and the number of dropped records by reason."""
         return sum_records(self.parsed)
 
     @property
@@ -422,7 +457,7 @@ class ExportContent:
 
     @property
     def edits(self) -> dict[str, int]:
-        """Maps the name of each change or finding in documents that stayed to the number of times."""
+        """Maps the name of each edit or finding in the kept documents to the number of times that it occurred."""
         sums: dict[str, int] = {}
         for manifest in self.parsed:
             for name, number in list_edits(manifest):
@@ -431,19 +466,22 @@ class ExportContent:
 
     @property
     def settings_by_source(self) -> dict[str, Mapping[str, Any]]:
-        """Maps each source to the settings with which its newest documents were made."""
+        """Maps each source to the settings with which its newest documents were built."""
         return {manifest.name: manifest.settings for manifest in self.parsed}
 
     @cached_property
     def tokenised(self) -> Manifest | None:
-        """Manifest of the tokens from which the examples were made; None if the store no longer has it, or rows are
-        documents.
+        """Manifest of the tokens artifact from which the examples were built.
+
+        None if the store no longer has the tokens artifact, or if the rows are documents.
         """
         return self.provenance.find_parent(self.provenance.manifest, "tokens")
 
     @property
     def unknown_tokens(self) -> list[tuple[int, int]]:
-        """The numbers of unknown tokens and of all tokens, as a list of one pair; empty if they are not known."""
+        """The number of unknown tokens and the number of all tokens, as a list of one pair; empty if they are not
+        known.
+        """
         if self.tokenised is None or self.provenance.manifest.facts.get("special_ids", {}).get("unk") is None:
             return []
         figures = self.tokenised.ledger.figures
@@ -455,7 +493,14 @@ class ExportContent:
 
 
 def collect_content(artifact: Artifact) -> ExportContent:
-    """Read what an artifact was made from, and count the documents behind it. The result has no files yet."""
+    """Read the provenance of an artifact, and count the documents that its rows come from.
+
+    Returns:
+        An `ExportContent` without a schema, files or units, which are known only after the rows have been written.
+
+    Raises:
+        Damaged: If the manifest of an ancestor or a file of the corpus is damaged.
+    """
     provenance = read_provenance(artifact)
     corpus, sources = provenance.corpus, artifact.manifest.settings.get("sources") or ()
     documents = count_documents(artifact.place, corpus, sources) if corpus is not None else None
@@ -463,12 +508,13 @@ def collect_content(artifact: Artifact) -> ExportContent:
 
 
 def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = ()) -> DocumentCounts:
-    """Count the documents of a corpus that are not deleted.
+    """Count the documents of a corpus by source, split, generation, language and license. Deleted documents are
+    omitted.
 
     Args:
-        place: The store.
+        place: The store that contains the corpus.
         corpus: Manifest of the corpus.
-        sources: Names of the sources to count; empty for all.
+        sources: Names of the sources to count. If empty, all sources are counted.
 
     Raises:
         Damaged: If a file of the corpus is damaged.
@@ -485,12 +531,12 @@ def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = (
 
 
 def sort_by_count(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return a copy of counts with the greatest first; equal counts are ordered by name."""
+    """Return a copy of the counts in descending order. Equal counts are sorted by name."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def format_share(part: int, whole: int) -> str:
-    """Return a part of a total in percent, as text; "-" if the total is 0.
+    """Format `part` as a percentage of `whole`; return "-" if `whole` is 0.
 
     >>> format_share(1, 8), format_share(0, 0)
     ('12.50 %', '-')
@@ -499,9 +545,9 @@ def format_share(part: int, whole: int) -> str:
 
 
 def read_provenance(artifact: Artifact) -> Provenance:
-    """Read the ancestors of an artifact and the record, recipe and lock of the run that built it.
+    """Read an artifact's ancestors, and the record, recipe and lock of the run that built the artifact.
 
-    If the recipe or the lock cannot be read, the result says why in `read_error`.
+    If the recipe or the lock cannot be read, `read_error` of the result contains the error message.
 
     Raises:
         Damaged: If the manifest of an ancestor is damaged.
@@ -527,7 +573,7 @@ def read_provenance(artifact: Artifact) -> Provenance:
 
 
 def _read_ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
-    """Read the manifests of all ancestors, in the order of stages. Also return the folders of missing ancestors."""
+    """Return the manifests of all ancestors in the order of the stages, and the folders of the missing ancestors."""
     manifests: dict[str, Manifest | None] = {}
     waiting = list(_iter_parent_folders(artifact.manifest))
     while waiting:
@@ -543,16 +589,16 @@ def _read_ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
 
 
 def _iter_parent_folders(manifest: Manifest) -> Iterator[str]:
-    """Yield the folders of the artifacts that a manifest names as parents."""
+    """Yield the folders of the parent artifacts that a manifest names."""
     for parent in manifest.parents:
         if parent.role in STAGES:
             yield parent.folder
 
 
 def _find_first_run(artifact: Artifact) -> RunRecord | None:
-    """Find the first recorded run that completed with an artifact, else the first one that has it.
+    """Find the first completed run whose record lists an artifact, or else the first run of any state that lists it.
 
-    Damaged records are skipped.
+    Damaged records are skipped. None is returned if no record lists the artifact.
     """
     unfinished = None
     for run_id in list_run_ids(artifact.place):
@@ -568,10 +614,10 @@ def _find_first_run(artifact: Artifact) -> RunRecord | None:
 
 
 def parse_local_target(folder: str) -> Path:
-    """Return the path of a folder on this machine.
+    """Convert the address of a folder on this machine to a path.
 
     Raises:
-        InputError: If the address is an object store or not a valid path.
+        InputError: If the address is in an object store or is not a valid path.
     """
     address = normalize_address(folder)
     if is_object_address(address):
@@ -581,10 +627,11 @@ def parse_local_target(folder: str) -> Path:
 
 @contextmanager
 def open_scratch_folder(target: Path) -> Iterator[Path]:
-    """Open an empty folder next to a path; it is removed at the end, also after an exception or a signal.
+    """Open an empty folder next to `target`. The folder is removed when the block ends, even after an exception or
+    signal.
 
     Raises:
-        InputError: If the disk refuses, or another process uses the folder for the same path.
+        InputError: If the disk reports an error, or if another process has a scratch folder for the same target.
     """
     with explain_disk_errors(target, FOLDER_REMEDY), open_unfinished_folder(target) as scratch:
 
@@ -598,10 +645,13 @@ def open_scratch_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def open_new_folder(target: Path) -> Iterator[Path]:
-    """Open an empty folder to write to. If the block ends without an exception, the folder is renamed to `target`.
+    """Open an empty folder, and rename it to `target` if the block ends without an exception.
+
+    After an exception or signal, the folder is removed.
 
     Raises:
-        InputError: If the target is not a new or empty folder, the disk refuses, or another process writes it.
+        InputError: If `target` is neither new nor an empty folder, the disk reports an error, or another process is
+            writing to the same target.
     """
     check_output(target)
     with open_scratch_folder(target) as new:

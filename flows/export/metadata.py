@@ -21,11 +21,11 @@ _MEDIA_TYPES = {"parquet": PARQUET_TYPE, "json": "application/json", "txt": "tex
 
 
 def build_croissant(content: ExportContent, card: ExportedFile) -> bytes:
-    """Build the content of croissant.json.
+    """Build the content of croissant.json as UTF-8 JSON.
 
     Args:
-        content: The export.
-        card: The card, which the metadata list as well.
+        content: The content of the export.
+        card: The file of the data card, which the metadata lists in addition to the files of `content`.
     """
     record, manifest = content.provenance.record, content.provenance.manifest
     year = f", year = {{{record.started[:4]}}}" if record is not None else ""
@@ -52,7 +52,7 @@ def build_croissant(content: ExportContent, card: ExportedFile) -> bytes:
 
 
 def build_file_object(file: ExportedFile) -> dict[str, Any]:
-    """Return the Croissant object of a file. Its id is its path."""
+    """Build the Croissant FileObject of a file, with the path of the file as its id."""
     return {
         "@type": "cr:FileObject",
         "@id": file.path,
@@ -65,7 +65,7 @@ def build_file_object(file: ExportedFile) -> dict[str, Any]:
 
 
 def build_file_set(split: str) -> dict[str, Any]:
-    """Return the Croissant object for all files of a split."""
+    """Build the Croissant FileSet that contains all files of a split, given the published name of the split."""
     return {
         "@type": "cr:FileSet",
         "@id": f"{split}-files",
@@ -77,7 +77,7 @@ def build_file_set(split: str) -> dict[str, Any]:
 
 
 def build_record_set(content: ExportContent, split: str) -> dict[str, Any]:
-    """Return the Croissant object for the rows of a split."""
+    """Build the Croissant RecordSet of a split, with one field per column."""
     return {
         "@type": "cr:RecordSet",
         "@id": split,
@@ -88,7 +88,7 @@ def build_record_set(content: ExportContent, split: str) -> dict[str, Any]:
 
 
 def build_field(field: pa.Field, split: str) -> dict[str, Any]:
-    """Return the Croissant object for a column. A list may have any number of values."""
+    """Build the Croissant Field of a column. A list column becomes an array of any length."""
     is_list = pa.types.is_list(field.type)
     return {
         "@type": "cr:Field",
@@ -102,7 +102,7 @@ def build_field(field: pa.Field, split: str) -> dict[str, Any]:
 
 
 def to_schema_type(kind: pa.DataType) -> str:
-    """Return the schema.org name of an Arrow type that is not a list.
+    """Convert an Arrow type that is not a list to the name of a schema.org type.
 
     >>> to_schema_type(pa.uint16()), to_schema_type(pa.large_string()), to_schema_type(pa.bool_())
     ('sc:Integer', 'sc:Text', 'sc:Boolean')

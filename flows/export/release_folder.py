@@ -36,17 +36,17 @@ ENCODER_FOLDER, HEADS_FOLDER, ENTRY_FILE = STAGES["models"].folder, STAGES["task
 
 
 def export_release(address: str, target: Path) -> dict[str, Json]:
-    """Write a release to a new folder.
+    """Copy the artifacts of a release to a new folder, and write the model card and the release entry.
 
     Args:
-        address: `STORE@NAME`, or `STORE@NAME:2` for the second entry of the release's history.
+        address: `STORE@NAME`, or for example `STORE@NAME:2` for the second entry in the release's history.
         target: A folder that does not exist or is empty.
 
     Returns:
-        Maps each folder in the target to the folder of its artifact in the store.
+        Maps each folder in the target, such as "encoder", to the folder in the store from which it was copied.
 
     Raises:
-        InputError: If there is no such release, or the target cannot be used.
+        InputError: If there is no such release, or if the target cannot be used.
         Damaged: If a file differs from its manifest.
     """
     found = find_release(address)
@@ -68,7 +68,7 @@ def export_release(address: str, target: Path) -> dict[str, Json]:
 
 
 def _name_folder(manifest: Manifest, recipe: str) -> str:
-    """Return the folder of an artifact in the target; "" for a kind that is not part of a release folder."""
+    """Return the folder in the target to which an artifact is copied; "" if artifacts of this kind are not copied."""
     folder, name = STAGES[manifest.kind].folder, manifest.name.removeprefix(f"{recipe}-")
     if folder.endswith("/"):
         return folder + name
@@ -76,7 +76,7 @@ def _name_folder(manifest: Manifest, recipe: str) -> str:
 
 
 def _list_files(manifest: Manifest) -> dict[str, StoredFile]:
-    """Return the files of an artifact that other programs open, by their paths in its folder."""
+    """Map the paths in an artifact's folder to the files that other programs can open."""
     if manifest.kind == "models":
         return list_model_files(manifest)
     table = "answers" if STAGES[manifest.kind].has_answers else "files"
@@ -85,7 +85,7 @@ def _list_files(manifest: Manifest) -> dict[str, StoredFile]:
 
 
 def _render_card(place: Place, release: Release, folder: Path, folders: dict[str, Manifest]) -> str:
-    """Render the card of the encoder, with the scores of its tasks."""
+    """Render the encoder's model card, with the scores of its tasks."""
     tasks = {path: manifest for path, manifest in folders.items() if manifest.kind == "tasks"}
     results = [read_result(place, manifest, path.partition("/")[2]) for path, manifest in tasks.items()]
     rows = tuple(row for result in results for row in result.rows)

@@ -54,14 +54,14 @@ Advance = Callable[[int, int], None]  # bytes done, of so many
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A file of a store that is missing or not what was written.
+    """A file of a store that is missing or damaged.
 
     Attributes:
         path: Path of the file in the store.
-        what: What is wrong with it.
-        part: Name of the part (file set of an artifact) that the file belongs to; "" for other files.
+        what: Description of the fault.
+        part: Name of the part (file set of an artifact) that contains the file; "" for other files.
         artifacts: Folders of the artifacts that name the part.
-        loss: What is lost with the file and what to do; "" if a run can build the file again.
+        loss: What is lost and what to do about it; "" if a run can build the file again.
     """
 
     path: str
@@ -78,14 +78,15 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A part (file set of an artifact) that the store should have, according to its documents.
+    """A part (file set of an artifact) that the store should contain according to its manifests and part records.
 
     Attributes:
         kind: Kind of the stage, such as "documents".
         folder: Folder of the stage, `KIND/NAME`.
-        part: The files of the part.
-        artifacts: Folders of the artifacts that name the part. If it has no manifest yet, the artifact it was built
-            for.
+        part: Description of the part's files.
+        artifacts: Folders of the artifacts that name the part. If no manifest names it yet, the folder of the artifact
+            that
+            it was built for.
         is_published: True if a manifest names the part.
     """
 
@@ -97,29 +98,30 @@ class Claim:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all files of the part."""
+        """The total size of the part's files in bytes."""
         return sum(file.size_bytes for file in self.part.files)
 
     @property
     def paths(self) -> list[str]:
-        """Paths in the store of the part's files and of its record."""
+        """The paths in the store of the part's files and of its record."""
         return [f"{self.folder}/{path}" for path in self.part.paths]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """What the documents of a store, or of one folder in it, say it has.
+    """The content that a store, or a folder in it, should have according to its manifests, records and lists.
 
     Attributes:
         place: The store.
-        manifests: Maps the folder of each artifact to its manifest, if that can be read.
-        claims: All parts that manifests or records name.
-        faults: Documents that cannot be read.
-        unnamed: Maps the paths of files in the folders of artifacts that no document names to their sizes.
+        manifests: Maps the folders of the artifacts to their manifests. Artifacts with an unreadable manifest are
+            omitted.
+        claims: All parts (file sets) that are named by manifests or have records.
+        faults: The manifests and part records that cannot be read.
+        unnamed: Maps the paths of artifact files that no readable manifest or record names to their sizes in bytes.
         runs: Maps the id of each recorded run to the names of its files.
-        unfinished_recipes: Names of recipes whose newest run has no record.
+        unfinished_recipes: Names of the recipes whose newest run has no record.
         tombstone_files: Paths of the lists of forgotten rows.
-        release_files: Paths of the entries of releases; empty if the inventory is of one folder.
+        release_files: Paths of the release entries; empty if the inventory covers only a folder.
     """
 
     place: Place
@@ -134,14 +136,16 @@ class Inventory:
 
 
 def read_inventory(place: Place, inside: str = "") -> Inventory:
-    """Read what the documents of a store, or of one folder in it, say it has.
+    """Read the manifests and records of a store, or of a folder in it, to find out what the store should contain.
+
+    Damaged manifests and records are listed in `faults`.
 
     Args:
         place: The store.
         inside: Folder of an artifact, a kind or a name in the store; "" for the whole store.
 
     Raises:
-        InputError: If the folder has neither artifacts nor runs, or has documents of another format version.
+        InputError: If the folder has neither artifacts nor runs, or if a file has another format version.
     """
     sizes = place.list_files(inside)
     paths = [path for path in sorted(sizes) if path.split("/")[0] in STAGES]
@@ -182,7 +186,7 @@ def read_inventory(place: Place, inside: str = "") -> Inventory:
 
 
 def _group_files_by_run(sizes: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Group the files of runs by run id, the oldest run first."""
+    """Group the names of run files by run id, oldest run first."""
     files: dict[str, set[str]] = {}
     for path in sorted(sizes):
         run_id, _, name = path.removeprefix("runs/").partition("/")
@@ -194,8 +198,9 @@ def _group_files_by_run(sizes: Iterable[str]) -> dict[str, frozenset[str]]:
 def _is_recorded(files: Collection[str]) -> bool:
     """Return True if a run with these files has or had a record.
 
-    A run had one if the files that are written with it exist and its heartbeat file does not. A run that is being
-    removed has none.
+    The record is missing but once existed if the recipe and lock files exist and the heartbeat file does not. A run
+    that is
+    being removed is not recorded.
     """
     had_one = {"recipe.toml", "recipe.lock"} <= {*files} and "running.json" not in files
     return REMOVAL_MARK not in files and ("run.json" in files or had_one)
@@ -222,15 +227,15 @@ def _read_manifests(place: Place, paths: Sequence[str]) -> tuple[dict[str, Manif
 
 
 def compute_identity(part: Part) -> str:
-    """Hash everything in the description of a part but its name.
+    """Compute a fingerprint of everything in the description of a part except its name.
 
-    Equal hashes mean the same bytes and the same record.
+    Parts with equal fingerprints have the same bytes and the same record.
     """
     return compute_fingerprint(**{name: value for name, value in part.to_json().items() if name != "name"})
 
 
 def _collect_published(manifests: Mapping[str, Manifest]) -> list[Claim]:
-    """Return each part that manifests name once, with all the artifacts that name it."""
+    """Return one claim for each part that manifests name, with all the artifacts that name it."""
     claims: dict[tuple[str, str], Claim] = {}
     for folder, manifest in manifests.items():
         for part in manifest.parts:
@@ -244,12 +249,12 @@ def _collect_published(manifests: Mapping[str, Manifest]) -> list[Claim]:
 
 
 def _sort_owner_first(claim: Claim) -> tuple[str, ...]:
-    """Return the artifacts that name a part, the one that built it first."""
+    """Return the folders of the artifacts that name a part, starting with the artifact that the part was built for."""
     return tuple(sorted(claim.artifacts, key=lambda folder: not claim.paths[0].startswith(f"{folder}/")))
 
 
 def _read_unpublished(place: Place, path: str, folder: str) -> Claim | Fault:
-    """Read the part of a record that no manifest names; return a fault if the record is damaged."""
+    """Read the record of a part that no manifest names. If the record is damaged, a fault is returned."""
     kind, name, _ = folder.split("/")
     try:
         part = read_part_record(place, f"{kind}/{name}", path.removeprefix(f"{kind}/{name}/")).part
@@ -268,11 +273,13 @@ _LOSS_BY_FILE = {
 
 
 def find_faults(inventory: Inventory, advance: Advance = lambda done, total: None) -> Iterator[Fault]:
-    """Yield everything in a store that is damaged or missing: first documents, then the files of parts.
+    """Yield a fault for everything that is damaged or missing in a store: first documents, then the files of parts.
+
+    Documents are manifests, records, releases and lists of forgotten rows.
 
     Args:
         inventory: The inventory of the store.
-        advance: Is called after each part with the number of bytes that are checked and the total.
+        advance: Called after each part with the number of bytes checked so far and the total number of bytes.
     """
     yield from inventory.faults
     yield from (fault for run_id in inventory.runs for fault in find_run_faults(inventory.place, run_id))
@@ -283,7 +290,7 @@ def find_faults(inventory: Inventory, advance: Advance = lambda done, total: Non
 
 
 def find_artifact_faults(place: Place, manifest: Manifest) -> list[Fault]:
-    """Read all files of one artifact, and return the damage in them."""
+    """Read all files of an artifact, and return a fault for each damaged or missing one."""
     folder = manifest.stage_folder
     claims = [
         Claim(kind=manifest.kind, folder=folder, part=part, artifacts=(manifest.folder,), is_published=True)
@@ -295,7 +302,13 @@ def find_artifact_faults(place: Place, manifest: Manifest) -> list[Fault]:
 def find_faults_in_claims(
     place: Place, claims: Sequence[Claim], advance: Advance = lambda done, total: None
 ) -> Iterator[Fault]:
-    """Read all files of some parts, several at a time, and yield the damage in them in the order of the parts."""
+    """Read all files of some parts in parallel, and yield the faults in the order of the parts.
+
+    Args:
+        place: The store.
+        claims: The parts.
+        advance: Called after each part with the number of bytes checked so far and the total number of bytes.
+    """
     total, done = sum(claim.size_bytes for claim in claims), 0
     for claim, faults in zip(claims, map_in_threads(partial(find_claim_faults, place), claims), strict=True):
         done += claim.size_bytes
@@ -304,7 +317,7 @@ def find_faults_in_claims(
 
 
 def find_claim_faults(place: Place, claim: Claim) -> list[Fault]:
-    """Read a part, and return the damage in its record, its files, or what the record says of them."""
+    """Read a part, and return the faults in its record and files, and the differences between the two."""
     assert claim.part.record is not None
     record = f"{claim.folder}/{claim.part.record.path}"
     damages: list[Damaged] = []
@@ -332,7 +345,7 @@ def find_claim_faults(place: Place, claim: Claim) -> list[Fault]:
 
 
 def find_run_faults(place: Place, run_id: str) -> Iterator[Fault]:
-    """Yield the damage in the documents of a run. Everything but its figures is lost if it is damaged."""
+    """Yield a fault for each damaged or missing document of a run. Only the figures can be built again."""
     damage_by_path: dict[str, str] = {}
     for read in (read_recorded_lock, read_raw_paths, read_run):
         try:
@@ -356,7 +369,9 @@ def find_run_faults(place: Place, run_id: str) -> Iterator[Fault]:
 
 
 def find_figure_faults(place: Place, run_id: str) -> Iterator[Fault]:
-    """Yield the damage in the figures of a run. They can be counted again as long as its artifacts exist."""
+    """Yield a fault if the figures of a run are damaged or missing. They can be computed again while its artifacts
+    exist.
+    """
     try:
         read_figures(place, run_id)
     except FileNotFoundError:
@@ -369,8 +384,8 @@ def find_figure_faults(place: Place, run_id: str) -> Iterator[Fault]:
 
 
 def _find_missing(inventory: Inventory) -> Iterator[Fault]:
-    """Yield a fault for each artifact, release entry and list of forgotten rows that is named somewhere and does not
-    exist.
+    """Yield a fault for each artifact, release entry and list of forgotten rows that is referred to but does
+    not exist.
     """
     place, records = inventory.place, dict[str, list[RunRecord]]()
     for run_id, files in inventory.runs.items():
@@ -404,14 +419,16 @@ def _find_missing(inventory: Inventory) -> Iterator[Fault]:
 
 
 def _iter_run_folders(inventory: Inventory, records: Mapping[str, Sequence[RunRecord]]) -> Iterator[tuple[str, str]]:
-    """Yield the id of a completed run and the folder of an artifact that it used and that a clean-up would have kept.
+    """Yield pairs of a completed run's id and the folder of an artifact that the run used and that a clean-up would
+    keep.
 
-    An earlier run of a recipe counts only for artifacts of which files are left, and not if a newer run has not
-    completed: it may be building them.
+    The newest completed run of each recipe yields all its artifacts. Earlier runs yield only artifacts of which some
+    files
+    remain, and nothing if a newer run has not completed, because that run may be building these artifacts.
 
     Args:
         inventory: The inventory of the store.
-        records: Maps each recipe to the records of its runs, the oldest first.
+        records: Maps each recipe to the records of its runs, oldest first.
     """
     unpublished = {claim.artifacts[0] for claim in inventory.claims if not claim.is_published}
     unpublished |= {"/".join(path.split("/")[:3]) for path in inventory.unnamed}
@@ -424,14 +441,14 @@ def _iter_run_folders(inventory: Inventory, records: Mapping[str, Sequence[RunRe
 
 
 def _iter_released(inventory: Inventory) -> Iterator[ReleasedArtifact]:
-    """Yield the artifacts of all release entries that can be read."""
+    """Yield the artifacts of all readable release entries."""
     for path in inventory.release_files:
         with suppress(DamagedRelease):
             yield from read_release(inventory.place, path).artifacts
 
 
 def _find_release_faults(inventory: Inventory, path: str) -> Iterator[Fault]:
-    """Yield the damage in an entry of a release, or in what it names."""
+    """Yield a fault if a release entry is damaged, and for each released artifact that is missing or has changed."""
     try:
         release = read_release(inventory.place, path)
     except DamagedRelease as fault:
@@ -451,7 +468,7 @@ def _find_release_faults(inventory: Inventory, path: str) -> Iterator[Fault]:
 
 
 def _find_tombstone_faults(place: Place, path: str) -> Iterator[Fault]:
-    """Yield a fault if the list of what was forgotten in a corpus cannot be read."""
+    """Yield a fault if a corpus's list of forgotten rows cannot be read."""
     try:
         read_tombstones(place, path.split("/")[1])
     except InputError:

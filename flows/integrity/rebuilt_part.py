@@ -21,12 +21,12 @@ from flows.signals import open_scratch_folder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuiltPart:
-    """A part that was built again, next to the one in the store.
+    """A comparison of a part (file set of an artifact) in the store with a rebuilt copy.
 
     Attributes:
         part: Name of the part.
-        before: Maps each table of the part to the digest of its rows in the store.
-        after: The same for the part that was built again.
+        before: Maps each table of the part in the store to the digest of its rows.
+        after: Maps each table of the rebuilt copy to the digest of its rows.
     """
 
     part: str
@@ -35,15 +35,21 @@ class RebuiltPart:
 
     @property
     def is_equal(self) -> bool:
-        """True if all tables have the same rows."""
+        """True if all tables of both have the same rows."""
         return self.before == self.after
 
 
 def rebuild_part(place: Place, manifest: Manifest) -> RebuiltPart:
-    """Build the first part (file set) of an artifact again in a temporary folder, and compare their contents.
+    """Rebuild the first part (file set) of an artifact in a temporary folder, and compare it with the one in the store.
+
+    Args:
+        place: The store.
+        manifest: Manifest of the artifact.
 
     Raises:
-        InputError: If no recorded run built the artifact, this version builds another one, or its raw files are gone.
+        InputError: If no recorded run built the artifact, if this version would build a different artifact, or if the
+            raw
+            files no longer exist.
     """
     stage = find_stage(place, manifest)
     if not stage.parts:
@@ -57,20 +63,29 @@ def rebuild_part(place: Place, manifest: Manifest) -> RebuiltPart:
 
 
 class _ParentMissing(Exception):
-    """Raised if the store does not have a stage on which the wanted one depends, as this version would build it."""
+    """Raised if the store lacks a stage that the wanted stage depends on, in the form that this version would build."""
 
 
 class _StageFound(Exception):
-    """Raised when the wanted stage is reached."""
+    """Raised to stop planning when the wanted stage is found.
+
+    Args:
+        stage: The plan of the wanted stage.
+    """
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
 
 
 def find_stage(place: Place, manifest: Manifest) -> Stage:
-    """Plan the stage of an artifact again, from the newest recorded run that names it.
+    """Plan the stage of an artifact again, using the recipe and lock of the newest recorded run that names the
+    artifact.
 
-    A run with damaged documents is skipped, and reported on stderr.
+    Runs with damaged documents are skipped and reported on stderr.
+
+    Args:
+        place: The store.
+        manifest: Manifest of the artifact.
 
     Raises:
         InputError: If no recorded run would build this artifact with this version.

@@ -49,12 +49,13 @@ from flows.run.stage_kinds import get_stage_index
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How much a clean-up keeps.
+    """Settings for what a clean-up keeps.
 
     Attributes:
-        keep: Number of the newest completed runs of each recipe of which artifacts are kept.
-        days: Artifacts of older runs are kept for this many days after they left these runs, for readers that cannot
-            hold a lease (on object stores).
+        keep: Number of newest completed runs of each recipe whose artifacts are kept.
+        days: Number of days for which a run's artifacts are kept after the run is no longer one of the newest. Readers
+            of
+            object stores cannot hold leases, and need this time.
     """
 
     keep: int = 3
@@ -63,14 +64,14 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What is needed in a store.
+    """The content of a store that must not be removed.
 
     Attributes:
-        folders: Folders of artifacts that are needed.
-        claimed_names: Everything with one of these names is needed.
-        unfinished_names: Finished parts with one of these names are needed, even if no artifact has them.
-        recorded_names: All names that recorded runs use.
-        keeps_all: True if a run is under way and its needs are not known: nothing may be removed.
+        folders: Folders of the artifacts that are needed.
+        claimed_names: Artifact names that unfinished runs may use. Everything with one of these names is needed.
+        unfinished_names: Artifact names for which finished parts (file sets) are needed even if no manifest names them.
+        recorded_names: All artifact names that any run has used or may use.
+        keeps_all: True if the names used by an unfinished run are unknown, so that nothing may be removed.
     """
 
     folders: frozenset[str]
@@ -80,21 +81,25 @@ class Needs:
     keeps_all: bool = False
 
     def can_remove(self, folder: str) -> bool:
-        """Return True if files in the folder of an artifact, `KIND/NAME/FINGERPRINT`, may be removed at all."""
+        """Return True if removing files from an artifact folder is allowed at all.
+
+        Args:
+            folder: Path of the folder, `KIND/NAME/FINGERPRINT`.
+        """
         name = folder.split("/")[1]
         return not self.keeps_all and name in self.recorded_names and name not in self.claimed_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSnapshot:
-    """A store as a clean-up sees it.
+    """The content of a store at the beginning of a clean-up.
 
     Attributes:
         place: The store.
-        sizes: Maps the path of each finished file of artifacts to its size.
+        sizes: Maps the path of each finished artifact file to its size in bytes.
         manifests: Maps the folder of each artifact to its manifest.
-        needed: What of this is needed.
-        in_removal: Folders of artifacts that a killed clean-up had begun to remove.
+        needed: The content that must not be removed.
+        in_removal: Folders of artifacts that an interrupted clean-up had started to remove.
     """
 
     place: Place
@@ -106,14 +111,14 @@ class StoreSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Garbage:
-    """Everything that nobody needs.
+    """The content of a store that nothing needs, to be removed by a clean-up.
 
     Attributes:
-        artifacts: Folders of artifacts; an artifact comes before those that it was made from.
-        files: Maps the paths of files that are removed after these manifests to their sizes, records of parts first.
-        runs: Ids of runs whose records are removed.
-        unknown: Folders of artifacts that are kept because no recorded run uses their names.
-        size_bytes: Size of everything that is removed.
+        artifacts: Folders of artifacts. Each artifact comes before the artifacts that it was built from.
+        files: Maps the paths of files to remove after the manifests to their sizes in bytes, part records first.
+        runs: Ids of the runs whose records are removed.
+        unknown: Folders of artifacts that are kept because no run is known to have used their names.
+        size_bytes: Total size of everything that is removed, in bytes.
     """
 
     artifacts: tuple[str, ...]
@@ -124,15 +129,15 @@ class Garbage:
 
 
 def scan_store(place: Place, retention: Retention, now: datetime | None = None) -> StoreSnapshot:
-    """Read a store, and find what is needed in it.
+    """Read the manifests and run records of a store, and find out what is needed.
 
     Args:
         place: The store.
-        retention: How much is kept.
-        now: The current time; None to read the clock.
+        retention: What is kept.
+        now: The current time; if None, the clock is read.
 
     Raises:
-        InputError: If damage hides what is needed.
+        InputError: If a manifest or record is damaged, so that it is unknown what is needed.
     """
     damaged: list[str] = []
     states = list_runs(place, tell=damaged.append)
@@ -161,12 +166,12 @@ def scan_store(place: Place, retention: Retention, now: datetime | None = None) 
 
 
 def list_garbage(snapshot: StoreSnapshot, keep_runs: int, artifacts: Sequence[str]) -> Garbage:
-    """List everything that is removed together with some artifacts.
+    """List everything that is removed together with the given artifacts, including old run records.
 
     Args:
         snapshot: The store.
-        keep_runs: Number of the newest runs of each recipe whose records are kept.
-        artifacts: Folders of artifacts that nobody needs.
+        keep_runs: Number of newest runs of each recipe whose records are kept.
+        artifacts: Folders of artifacts that are not needed.
     """
     kept = {folder: manifest for folder, manifest in snapshot.manifests.items() if folder not in artifacts}
     files = find_leftovers(snapshot, kept, artifacts)
@@ -183,21 +188,21 @@ def list_garbage(snapshot: StoreSnapshot, keep_runs: int, artifacts: Sequence[st
 
 
 def list_unneeded(snapshot: StoreSnapshot) -> list[str]:
-    """List the folders of artifacts that nobody needs. An artifact comes before those that it was made from."""
+    """List the folders of the artifacts that are not needed. Each comes before the artifacts that it was built from."""
     folders = [f for f in snapshot.manifests if f not in snapshot.needed.folders and snapshot.needed.can_remove(f)]
     return sorted(folders, key=lambda folder: (-get_stage_index(folder.split("/")[0]), folder))
 
 
 def find_leftovers(snapshot: StoreSnapshot, kept: Mapping[str, Manifest], removed: Collection[str]) -> dict[str, int]:
-    """Find the files that no remaining artifact names and that may be removed.
+    """Find the removable files that no remaining artifact names.
 
     Args:
         snapshot: The store.
         kept: Maps the folders of the remaining artifacts to their manifests.
-        removed: Folders of artifacts whose manifests are gone.
+        removed: Folders of the artifacts whose manifests have been or will be removed.
 
     Returns:
-        Maps paths to sizes, records of parts first.
+        Maps paths to sizes in bytes, part records first.
     """
     kept_paths = {f"{m.stage_folder}/{path}" for m in kept.values() for part in m.parts for path in part.paths}
     absent = {*removed, *snapshot.in_removal} - kept.keys()
@@ -206,7 +211,7 @@ def find_leftovers(snapshot: StoreSnapshot, kept: Mapping[str, Manifest], remove
 
 
 def _is_garbage(path: str, needed: Needs, kept: Mapping[str, Manifest], absent: Collection[str]) -> bool:
-    """Return True if a file that no artifact names may be removed."""
+    """Return True if a file that no remaining artifact names may be removed."""
     folder = "/".join(path.split("/")[:3])
     if not needed.can_remove(folder) or path == f"{folder}/{MANIFEST}":
         return False
@@ -216,16 +221,16 @@ def _is_garbage(path: str, needed: Needs, kept: Mapping[str, Manifest], absent: 
 def find_needed(
     place: Place, manifests: Mapping[str, Manifest], retention: Retention, now: datetime | None = None
 ) -> Needs:
-    """Find what is needed in a store.
+    """Find out what is needed in a store.
 
     Args:
         place: The store.
-        manifests: Maps the folder of each of its artifacts to its manifest.
-        retention: How much is kept.
-        now: The current time; None to read the clock.
+        manifests: Maps the folder of each artifact in the store to its manifest.
+        retention: What is kept.
+        now: The current time; if None, the clock is read.
 
     Raises:
-        DamagedRelease: If an entry of a release cannot be read.
+        DamagedRelease: If a release entry cannot be read.
     """
     by_recipe: dict[str, list[ListedRun]] = {}
     for state in list_runs(place):
@@ -252,13 +257,14 @@ def find_needed(
 
 
 def select_kept_runs(states: Sequence[ListedRun], retention: Retention, now: datetime) -> list[ListedRun]:
-    """Return the runs of a recipe of which artifacts are kept: the newest completed ones, and all that started since.
+    """Select the runs of a recipe whose artifacts are kept.
 
-    A run leaves the newest N when N completed ones follow it, and is kept for `retention.days` after that.
+    These are the newest `retention.keep` completed runs, completed runs that were among the newest less than
+    `retention.days` ago, and all runs since the oldest of these.
 
     Args:
-        states: The runs of the recipe, the newest first.
-        retention: How much is kept.
+        states: The runs of the recipe, newest first.
+        retention: What is kept.
         now: The current time.
     """
     completed = [state for state in states if state.state == "completed"]
@@ -269,7 +275,7 @@ def select_kept_runs(states: Sequence[ListedRun], retention: Retention, now: dat
 
 
 def _parse_start(state: ListedRun) -> datetime:
-    """Return the time at which a run started; the latest possible time if it cannot be parsed."""
+    """Return the time at which a run started, or the latest possible time if it cannot be parsed."""
     try:
         return datetime.fromisoformat(state.started)
     except ValueError:
@@ -277,7 +283,10 @@ def _parse_start(state: ListedRun) -> datetime:
 
 
 def with_parents(folders: Collection[str], manifests: Mapping[str, Manifest]) -> set[str]:
-    """Return the folders of artifacts and of everything that they were made from, if the store has it."""
+    """Return the folders of the given artifacts and of all artifacts that they were built from, directly or indirectly.
+
+    Folders that are not in `manifests` are omitted.
+    """
     folders_needed, waiting = set[str](), list(folders)
     while waiting:
         folder = waiting.pop()
@@ -292,19 +301,20 @@ Advance = Callable[[int], None]  # bytes freed so far
 
 
 def clear_store(place: Place, retention: Retention, keep_runs: int, advance: Advance = lambda remover: None) -> Garbage:
-    """Remove what nobody needs from a store.
+    """Remove the content of a store that nothing needs.
 
     Args:
         place: The store.
-        retention: How much is kept.
-        keep_runs: Number of the newest runs of each recipe whose records are kept.
-        advance: Is called after each file with the number of bytes that are freed so far.
+        retention: What is kept.
+        keep_runs: Number of newest runs of each recipe whose records are kept.
+        advance: Called after each file with the number of bytes freed so far.
 
     Returns:
-        What was removed. An artifact that a reader holds is not among it.
+        The removed content. Artifacts that readers hold are not removed.
 
     Raises:
-        InputError: If another clean-up runs, or if damage hides what is needed.
+        InputError: If another clean-up is running, or if a manifest or record is damaged, so that it is unknown what is
+            needed.
     """
     with hold_cleanup(place) as clearing_file:
         snapshot = scan_store(place, retention)
@@ -326,14 +336,22 @@ def clear_store(place: Place, retention: Retention, keep_runs: int, advance: Adv
 
 
 class _Remover:
-    """Removes files, and reports how many bytes are freed."""
+    """Removes files, and reports the number of bytes freed.
+
+    Args:
+        place: The store.
+        turn: The running clean-up.
+        advance: Called after each file with the number of bytes freed so far.
+    """
 
     def __init__(self, place: Place, turn: CleanUp, advance: Advance) -> None:
         self._place, self._turn, self._advance = place, turn, advance
         self._size_bytes = 0
 
     def remove_artifact(self, folder: str, snapshot: StoreSnapshot) -> bool:
-        """Remove the manifest of an artifact. Return False, and remove nothing, if a reader holds the artifact."""
+        """Remove the manifest of an artifact. Return False if nothing was removed because a reader holds the
+        artifact.
+        """
         self._turn.check_alive()
         if not remove_unless_held(self._place, folder):
             return False
@@ -341,7 +359,12 @@ class _Remover:
         return True
 
     def remove_file(self, path: str, size: int) -> None:
-        """Remove a file of the given size."""
+        """Remove a file.
+
+        Args:
+            path: Path of the file in the store.
+            size: Size of the file in bytes, which is added to the bytes freed.
+        """
         self._turn.check_alive()
         remove_file(self._place, path)
         self._count(size)

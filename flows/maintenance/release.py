@@ -44,12 +44,12 @@ from flows.run.record.run_record import (
 
 
 class ApprovalDecision(NamedTuple):
-    """A person's decision on a release.
+    """A person's decision on whether to add a release.
 
     Attributes:
         approved: True if the release may be added.
-        reason: Recorded with the release; may be "".
-        who: The person; "" for the user of this process.
+        reason: Reason to record with the release; may be "".
+        who: Name of the person; "" for the user who runs this process.
     """
 
     approved: bool
@@ -59,14 +59,17 @@ class ApprovalDecision(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseCandidate:
-    """A run that can be released under a name: its artifacts are verified, and its figures compared.
+    """A run that can be released under a name. Its artifacts have been verified, and its figures have been compared.
 
     Attributes:
         place: The store.
-        name: The name of the release.
-        artifacts: The artifacts that the release will point to.
-        crossed: The bounds of the recipe that the figures cross, in words; empty if they hold.
-        compared_with: What the figures were compared with, in words.
+        name: Name of the release.
+        recipe: Recipe of the run.
+        record: Record of the run.
+        artifacts: The artifacts to release.
+        figures: The figures of the run.
+        crossed: One message for each bound of the recipe that the figures exceed; empty if there is none.
+        compared_with: Description of the run that the figures were compared with.
     """
 
     place: Place
@@ -79,11 +82,14 @@ class ReleaseCandidate:
     compared_with: str
 
     def release(self, reason: str, decision: ApprovalDecision | None = None) -> Release:
-        """Add the candidate to the history of its name, and return the new entry.
+        """Add the candidate to the release history of its name, and return the new entry.
 
         Args:
-            reason: Recorded unless the decision gives one.
-            decision: The approval of a person although bounds are crossed; None if the bounds hold.
+            reason: Reason to record if the decision gives none.
+            decision: A person's approval of a candidate that exceeds bounds; None if it exceeds none.
+
+        Raises:
+            InputError: If a clean-up of the store has removed an artifact of the candidate.
         """
         entry = Release(
             name=self.name,
@@ -103,10 +109,10 @@ class ReleaseCandidate:
 
 
 def find_newest_run(recipe: Recipe) -> RunRecord:
-    """Return the record of the newest completed run of a recipe in its store.
+    """Find the newest completed run of a recipe in the recipe's store.
 
     Raises:
-        InputError: If there is none, or if a clock that was ahead leaves open which run is the newest.
+        InputError: If there is no such run, or if its start time is in the future, so that a newer run may exist.
     """
     place = Place(recipe.store)
     completed = (run for run in iter_newest_runs(place) if run.recipe == recipe.name and run.state == "completed")
@@ -122,14 +128,14 @@ def find_newest_run(recipe: Recipe) -> RunRecord:
 
 
 def find_run_at(address: str, store: str = "store") -> tuple[Recipe, RunRecord]:
-    """Return a completed run with the recipe that it was run with.
+    """Find a completed run, and return the recipe that it used and its record.
 
     Args:
         address: A folder STORE/runs/RUN, or the id of a run.
-        store: The store in which an id is looked up.
+        store: The store that contains the run if `address` is an id.
 
     Raises:
-        InputError: If there is no such run, or it is not complete.
+        InputError: If there is no such run, or if it has not completed.
     """
     place, record = find_run(address, store)
     if record.state != "completed":
@@ -138,18 +144,21 @@ def find_run_at(address: str, store: str = "store") -> tuple[Recipe, RunRecord]:
 
 
 def prepare_candidate(recipe: Recipe, record: RunRecord, name: str, figures: Figures | None = None) -> ReleaseCandidate:
-    """Verify the artifacts of a run, compare its figures with its recipe's bounds, and return it as a candidate.
+    """Verify the artifacts of a run, and compare its figures with the bounds of its recipe.
 
-    Nothing is released. All bytes of the artifacts are read.
+    All bytes of the artifacts are read. Nothing is released.
 
     Args:
-        recipe: The recipe with its store and its bounds.
-        record: The record of the run.
-        name: The name of the release.
+        recipe: The recipe, which contains the store and the bounds.
+        record: Record of the run.
+        name: Name of the release.
         figures: The figures of the run; if None, they are read from the store.
 
+    Returns:
+        The run as a candidate for a release.
+
     Raises:
-        InputError: If a file is damaged, an artifact is gone, or the name is not allowed.
+        InputError: If a file is damaged, an artifact no longer exists, or the name is not allowed.
     """
     check_release_name("--name", name)
     place = Place(recipe.store)
@@ -172,12 +181,14 @@ def prepare_candidate(recipe: Recipe, record: RunRecord, name: str, figures: Fig
 
 
 def release_if_within_bounds(candidate: ReleaseCandidate, tell: Callable[[str], None]) -> None:
-    """Release a candidate if its bounds hold, and the current release of the name has not the same artifacts.
-
-    Raises InputError.
+    """Release a candidate unless it exceeds a bound or the current release of its name has the same artifacts.
 
     Args:
-        tell: Called with each bound that is crossed, or with the number of the new release.
+        candidate: The candidate.
+        tell: Called with a message for each bound that is exceeded, or with the number of the new release.
+
+    Raises:
+        InputError: If the release cannot be added.
     """
     name = candidate.name
     for crossing in candidate.crossed:
@@ -191,7 +202,7 @@ def release_if_within_bounds(candidate: ReleaseCandidate, tell: Callable[[str], 
 
 
 def _check_undamaged(place: Place, artifacts: tuple[ReleasedArtifact, ...]) -> None:
-    """Raise InputError if a file of the artifacts is not what was written."""
+    """Raise InputError if a file of the artifacts is damaged or missing."""
     for artifact in artifacts:
         manifest = read_manifest(place, artifact.folder)
         assert manifest is not None, "it was read a moment ago"
@@ -203,10 +214,10 @@ def _check_undamaged(place: Place, artifacts: tuple[ReleasedArtifact, ...]) -> N
 
 
 def _find_comparison(place: Place, record: RunRecord, name: str) -> tuple[tuple[RunRecord, Figures] | None, str]:
-    """Find the run to compare a run with: that of the name's current release, else the run before.
+    """Find the run to compare a run with: the current release of the name, or else the previous run.
 
     Returns:
-        The earlier run with its figures, or None; and what it is, in words.
+        The record and figures of that run, or None if there is none; and a description of that run.
     """
     if name in list_release_names(place):
         now = read_current_release(place, name)

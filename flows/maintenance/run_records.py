@@ -27,11 +27,11 @@ def find_old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[st
 
     Args:
         place: The store.
-        keep: Number of the newest runs of each recipe that are kept.
-        recipe: Name of the only recipe to look at; None for all.
+        keep: Number of newest runs of each recipe to keep.
+        recipe: Name of the recipe whose runs are considered. If None, the runs of all recipes are.
 
     Returns:
-        Maps run ids to the paths of their files, in the order of removal, with their sizes.
+        Maps each run id to a dictionary from the paths of the run's files, in removal order, to their sizes in bytes.
     """
     files = list_run_files(place)
     by_recipe: dict[str, list[str]] = {}
@@ -44,9 +44,15 @@ def find_old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[st
 
 
 def _find_excess(place: Place, ids: list[str], files: Mapping[str, Mapping[str, int]], keep: int) -> list[str]:
-    """Return the ids of the runs of a recipe, given newest first, that may be removed.
+    """Return the ids of the runs of a recipe that may be removed.
 
-    What is left of a run that is no longer complete is always among them.
+    Remains of runs that have been partly removed are always included.
+
+    Args:
+        place: The store.
+        ids: Ids of the runs, newest first.
+        files: Maps each run id to the names and sizes of its files.
+        keep: Number of newest runs to keep.
     """
     incomplete = [run_id for run_id in ids if not {"run.json", *UNFINISHED_RUN_FILES} & files[run_id].keys()]
     complete = [run_id for run_id in ids if run_id not in incomplete]
@@ -64,19 +70,19 @@ def _find_excess(place: Place, ids: list[str], files: Mapping[str, Mapping[str, 
 
 
 def _sort_for_removal(run_id: str, files: Mapping[str, int]) -> dict[str, int]:
-    """Return the paths of a run's files in the order of removal, with their sizes."""
+    """Map the paths of a run's files, in removal order, to their sizes in bytes."""
     names = sorted(files, key=lambda name: (REMOVAL_RANK.get(name, len(REMOVAL_RANK)), name))
     return {f"runs/{run_id}/{name}": files[name] for name in names if name != REMOVAL_MARK}
 
 
 def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None]) -> None:
-    """Remove the records of old runs of a recipe. A failure is reported and not raised.
+    """Remove the records of a recipe's old runs. An InputError is reported but not raised.
 
     Args:
         place: The store.
         recipe: Name of the recipe.
-        keep: Number of the newest runs that are kept.
-        tell: Is called with a message if records cannot be removed.
+        keep: Number of newest runs to keep.
+        tell: Called with a message if records cannot be removed.
     """
     try:
         for run_id, files in find_old_runs(place, keep, recipe).items():
@@ -88,7 +94,7 @@ def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None
 
 
 def remove_file(place: Place, path: str) -> None:
-    """Remove a file, if it exists, and the folders that are empty without it."""
+    """Remove a file if it exists, and any folders that become empty."""
     with suppress(FileNotFoundError):
         place.delete(path)
     if place.is_local:

@@ -324,8 +324,10 @@ def merge_due_runs(tell: Callable[[str], None]) -> None:
         tell(f"Other runs that are due follow each by itself: the Prefect server does not say which ({error}).")
         return
     if covered:
-        runs = f"{len(covered)} more run{'s' * (len(covered) > 1)}"
-        tell(f"{runs} of the schedule became due meanwhile: this one follows for all.")
+        tell(
+            f"{len(covered)} more run{'s' * (len(covered) > 1)} of the schedule became due meanwhile: this one follows "
+            "for all."
+        )
 
 
 def end_with_parent(parent: int, end: Callable[[], object]) -> None:

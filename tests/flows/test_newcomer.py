@@ -63,9 +63,9 @@ class ToneTask(ClassesTask):
 
     kind: ClassVar[str] = "tone"
 
-    def scores(self, examples: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
+    def compute_scores(self, examples: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
         """Return the scores of classes, and the share of errors."""
-        scores = super(ToneTask, self).scores(examples, predictions)
+        scores = super(ToneTask, self).compute_scores(examples, predictions)
         return {**scores, "errors": errors(scores)}
 '''
 NOTICE = '''"""What its owner says of a corpus."""
@@ -137,7 +137,9 @@ EDITS: dict[str, list[tuple[str, str, str]]] = {
         put(PARTS, '{% call part("in"', '{% call part("notice", "Notice") %}{{ notice }}{% endcall %}\n'),
     ],
     "a line that a run prints": [
-        put(STATE, "        self.figures = ", '        self.tell(f"Questions: {self.recipe.privacy.contact}")\n'),
+        put(
+            STATE, "        figures = compute_final", '        self.tell(f"Questions: {self.recipe.privacy.contact}")\n'
+        ),
     ],
     "a command": [
         ("flows/command/greet.py", "", GREET),

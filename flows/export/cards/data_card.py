@@ -38,7 +38,11 @@ _UNPRINTABLE = re.compile("[^\x09\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\
 
 
 def escape_markdown(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """Escape a text for Markdown, so that it is shown unchanged, on one line. Long texts are cut to `limit` characters.
+    """Escape Markdown in a text so that it is shown unchanged, on one line. Longer texts are truncated.
+
+    Args:
+        text: The text to escape.
+        limit: Maximum number of characters before escaping.
 
     >>> escape_markdown("a|b <i> www.example.org")
     'a\\\\|b &lt;i&gt; www&#46;example.org'
@@ -49,8 +53,11 @@ def escape_markdown(text: str, limit: int = MAX_CHARACTERS) -> str:
 
 
 def format_code(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """Return a text as inline code of Markdown, with as many backticks as it needs. Longer texts are cut to `limit`
-    characters.
+    """Format a text as Markdown inline code, with as many backticks as necessary. Longer texts are truncated.
+
+    Args:
+        text: The text to format.
+        limit: Maximum number of characters of the text.
 
     >>> format_code("a`b"), format_code("a|b")
     ('``a`b``', '`a\\\\|b`')
@@ -62,14 +69,19 @@ def format_code(text: str, limit: int = MAX_CHARACTERS) -> str:
 
 
 def format_code_block(text: str, language: str = "") -> str:
-    """Return several lines as a code block of Markdown, with a fence that the text cannot end."""
+    """Format a text of several lines as a Markdown code block, with a fence that does not occur in the text.
+
+    Args:
+        text: The text to format.
+        language: Language name for syntax highlighting; may be "".
+    """
     lines = [to_printable(line.replace("\t", "    ")) for line in text.splitlines()]
     ticks = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))
     return "\n".join([f"{ticks}{language}", *lines, ticks])
 
 
 def to_yaml(value: str | int | float | bool | None) -> str:
-    """Return a text or a number as a scalar of YAML, quoted if necessary.
+    """Format a value as a YAML scalar. Strings are quoted if necessary.
 
     >>> to_yaml("name"), to_yaml("a: b"), to_yaml(2.5)
     ('name', '"a: b"', '2.5')
@@ -88,19 +100,19 @@ MAX_LICENSES = 20  # of one source
 
 
 def render_data_card(content: ExportContent) -> str:
-    """Render the card of an export as Markdown."""
+    """Render the data card of an export as Markdown."""
     return build_environment().get_template("data_card.jinja").render(content=content, folder=EXAMPLE_FOLDER)
 
 
 def summarize_content(content: ExportContent) -> str:
-    """Return the first paragraph of the card as one line."""
+    """Return the first paragraph of the data card as one line."""
     sections: Any = build_environment().get_template("sections.jinja").module
     return " ".join(sections.what_it_is(content).splitlines())
 
 
 @cache
 def build_environment() -> Environment:
-    """Build the Jinja environment of the cards, with their filters. The result is cached."""
+    """Build the Jinja environment for data cards and model cards, with its filters. The environment is cached."""
     environment = Environment(
         loader=FunctionLoader(lambda name: (files("flows.export.cards") / name).read_text(encoding="utf-8")),
         autoescape=False,  # of HTML; what comes from outside goes through plain, code or scalar
@@ -115,7 +127,10 @@ def build_environment() -> Environment:
 
 
 def build_source_rows(content: ExportContent) -> list[dict[str, Any]]:
-    """Build a table of what came in, as dicts: one row for each source and generation (update of the raw files)."""
+    """Build the table of input data: one dictionary for each source and generation (update of the raw files).
+
+    The keys are "name", "kind", "generation", "files", "bytes", "records", "dropped" and "documents".
+    """
     rows = []
     for manifest in content.parsed:
         account, raw_files = sum_records([manifest]), content.provenance.find_raw_files(manifest)
@@ -135,18 +150,18 @@ def build_source_rows(content: ExportContent) -> list[dict[str, Any]]:
 
 
 def _find_generation(provenance: Provenance, documents: Manifest) -> str:
-    """Return the number of the generation with which documents came, as text; "" if it is unknown."""
+    """Return the number of the generation that added the documents, as a string; "" if it is unknown."""
     parents = provenance.verdicts.parents if provenance.verdicts is not None else ()
     labels = (p.label for p in parents if (p.role, p.fingerprint) == ("documents", documents.fingerprint))
     return next(labels, "").removeprefix("generation ")
 
 
 def build_token_rows(content: ExportContent) -> list[tuple[tuple[str, str, str], list[int]]] | None:
-    """Count the documents and tokens that were tokenized.
+    """Count the tokenized documents and their tokens by source, generation (update of the raw files) and split.
 
     Returns:
-        Pairs of (source, generation, split) and [documents, tokens], sorted; None if the store no longer has the
-        tokens.
+        Pairs of (source, generation, split) and [number of documents, number of tokens], sorted; None if the store no
+        longer has the tokens.
     """
     if content.tokenised is None:
         return None
@@ -162,13 +177,17 @@ def build_token_rows(content: ExportContent) -> list[tuple[tuple[str, str, str],
 
 
 def list_outcomes(account: Account, prefix: str) -> list[tuple[str, int]]:
-    """List the outcomes whose name has a prefix, the most frequent first, at most MAX_ROWS. The prefix is removed."""
+    """List the outcomes of an account whose names start with `prefix`, most frequent first, up to MAX_ROWS.
+
+    Returns:
+        Pairs of the name without the prefix and the count.
+    """
     outcomes = {name.removeprefix(prefix): n for name, n in account.outcomes.items() if name.startswith(prefix)}
     return list(sort_by_count(outcomes).items())[:MAX_ROWS]
 
 
 def list_locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
-    """List all raw files of a lock, each with its source and the number of its generation."""
+    """List all raw files of a lock as tuples of the source name, the generation number and the file."""
     return [
         (name, number, file)
         for number, generation in enumerate(lock.generations, 1)
@@ -178,7 +197,7 @@ def list_locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
 
 
 def to_feature_type(field: pa.Field) -> tuple[str, str]:
-    """Return the type of a column as the library `datasets` writes it: a key and a type name.
+    """Return the type of a column for the library `datasets`, as a pair of a key ("list" or "dtype") and a type name.
 
     >>> to_feature_type(pa.field("a", pa.list_(pa.uint16()))), to_feature_type(pa.field("b", pa.float32()))
     (('list', 'uint16'), ('dtype', 'float32'))
@@ -190,7 +209,7 @@ def to_feature_type(field: pa.Field) -> tuple[str, str]:
 
 
 def read_description(field: pa.Field) -> str:
-    """Return the description in the metadata of a field; "" if it has none."""
+    """Return the description in an Arrow field's metadata; "" if there is none."""
     text: bytes = (field.metadata or {}).get(b"description", b"")
     return text.decode()
 

@@ -24,7 +24,7 @@ _CC0_URL = re.compile(r"https?://(?:www\.)?creativecommons\.org/publicdomain/zer
 
 
 def find_spdx_id(stated: str) -> str:
-    """Return the SPDX identifier of a stated license; "" if the spelling is unknown.
+    """Return the SPDX identifier of a license as a source states it; "" if the spelling is not recognized.
 
     >>> find_spdx_id("CC BY-SA 4.0"), find_spdx_id("https://creativecommons.org/licenses/by/4.0/")
     ('CC-BY-SA-4.0', 'CC-BY-4.0')
@@ -39,9 +39,9 @@ def find_spdx_id(stated: str) -> str:
 
 
 def to_license_tags(stated: set[str]) -> list[str]:
-    """Convert stated licenses to tags of the Hugging Face hub, sorted.
+    """Convert license names to a sorted list of Hugging Face Hub license tags.
 
-    The tag is "other" if a license has none, and "unknown" if nothing is stated.
+    A license without a tag becomes "other". If there are no licenses, the only tag is "unknown".
 
     >>> to_license_tags({"CC0", "All rights reserved"}), to_license_tags(set())
     (['cc0-1.0', 'other'], ['unknown'])
@@ -51,7 +51,7 @@ def to_license_tags(stated: set[str]) -> list[str]:
 
 
 def to_license_address(stated: str) -> str:
-    """Return the URL of a known license; any other license unchanged.
+    """Return the SPDX URL of a license, or the license unchanged if its spelling is not recognized.
 
     >>> to_license_address("CC BY-SA 4.0"), to_license_address("by permission")
     ('https://spdx.org/licenses/CC-BY-SA-4.0', 'by permission')

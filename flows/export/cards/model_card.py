@@ -52,16 +52,16 @@ MASKED_LM_CLASSES = {
 
 @dataclass(frozen=True, kw_only=True)
 class CardFacts:
-    """The facts that the card of a model reports.
+    """The facts reported by a model card.
 
     Attributes:
         name: Name of the model.
-        config: The content of its `config.json`.
-        license: Tag of the hub for the license under which the model is published.
-        provenance: What the model was made from; None if it is not an artifact of a store.
-        result: Scores of the models that were fine-tuned from it.
+        config: The content of the model's `config.json`.
+        license: Hugging Face Hub tag of the license under which the model is published.
+        provenance: The artifacts from which the model was built; None if the model is not an artifact of a store.
+        result: Scores of the models that were fine-tuned from this model.
         comparison: Comparison with another model; None if there is none.
-        task_settings: Settings of the fine-tuning by task.
+        task_settings: Maps the name of each task to its fine-tuning settings.
     """
 
     name: str
@@ -74,36 +74,36 @@ class CardFacts:
 
     @property
     def family(self) -> str:
-        """The model family, such as "bert"."""
+        """The model type, such as "bert"."""
         return str(self.config.get("model_type", UNKNOWN))
 
     @property
     def predicts_masked_tokens(self) -> bool:
-        """True if the model has a head that predicts masked tokens."""
+        """True if the model has a masked-token head."""
         return bool(MASKED_LM_CLASSES & {*self.config.get("architectures", ())})
 
     @property
     def figures(self) -> Mapping[str, int]:
-        """Counts of its training by name; empty if the model is not an artifact of a store."""
+        """Maps the names of the training counts to their values; empty if the model is not an artifact of a store."""
         return self.provenance.manifest.ledger.figures if self.provenance is not None else {}
 
     @property
     def start_model(self) -> str:
-        """The name of the model with which training began; "" if it began with random weights."""
+        """The name of the model whose weights training started from; "" if training started from random weights."""
         recipe = self.provenance.recipe if self.provenance is not None else None
         start = recipe.model.settings.start if recipe is not None and recipe.model is not None else None
         return Path(start).name if start else ""
 
     @property
     def last_evaluation(self) -> Mapping[str, Any] | None:
-        """The last evaluation on held-out text; None if there is none."""
+        """The metrics of the last evaluation on held-out text; None if there was none."""
         events = read_events(self.provenance.place, self.provenance.manifest) if self.provenance is not None else ()
         evaluations = [event for event in events if event["event"] == "evaluation"]
         return evaluations[-1] if evaluations else None
 
     @property
     def training_data(self) -> list[ExportContent]:
-        """The shard sets on which it was trained, if the store still has them."""
+        """The content of the shard sets on which the model was trained; empty if the store no longer has them."""
         if self.provenance is None:
             return []
         place, shard_sets = self.provenance.place, self.provenance.find_all("shards")
@@ -111,15 +111,15 @@ class CardFacts:
 
 
 def export_with_card(facts: CardFacts, model: Path, target: Path) -> None:
-    """Copy the files of a model to a new folder, and write its card.
+    """Copy the files of a model to a new folder, and write a model card.
 
     Args:
-        facts: What the card reports.
-        model: The folder of the model; files that it does not have are skipped.
+        facts: The facts for the card.
+        model: Folder of the model. Files that are not in this folder are skipped.
         target: A folder that does not exist or is empty.
 
     Raises:
-        InputError: If the target cannot be used or the disk refuses.
+        InputError: If the target cannot be used or the disk reports an error.
     """
     with open_new_folder(target) as folder:
         for name in MODEL_FILES:
@@ -129,7 +129,7 @@ def export_with_card(facts: CardFacts, model: Path, target: Path) -> None:
 
 
 def render_model_card(facts: CardFacts) -> str:
-    """Render the card of a model as Markdown. A model or data set that is not on the hub is named `local/NAME`."""
+    """Render a model card as Markdown. Models and data sets that are not on the Hub are named `local/NAME`."""
     data = facts.training_data
     return (
         build_environment()
@@ -156,7 +156,7 @@ def render_model_card(facts: CardFacts) -> str:
 
 
 def iter_benchmarks(result: SuiteResult) -> Iterator[dict[str, Any]]:
-    """Yield a dict for each task and split of a result: the names that the hub uses, and a row per metric."""
+    """Yield a dictionary for each task and split of a result, with the Hub's names for both and one row per metric."""
     splits: dict[tuple[str, str], list[SuiteRow]] = {}
     for row in result.rows:
         splits.setdefault((row.task, row.split), []).append(row)
@@ -176,8 +176,9 @@ def iter_benchmarks(result: SuiteResult) -> Iterator[dict[str, Any]]:
 
 
 def to_hub_name(name: str) -> str:
-    """Return a name with only letters, digits, dots, underscores and hyphens, as the hub requires; UNKNOWN if none is
-    left.
+    """Replace the characters in a name that the Hugging Face Hub does not allow by hyphens.
+
+    Letters, digits, dots, underscores and hyphens are allowed. UNKNOWN is returned if none of them is left.
 
     >>> to_hub_name("glue/mnli-mm"), to_hub_name("  my model ")
     ('glue-mnli-mm', 'my-model')
@@ -186,5 +187,5 @@ def to_hub_name(name: str) -> str:
 
 
 def list_license_choices() -> tuple[str, ...]:
-    """List the license tags that a card may state."""
+    """List the license tags that a model card may use."""
     return (UNKNOWN, "other", *sorted({*TAGS.values()}))

@@ -115,8 +115,8 @@ def test_what_is_not_compiled_is_compiled_next_to_the_work(tmp_path: Path, monke
 def test_the_listed_calls_are_those_of_a_store() -> None:
     """Fails where a kernel that runs call is not on the list, or of a folder not among its first, and a run waits."""
     code = (
-        "from flows.command.kernel_calls import CALLS, calls; "
-        "texts = ('\\n'.join(calls()), CALLS.read_text().rstrip()); "
+        "from flows.command.kernel_calls import CALLS, record_calls; "
+        "texts = ('\\n'.join(record_calls()), CALLS.read_text().rstrip()); "
         "made, listed = ([{*part.split('\\n')} for part in text.split('\\n\\n')] for text in texts); "
         "print([one ^ other for one, other in zip(made, listed, strict=True)])"
     )
