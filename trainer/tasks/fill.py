@@ -179,7 +179,7 @@ def as_line(text: str, masks: Sequence[Sequence[Guess]]) -> str:
 
 
 def as_table(text: str, masks: Sequence[Sequence[Guess]]) -> str:
-    """Format the candidates as lines to read: for each mask, a block with the probability and token of each candidate."""
+    """Format the candidates as lines to read: for each mask, a block with a line per candidate (probability, token)."""
     lines = [text]
     for number, mask in enumerate(masks, 1):
         lines += ["", f"mask {number} of {len(masks)}"]

@@ -277,7 +277,9 @@ class Task:
         raise NotImplementedError
 
     def judge(self, example: Example, prediction: Prediction) -> dict[str, Any]:
-        """Return more keys for a labeled example's row: `gold`, the label, and `score` if single examples are scored."""
+        """Return the further keys of a labeled example's row: `gold` (the label), and `score` if one example can be
+        scored.
+        """
         return {}
 
     @classmethod

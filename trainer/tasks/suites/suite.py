@@ -284,7 +284,7 @@ def _find_published_set(name: str, folder: Path, where: str, splits: Sequence[st
 
 
 def derive_settings(published: PublishedSet) -> dict[str, Any]:
-    """Return the task settings given by a published set: `labels`, and `metric` if the task has the set's first metric."""
+    """Return the task settings of a published set: `labels`, and `metric` if the task has the set's first metric."""
     kind = find_task_class(published.kind)
     values: dict[str, Any] = {"labels": published.labels} if published.labels else {}
     if published.metrics[0] in kind(**values).metrics:
