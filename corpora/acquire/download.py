@@ -46,12 +46,12 @@ BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """A version of a remote file, as the headers of its server describe it (RFC 9110, 8.8).
+    """A version of a remote file, as described by the server's response headers (RFC 9110, section 8.8).
 
-    url:        address of the bytes
-    etag:       the header `ETag`, or None
-    modified:   the header `Last-Modified`, or None
-    size_bytes: size of the whole file; None until the server has said it
+    url:        URL that the bytes come from
+    etag:       value of the header `ETag`, or None
+    modified:   value of the header `Last-Modified`, or None
+    size_bytes: size of the whole file, or None if the server has not stated it
     """
 
     url: str
@@ -61,11 +61,17 @@ class Version:
 
     @property
     def condition(self) -> str | None:
-        """The value for `If-Range`: a strong ETag, else the time of the last change; None for neither."""
+        """The value for an `If-Range` header: the strong ETag if there is one, otherwise the Last-Modified value or
+        None.
+        """
         return self.etag if self.etag is not None and not self.etag.startswith("W/") else self.modified
 
     def is_different(self, other: "Version") -> bool:
-        """Return True if two replies are surely of different versions."""
+        """Return True if the sizes or validators of two responses show that they belong to different versions.
+
+        The ETags are compared if both versions have one, otherwise the Last-Modified values. Unknown values are
+        ignored.
+        """
         pairs = [(self.size_bytes, other.size_bytes), (self.etag, other.etag)]
         if None in pairs[1]:
             pairs[1] = (self.modified, other.modified)
@@ -73,9 +79,11 @@ class Version:
 
 
 class PartFile:
-    """The unfinished file of one target, open and locked. Made by `open_part`.
+    """A partly downloaded file, open and locked, which is stored as `NAME.part` next to its target. Created by
+    `open_part`.
 
-    `position` is the number of bytes that are there, `version` what the server said of them; None if there are none.
+    `position` is the number of bytes received so far. `version` describes the version of the file that these bytes
+    belong to, or is None if nothing was received.
     """
 
     def __init__(self, target: Path, remote: RemoteFile, stream: io.FileIO, replaces: bool) -> None:
@@ -92,9 +100,10 @@ class PartFile:
         return {kind: hashlib.new(kind, usedforsecurity=False) for kind in kinds}
 
     def _resume_part(self) -> None:
-        """Read the bytes and the note that an earlier process left.
+        """Load the bytes and the JSON note that an earlier process left.
 
-        Raises InputError for what no fetch can have left.
+        Raises:
+            InputError: If the files found cannot have been left by a download.
         """
         size = os.fstat(self._stream.fileno()).st_size
         if is_there(self._note):
@@ -119,42 +128,49 @@ class PartFile:
 
     @property
     def is_whole(self) -> bool:
-        """True if all bytes of the version are here."""
+        """True if all bytes of the version have been received."""
         return self.version is not None and self.position == self.version.size_bytes
 
     def clear(self) -> None:
-        """Delete all bytes: the next ones are those of another version."""
+        """Delete all received bytes and the note, so that another version can be received."""
         self._stream.seek(0)
         self._stream.truncate()
         self._note.unlink(missing_ok=True)
         self.version, self.position, self._digests = None, 0, self._build_digests()
 
     def write_note(self, version: Version) -> None:
-        """Write down what is known of the version: before the first of its bytes, and again when its size is known."""
+        """Save the version's description as JSON. Call this before the first byte is appended, and again once the size
+        is known.
+        """
         self.version = version
         with replace_file(self._note, is_only_writer=True) as new:
             new.write_text(json.dumps(asdict(version)), encoding="utf-8")
 
     def append(self, chunk: bytes) -> None:
-        """Append the next bytes."""
+        """Append a chunk of bytes and add it to the digests."""
         view = memoryview(chunk)
         while view:
             view = view[self._stream.write(view) :]
         self._count(chunk)
 
     def compute_digest(self, kind: str) -> str:
-        """Return a digest (hex) of the bytes so far: "sha256", or the kind that the publisher states."""
+        """Return the hex digest of the bytes received so far. `kind` is "sha256" or the kind of digest that the
+        publisher states.
+        """
         return str(self._digests[kind].hexdigest())
 
     def read_head(self, num_bytes: int) -> bytes:
-        """Return the first `num_bytes` bytes."""
+        """Return the first `num_bytes` bytes of the file, or fewer if it is shorter."""
         return os.pread(self._stream.fileno(), num_bytes, 0)
 
     def finish(self) -> RawFile:
-        """Give the file its own name, with the server's time of last change.
+        """Rename the file to its final name, and set its modification time to the server's.
+
+        Returns:
+            The name, sha256, size and path of the finished file.
 
         Raises:
-            InputError: If a file that no fetch wrote has this name by now.
+            InputError: If a file that was not downloaded has appeared at the target path in the meantime.
         """
         os.fsync(self._stream.fileno())
         if (seconds := parse_modified(self.version.modified if self.version else None)) is not None:
@@ -170,17 +186,17 @@ class PartFile:
 
 
 def to_part_path(target: Path) -> Path:
-    """Return the path of a target's unfinished bytes."""
+    """Return the path at which a target's partial download is stored: the target's path with `.part` appended."""
     return target.with_name(f"{target.name}.part")
 
 
 def is_there(path: Path) -> bool:
-    """Return True if anything has this path, also a link that leads nowhere."""
+    """Return True if the path exists, even as a broken symbolic link."""
     return path.is_symlink() or path.exists()
 
 
 def build_conflict_error(path: Path) -> InputError:
-    """Build the error for a file that no fetch wrote, or that was changed since."""
+    """Build the error for a file in the way of a download: one that was not downloaded, or was changed afterwards."""
     return InputError(
         f"{path} is in the way: a fetch writes there, and it is not what a fetch wrote, or it was changed since. Move "
         "it away, then fetch again."
@@ -194,15 +210,16 @@ def _read(path: Path) -> bytes:
 
 @contextmanager
 def open_part(target: Path, remote: RemoteFile, replaces: bool = False) -> Iterator[PartFile]:
-    """Open the part of a target, new or as it was left (a context manager).
+    """Open the partial download of a target, resuming one that an earlier process left (a context manager).
 
     Args:
-        target: The path of the finished file; its folder is created.
-        remote: What is known of the file.
-        replaces: True if an earlier fetch wrote what is at the target.
+        target: Path of the finished file. Its folder is created.
+        remote: URL, name, and known size and digests of the file.
+        replaces: True if an earlier download wrote the file that is at `target`, so that it may be replaced.
 
     Raises:
-        InputError: If another process fetches it, the disk refuses, or something else is at its path.
+        InputError: If another process is downloading the file, an OSError occurs in the block, or another file is in
+            the way.
     """
     path = to_part_path(target)
     with explain_write_faults(target):
@@ -221,7 +238,7 @@ def open_part(target: Path, remote: RemoteFile, replaces: bool = False) -> Itera
 
 
 def parse_modified(header: str | None) -> float | None:
-    """Parse the header `Last-Modified` to seconds since 1970; None if it gives no time."""
+    """Parse a `Last-Modified` header to seconds since 1970. Return None if the header is missing or invalid."""
     try:
         return max(0.0, parsedate_to_datetime(header).timestamp()) if header else None
     except (ValueError, OverflowError):
@@ -230,7 +247,9 @@ def parse_modified(header: str | None) -> float | None:
 
 @contextmanager
 def explain_write_faults(target: Path) -> Iterator[None]:
-    """Turn what the disk refuses in this block into an InputError with a remedy (a context manager)."""
+    """Convert an OSError raised in this block into an InputError that names the target and a remedy (a context
+    manager).
+    """
     try:
         yield
     except OSError as error:
@@ -256,11 +275,11 @@ ProgressCallback = Callable[[str, int, int | None], None]  # name, bytes that ar
 
 
 class Mismatch(Exception):
-    """The bytes are not those that were promised."""
+    """Raised if the received bytes do not have the size, digest or file signature that was expected."""
 
 
 def ignore_progress(name: str, num_bytes: int, whole: int | None) -> None:
-    """Report nothing: the default of `progress`."""
+    """Do nothing. This is the default `progress` callback of `download`."""
 
 
 def download(
@@ -270,18 +289,26 @@ def download(
     cache: StatCache | None = None,
     progress: ProgressCallback = ignore_progress,
 ) -> RawFile:
-    """Download a file into a folder, under its name, unless the same file is there already.
+    """Download a file into a folder, unless the same file is already there.
+
+    An interrupted download is resumed.
 
     Args:
-        remote: The file.
-        folder: The folder, which is created.
-        hosts: The client.
-        cache: sha256 of files by their state on the disk; the file is added. If None, a new one is used.
-        progress: Called with the file's name, the number of its bytes that are here, and its length or None.
+        remote: URL, name, and known size and digests of the file.
+        folder: Folder to download to. It is created if necessary.
+        hosts: HTTP client to download with.
+        cache: Cache of sha256 digests by file size, times and inode, to which the file is added. If None, a new one is
+            used.
+        progress: Called with the file's name, the number of bytes downloaded so far, and the total size, or None if it
+            is unknown.
+
+    Returns:
+        The name, sha256, size and path of the file.
 
     Raises:
-        InputError: If the file cannot be had, is not what was promised, or the disk refuses; what was received is kept.
-        Stopped: If `hosts` was stopped; what was received is kept.
+        InputError: If the file cannot be downloaded or written, does not match the stated size or digest, or another
+            file is in the way. Bytes received so far stay on the disk.
+        Stopped: If `hosts.stop` was called. Bytes received so far stay on the disk.
     """
     target, cache = folder / remote.name, cache if cache is not None else StatCache()
     existing = _find_existing(remote, target, hosts, cache)
@@ -302,13 +329,13 @@ def download(
 
 
 def _was_fetched(target: Path, cache: StatCache) -> bool:
-    """Return True if what is at a path is what a fetch of this machine put there."""
+    """Return True if the file at a path was downloaded on this machine and has not changed since."""
     known = cache.entries.get(FETCHED_PREFIX + str(target), [""])[-1]
     return not target.is_symlink() and known == cache.hash_file(target)[1]
 
 
 class _Download:
-    """The attempts at one part, until it is whole and right."""
+    """The download of one partial file, repeated until all bytes are received and verified."""
 
     def __init__(self, part: PartFile, hosts: Hosts, progress: ProgressCallback) -> None:
         self._part, self._remote, self._hosts, self._progress = part, part.remote, hosts, progress
@@ -319,7 +346,7 @@ class _Download:
             part.clear()  # another server may have another version
 
     def run(self) -> None:
-        """Fill the part. Raises InputError and Stopped."""
+        """Download the missing bytes and verify the file. Raises InputError and Stopped as `download` does."""
         mismatch: Mismatch | None = None
         while True:
             try:
@@ -338,7 +365,9 @@ class _Download:
                 self._hosts.wait(self._hosts.patience.compute_wait(1))
 
     def _receive(self) -> None:
-        """Ask for what is missing and receive it. Raises TransientFault unless everything is here then."""
+        """Request the missing bytes and append them. Raises TransientFault if the file is still incomplete
+        afterwards.
+        """
         part = self._part
         if part.is_whole:
             return
@@ -354,7 +383,9 @@ class _Download:
             raise TransientFault(f"the body ended at byte {part.position}")
 
     def _build_headers(self) -> dict[str, str]:
-        """Build the headers that ask for the rest, if its version can be told from the server's word or a digest."""
+        """Build the request headers. They ask for the missing range only if its version can be checked by a validator
+        or digest.
+        """
         part, version = self._part, self._part.version
         if version is None or part.position == 0 or not (version.condition or self._remote.promised_digest):
             return {}
@@ -362,7 +393,7 @@ class _Download:
         return {"Range": f"bytes={part.position}-", **condition}
 
     def _begin(self, reply: httpx.Response) -> None:
-        """Begin with a reply that has the whole file: what was received before is deleted.
+        """Start again from a response with the whole file. Bytes received before are deleted.
 
         Raises InputError and Mismatch.
         """
@@ -379,7 +410,10 @@ class _Download:
         self._part.write_note(_read_version(self._url, reply, announced))
 
     def _accept_rest(self, reply: httpx.Response) -> bool:
-        """Return True if a 206 or 416 continues the version of the part; note the file's size if it was unknown."""
+        """Return True if a response with status 206 or 416 continues the version already received.
+
+        The file's size is saved if it was unknown.
+        """
         match = CONTENT_RANGE.fullmatch(reply.headers.get("content-range", "").strip())
         version = self._part.version
         # A 416 has no start: all bytes are here if the total is as many as were received.
@@ -409,7 +443,9 @@ class _Download:
             part.write_note(replace(part.version, size_bytes=part.position))
 
     def _verify(self) -> None:
-        """Raise Mismatch unless the part is what was promised, as far as anything was."""
+        """Raise Mismatch if the received file differs from the stated size or digest, or lacks the signature of its
+        file type.
+        """
         part, remote = self._part, self._remote
         if remote.size_bytes not in (None, part.position):
             raise Mismatch(f"{part.position} bytes came where {remote.size_bytes} were promised")
@@ -428,7 +464,7 @@ class _Download:
 
 
 def _find_existing(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCache) -> RawFile | None:
-    """Return the file that has the name already, if it is the one that is wanted; else None."""
+    """Return the file that is already at the target path if it is the requested one, otherwise None."""
     with explain_write_faults(target):
         if not target.exists():
             return None
@@ -447,7 +483,7 @@ def _find_existing(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCa
 
 
 def _is_same_on_server(remote: RemoteFile, target: Path, hosts: Hosts) -> bool:
-    """Return True if the server begins to send a file of the length and time of the one that is there."""
+    """Return True if the server's file has the same length and modification time as the local one."""
     url, stat = hosts.settings.to_mirror(remote.url), target.stat()
 
     def look() -> bool:
@@ -464,7 +500,7 @@ def _digest(path: Path, kind: str) -> str:
 
 
 def _read_length(reply: httpx.Response) -> int | None:
-    """Return the announced length of a body; None if none is announced, or if it comes in chunks."""
+    """Return a response's Content-Length, or None if it has none or is sent in chunks."""
     text = None if "transfer-encoding" in reply.headers else reply.headers.get("content-length")
     return None if text is None else int(text)
 

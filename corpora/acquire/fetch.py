@@ -22,7 +22,7 @@ STOP_SECONDS = 2.0  # how long a thread may take to put down what it holds when 
 
 
 class NotAllFetched(InputError):
-    """Some files could not be fetched. `landed` has those that were."""
+    """Raised if some files could not be downloaded. `landed` contains the files that were."""
 
     def __init__(self, message: str, landed: Sequence[RawFile]) -> None:
         super().__init__(message)
@@ -36,21 +36,22 @@ def fetch_files(
     cache: StatCache | None = None,
     progress: ProgressCallback = ignore_progress,
 ) -> list[RawFile]:
-    """Fetch files into a folder, under their names, with several threads and connections.
+    """Download files into a folder, using several threads and connections.
 
     Args:
-        files: The files.
-        folder: The folder.
-        hosts: The client.
-        cache: sha256 of files by their state on the disk; fetched files are added. If None, a new one is used.
-        progress: Called from several threads with a file's name, the number of its bytes that are here, and its length
-            or None.
+        files: The files to download.
+        folder: Folder to download to. It is created if necessary.
+        hosts: HTTP client to download with.
+        cache: Cache of sha256 digests by file size, times and inode, to which the files are added. If None, a new one
+            is used.
+        progress: Called from several threads with a file's name, the number of bytes downloaded so far, and its total
+            size, or None if it is unknown.
 
     Returns:
-        The fetched files, in the order of `files`.
+        The downloaded files, in the order of `files`.
 
     Raises:
-        NotAllFetched: When all other files are done, if some could not be fetched.
+        NotAllFetched: If some files could not be downloaded. It is raised after all other files are done.
     """
     hashes = cache if cache is not None else StatCache()
     landed: dict[str, RawFile] = {}

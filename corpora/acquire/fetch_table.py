@@ -82,7 +82,9 @@ class AcquireSettings:
             check_address("fetch.mirror", self.mirror)
 
     def _check_wanted(self) -> None:
-        """Raise InputError unless one key of this catalogue, and none of another, says which files are wanted."""
+        """Check that exactly one key for this catalogue, and no key for another, says which files are wanted. Raises
+        InputError.
+        """
         given = [key for key in WANTED_KEYS if getattr(self, key)]
         if len(given) != 1 or WANTED_KEYS[given[0]][0] != self.catalogue:
             examples = [example for catalogue, _, example in WANTED_KEYS.values() if catalogue == self.catalogue]
@@ -102,13 +104,15 @@ class AcquireSettings:
             raise InputError('fetch.months names "latest" with other months: give it alone, or name all months.')
 
     def to_question_json(self) -> dict[str, Json]:
-        """Return what decides which files are meant; limits and mirrors do not."""
+        """Return the settings that determine which files are meant, without `limit`, `mirror` and other download
+        options.
+        """
         key = next(key for key in WANTED_KEYS if getattr(self, key))
         value = getattr(self, key)
         return {"catalogue": self.catalogue, key: list(value) if isinstance(value, tuple) else value}
 
     def to_mirror(self, url: str) -> str:
-        """Return a publisher's address at the mirror, if there is one; any other address unchanged."""
+        """Return the mirror's URL for a publisher's URL, or the URL unchanged if it is not mirrored."""
         publisher = PUBLISHERS.get(self.catalogue, "")
         if self.mirror is None or not url.startswith(publisher + "/"):
             return url
@@ -116,15 +120,15 @@ class AcquireSettings:
 
 
 def read_settings(table: Mapping[str, Json], where: str, source: str) -> AcquireSettings:
-    """Read the settings of a `fetch` table; without a folder it is raw/ and the source's name.
+    """Read the settings in a source's `fetch` table. If `folder` is missing, it is set to `raw/SOURCE`.
 
     Args:
-        table: The table of the recipe.
-        where: Its place in the recipe, for messages.
-        source: The name of the source.
+        table: The table from the recipe, as a dictionary.
+        where: Position of the table in the recipe, for error messages.
+        source: Name of the source.
 
     Raises:
-        InputError: If a key or value is wrong.
+        InputError: If a key is unknown or a value is invalid.
 
     >>> table = {"catalogue": "cc-news", "months": "latest"}
     >>> read_settings(table, "source 1: fetch", "news").folder
@@ -141,7 +145,7 @@ def read_settings(table: Mapping[str, Json], where: str, source: str) -> Acquire
 
 
 def is_address(text: str) -> bool:
-    """Return True if a text is an http or https address with a host and without a password."""
+    """Return True if a string is an HTTP or HTTPS URL with a host and without a user name or password."""
     try:
         parts = urlsplit(text)
         _ = parts.port
@@ -151,7 +155,15 @@ def is_address(text: str) -> bool:
 
 
 def check_address(where: str, line: str) -> None:
-    """Raise InputError unless a line begins with an address of a server, without a password or a signature."""
+    """Check that a line begins with an HTTP or HTTPS URL that has no password, signature or token.
+
+    Args:
+        where: Origin of the line, for error messages.
+        line: The line to check. Further words may follow the URL.
+
+    Raises:
+        InputError: If the line does not begin with such a URL.
+    """
     if has_secret(line) or not is_address([*line.split(), ""][0]):
         raise InputError(
             f"{where}: {without_password(line)[:200]!r} is no address: it must be https:// or http:// and a host, "
@@ -161,7 +173,9 @@ def check_address(where: str, line: str) -> None:
 
 
 def find_folder(settings: AcquireSettings, root: Path) -> str:
-    """Return the absolute path of the folder for raw files, which is relative to `root` (the recipe's folder)."""
+    """Return the absolute path of the raw-file folder. A relative path is resolved against `root`, the recipe's
+    folder.
+    """
     return str((root / settings.folder).resolve())
 
 
@@ -172,7 +186,7 @@ DIGEST_DIGITS = {"sha256": 64, "sha1": 40, "md5": 32}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
-    """One file at a publisher's. Facts that are not known are None."""
+    """A file offered by a publisher. Attributes that are not known are None."""
 
     url: str
     name: str
@@ -193,17 +207,19 @@ class RemoteFile:
 
     @property
     def promised_digest(self) -> tuple[str, str] | None:
-        """The strongest digest that is known, as (kind, hex digits); None if there is none."""
+        """The strongest known digest, as a tuple of kind ("sha256", "sha1" or "md5") and hex digits, or None if none is
+        known.
+        """
         return next(((kind, digits) for kind in DIGEST_DIGITS if (digits := getattr(self, kind)) is not None), None)
 
     def to_json(self) -> dict[str, Json]:
-        """Return the facts that are known."""
+        """Return a dictionary of the attributes that are not None."""
         known = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {key: value for key, value in known if value is not None}
 
 
 def check_name(name: str) -> None:
-    """Raise InputError unless a name is that of one file directly in a folder."""
+    """Raise InputError if a name is not a valid name for a raw file: without folders, printable and not too long."""
     folder = name in ("", ".", "..") or "/" in name or "\\" in name
     unfinished = name.startswith(".") or name.endswith(UNFINISHED)
     if folder or unfinished or not name.isprintable() or len(name.encode(errors="surrogatepass")) > MAX_NAME_BYTES:
@@ -215,7 +231,7 @@ def check_name(name: str) -> None:
 
 
 def parse_name(url: str) -> str:
-    """Return the name of a file by its address: the last step of the path, decoded.
+    """Return the file name in a URL: the last component of its path, percent-decoded.
 
     >>> parse_name("https://example.org/books/Alice%20in%20Wonderland.txt?raw=1")
     'Alice in Wonderland.txt'

@@ -51,7 +51,7 @@ class Patience:
     attempts: int = 8
 
     def compute_wait(self, failures: int) -> float:
-        """Return the seconds to wait after a number of failures in a row (1 or more).
+        """Return the seconds to wait after the given number of consecutive failures (1 or more).
 
         >>> [Patience().compute_wait(failures) for failures in (1, 2, 3, 99)]
         [1.0, 2.0, 4.0, 300.0]
@@ -59,7 +59,8 @@ class Patience:
         return min(self.max_seconds, self.first_seconds * 2.0 ** min(failures - 1, 60))
 
     def parse_retry_after(self, header: str) -> float:
-        """Parse the seconds that a `Retry-After` header asks for, bounded; 0 if it gives none (RFC 9110, 10.2.3).
+        """Parse a `Retry-After` header (RFC 9110, section 10.2.3) to seconds, at most `max_seconds`. Return 0 if it is
+        invalid.
 
         >>> Patience().parse_retry_after("120"), Patience().parse_retry_after("Thu, 01 Jan 1970 00:00:07 GMT")
         (120.0, 0.0)
@@ -73,15 +74,17 @@ class Patience:
 
 
 class Stopped(Exception):
-    """The work was stopped by `Hosts.stop`; what was received stays on the disk."""
+    """Raised after a call of `Hosts.stop`. Bytes received so far stay on the disk."""
 
 
 class Absent(InputError):
-    """The server refuses this file (401, 403) or does not have it (404, 410)."""
+    """Raised if the server denies access to a file (status 401 or 403) or does not have it (404 or 410)."""
 
 
 class TransientFault(Exception):
-    """An attempt failed and another one may succeed. Ask nothing of `host` for `seconds`."""
+    """Raised if a request failed but may be repeated. `seconds` is how long to wait before the next request to
+    `host`.
+    """
 
     def __init__(self, message: str, host: str = "", seconds: float = 0.0) -> None:
         super().__init__(message)
@@ -89,7 +92,7 @@ class TransientFault(Exception):
 
 
 class Hosts:
-    """An HTTP client for all hosts that a source is fetched from. It is thread-safe; close it at the end."""
+    """A thread-safe HTTP client for all hosts that a source's files are downloaded from. Call `close` when done."""
 
     def __init__(self, settings: AcquireSettings, patience: Patience | None = None) -> None:
         self.settings = settings
@@ -109,35 +112,35 @@ class Hosts:
         self._client.close()
 
     def stop(self) -> None:
-        """Stop the work: what waits or reads on other threads raises `Stopped`, as soon as it can."""
+        """Stop all work. Other threads that are waiting or reading raise `Stopped` as soon as possible."""
         self._stopped.set()
 
     def check_stopped(self) -> None:
-        """Raise Stopped if the work was stopped."""
+        """Raise Stopped if `stop` was called."""
         self.wait(0.0)
 
     def wait(self, seconds: float) -> None:
-        """Wait for a number of seconds. Raises Stopped as soon as the work is stopped."""
+        """Wait for a number of seconds. Raises Stopped as soon as `stop` is called."""
         if self._stopped.wait(seconds):
             raise Stopped
 
     def hold_back(self, host: str, seconds: float) -> None:
-        """Ask nothing of a host for a number of seconds, on any thread."""
+        """Send no request to a host for the given number of seconds, on any thread."""
         with self._lock:
             self._resume_at[host] = max(self._resume_at.get(host, 0.0), time.monotonic() + seconds)
 
     @contextmanager
     def ask(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
-        """Send a GET request and yield the reply with an unread body (a context manager).
+        """Send a GET request and yield the response with its body unread (a context manager).
 
-        Its status is 200, or 206 or 416 if `headers` ask for a range.
-
-        It waits first if the host is held back.
+        If requests to the host are being held back, this waits first. The response's status is 200, or possibly 206 or
+        416 if `headers` asks for a range.
 
         Raises:
-            TransientFault: If another attempt may succeed, also for a fault while the caller reads the body.
-            InputError: If the address, the mirror or a certificate has to be fixed; Absent if there is no such file.
-            Stopped: If the work was stopped.
+            TransientFault: If the request may be repeated, including for a fault while the caller reads the body.
+            InputError: If the URL, the mirror or a certificate has to be corrected. This is Absent if the server
+                refuses the file or does not have it.
+            Stopped: If `stop` was called.
         """
         while (wait := self._resume_at.get(find_host(url), 0.0) - time.monotonic()) > 0:
             self.wait(wait)
@@ -147,7 +150,9 @@ class Hosts:
             yield reply
 
     def fetch_document(self, url: str) -> bytes:
-        """Fetch a small file into memory, by as many attempts as are allowed. Raises InputError, Absent and Stopped."""
+        """Download a small file into memory and return its bytes, with retries. Raises InputError, Absent and
+        Stopped.
+        """
 
         def read() -> bytes:
             with self.ask(url) as reply:
@@ -156,7 +161,7 @@ class Hosts:
         return Attempts(self, url).run(read)
 
     def _check(self, url: str, reply: httpx.Response) -> None:
-        """Raise TransientFault or InputError unless a reply is one to read."""
+        """Raise TransientFault or InputError if a response has a status that the caller cannot use."""
         status = reply.status_code
         if status in TRANSIENT or status >= 500:
             seconds = self.patience.parse_retry_after(reply.headers.get("retry-after", "0"))
@@ -175,7 +180,7 @@ class Hosts:
 
 
 class Attempts:
-    """The attempts to fetch one address: failures in a row are counted, and each is followed by a wait."""
+    """A retry loop for one URL. It counts consecutive failures and waits after each."""
 
     def __init__(self, hosts: Hosts, url: str) -> None:
         self._hosts, self._url = hosts, url
@@ -185,8 +190,8 @@ class Attempts:
         """Call `attempt` until it does not raise TransientFault, and return its result.
 
         Raises:
-            InputError: After the allowed number of failures in a row.
-            Stopped: If the work was stopped.
+            InputError: After the allowed number of consecutive failures.
+            Stopped: If `Hosts.stop` was called.
         """
         while True:
             try:
@@ -195,11 +200,13 @@ class Attempts:
                 self._wait(fault)
 
     def reset(self) -> None:
-        """Reset the number of failures: something was received."""
+        """Set the number of consecutive failures to 0. Call this when enough bytes were received."""
         self._failures = 0
 
     def _wait(self, fault: TransientFault) -> None:
-        """Wait before the next attempt. Raises InputError if there were enough, and Stopped."""
+        """Wait before the next attempt. Raises InputError if no attempt is left, and Stopped if `Hosts.stop` was
+        called.
+        """
         self._failures += 1
         seconds = max(self._hosts.patience.compute_wait(self._failures), fault.seconds)
         if fault.host:
@@ -215,18 +222,18 @@ class Attempts:
 
 @functools.cache
 def _read_certificates() -> ssl.SSLContext:
-    """Read the certificates to trust, which takes 0.2 s; cached."""
+    """Load the trusted certificates. The result is cached, because loading takes 0.2 s."""
     return httpx.create_ssl_context()
 
 
 def find_host(url: str) -> str:
-    """Return the host and port of an address, lower-case."""
+    """Return the host and port of a URL, in lower case."""
     return urlsplit(url).netloc.lower()
 
 
 @contextmanager
 def _translate_errors(url: str) -> Iterator[None]:
-    """Turn faults of the connection in this block into TransientFault, and wrong addresses into InputError."""
+    """Convert connection errors in this block to TransientFault, and errors due to a bad URL to InputError."""
     try:
         yield
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeError) as error:

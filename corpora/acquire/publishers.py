@@ -52,7 +52,7 @@ INDEX = re.compile(r"(?P<stem>.*multistream)-index(?P<number>\d*)\.txt(?P<range>
 
 
 def find_dump_dates(page: bytes) -> list[str]:
-    """Find the dates of a wiki's dumps on the page that lists them, the newest first.
+    """Find the dates of a wiki's dumps in the HTML page that lists them, newest first.
 
     >>> find_dump_dates(b'<a href="20261020/">20261020/</a> <a href="20261101/">20261101/</a>')
     ['20261101', '20261020']
@@ -61,15 +61,20 @@ def find_dump_dates(page: bytes) -> list[str]:
 
 
 def build_dump_address(wiki: str, date: str, name: str) -> str:
-    """Build the publisher's address of a file of a dump."""
+    """Build the publisher's URL for a file of a Wikipedia dump."""
     return f"{WIKIMEDIA}/{wiki}/{date}/{name}"
 
 
 def list_dump_files(status: bytes, wiki: str, date: str) -> list[RemoteFile]:
-    """List the dumps and their indexes that a `dumpstatus.json` names, in the order of the pages.
+    """List the dump files and their indexes that a `dumpstatus.json` names, in page order.
+
+    Args:
+        status: Content of the `dumpstatus.json`.
+        wiki: Name of the wiki, such as "enwiki".
+        date: Date of the dump, such as "20261101".
 
     Raises:
-        InputError: If it has another form, or the dump is not finished.
+        InputError: If the JSON is not in the expected form, or the dump is not finished.
     """
     where = build_dump_address(wiki, date, "dumpstatus.json")
     job = _find_dump_job(status, where)
@@ -110,7 +115,8 @@ def _build_dump_file(wiki: str, date: str, name: str, facts: Any, where: str) ->
 
 
 def compute_dump_order(name: str) -> tuple[int, ...]:
-    """Compute the sort key of a file of a dump, from the pages in its name; an index sorts with its dump.
+    """Compute the sort key of a dump file from the page numbers in its name. An index has the same key as its dump
+    file.
 
     >>> compute_dump_order("enwiki-20261101-pages-articles-multistream-index2.txt-p41243p151573.bz2")
     (2, 41243, 151573)
@@ -120,9 +126,9 @@ def compute_dump_order(name: str) -> tuple[int, ...]:
 
 
 def to_pair_name(name: str) -> str:
-    """Return the dump that an index belongs to, or any other name unchanged.
+    """Return the name of the dump file that an index belongs to, or any other name unchanged.
 
-    Files with one pair name are fetched together.
+    Files with the same pair name are downloaded together.
 
     >>> to_pair_name("enwiki-20261101-pages-articles-multistream-index2.txt-p41243p151573.bz2")
     'enwiki-20261101-pages-articles-multistream2.xml-p41243p151573.bz2'
@@ -132,31 +138,35 @@ def to_pair_name(name: str) -> str:
 
 
 def select_first_files(files: Sequence[RemoteFile], limit: int | None) -> list[RemoteFile]:
-    """Select the first `limit` files in order, all if None; a dump and its index count as one."""
+    """Return the first `limit` files, or all of them if `limit` is None. A dump file and its index count as one."""
     chosen = set(list(dict.fromkeys(to_pair_name(file.name) for file in files))[:limit])
     return [file for file in files if to_pair_name(file.name) in chosen]
 
 
 def find_news_years(page: bytes) -> list[str]:
-    """Find the years of CC-NEWS on the page that lists them, the newest first."""
+    """Find the years of CC-NEWS in the HTML page that lists them, newest first."""
     return sorted(set(YEAR.findall(page.decode("utf-8", "replace"))), reverse=True)
 
 
 def build_news_list_address(month: str) -> str:
-    """Build the publisher's address of the list of a month's archives."""
+    """Build the publisher's URL for the list of a CC-NEWS month's archives."""
     return f"{COMMON_CRAWL}/crawl-data/CC-NEWS/{month[:4]}/{month[5:]}/warc.paths.gz"
 
 
 def build_text_list_address(crawl: str) -> str:
-    """Build the publisher's address of the list of a crawl's WET files."""
+    """Build the publisher's URL for the list of a crawl's WET files."""
     return f"{COMMON_CRAWL}/crawl-data/{crawl}/wet.paths.gz"
 
 
 def list_news_files(packed: bytes, month: str) -> list[RemoteFile]:
-    """List the archives of a month, from its packed `warc.paths.gz`, in its order.
+    """List a CC-NEWS month's archives, in the order of its `warc.paths.gz`.
+
+    Args:
+        packed: Content of the gzip-compressed `warc.paths.gz`.
+        month: The month, such as "2026-10".
 
     Raises:
-        InputError: If it is damaged, or names anything else.
+        InputError: If the list is damaged, or names any other kind of file.
     """
     folder = f"crawl-data/CC-NEWS/{month[:4]}/{month[5:]}/"
     return _parse_path_list(
@@ -165,10 +175,14 @@ def list_news_files(packed: bytes, month: str) -> list[RemoteFile]:
 
 
 def list_text_files(packed: bytes, crawl: str) -> list[RemoteFile]:
-    """List the WET files of a crawl, from its packed `wet.paths.gz`, in its order.
+    """List a crawl's WET files, in the order of its `wet.paths.gz`.
+
+    Args:
+        packed: Content of the gzip-compressed `wet.paths.gz`.
+        crawl: Name of the crawl, such as "CC-MAIN-2026-40".
 
     Raises:
-        InputError: If it is damaged, or names anything else.
+        InputError: If the list is damaged, or names any other kind of file.
     """
     return _parse_path_list(
         packed, build_text_list_address(crawl), re.compile(rf"crawl-data/{crawl}/segments/[\w.]+/wet/[\w.-]+\.wet\.gz")
@@ -191,16 +205,17 @@ def _parse_path_list(packed: bytes, where: str, form: re.Pattern[str]) -> list[R
 
 
 def parse_addresses(lines: Iterable[str], where: str) -> list[RemoteFile]:
-    """Parse lines with an address each, followed by its digest, its size in bytes or `name=...`, in any order.
+    """Parse a list of files to download, with one URL on each line.
 
-    An empty line and one that begins with # are ignored.
+    A URL may be followed by the file's digest, its size in bytes and `name=...`, in any order. Empty lines and lines
+    that begin with # are ignored.
 
     Args:
-        lines: The lines.
-        where: What they are, for messages.
+        lines: The lines to parse.
+        where: Origin of the lines, for error messages.
 
     Raises:
-        InputError: If a line has another form, there is no address, or two files would have one name.
+        InputError: If a line is invalid, there is no URL, or two different files would have the same name.
 
     >>> [file.size_bytes for file in parse_addresses(["https://example.org/a.txt 12", "# more"], "the list")]
     [12]
@@ -213,7 +228,7 @@ def parse_addresses(lines: Iterable[str], where: str) -> list[RemoteFile]:
 
 
 def split_list(data: bytes, where: str) -> list[str]:
-    """Split a list into lines. Raises InputError if it is not UTF-8."""
+    """Decode a list and split it into lines. Raises InputError, which names `where`, if it is not UTF-8."""
     try:
         return data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
@@ -236,7 +251,7 @@ def _parse_address(line: str, where: str) -> RemoteFile:
 
 
 def _parse_fact(word: str, where: str) -> tuple[str, str | int]:
-    """Parse a word after an address into the name of a fact and its value, by its form. Raises InputError."""
+    """Parse a word that follows a URL to a `RemoteFile` attribute: its name and value. Raises InputError."""
     if word.startswith("name="):
         return "name", word.removeprefix("name=")
     value = re.sub(r"^(sha256|sha1|md5)[:=]", "", word).lower()
@@ -249,7 +264,7 @@ def _parse_fact(word: str, where: str) -> tuple[str, str | int]:
 
 
 def drop_duplicates(files: Iterable[RemoteFile], where: str) -> list[RemoteFile]:
-    """Return the files, each once. Raises InputError if two different ones would have one name."""
+    """Return the files without duplicates. Raises InputError if two different files would have the same name."""
     by_name: dict[str, RemoteFile] = {}
     for file in files:
         other = by_name.setdefault(file.name, file)
@@ -278,7 +293,9 @@ def _find_wikipedia_files(settings: AcquireSettings, hosts: Hosts, root: Path, f
 
 
 def _find_newest_dump(settings: AcquireSettings, hosts: Hosts, wiki: str) -> tuple[str, bytes]:
-    """Find date and status of the newest dump with finished articles. Raises InputError if there is none."""
+    """Return the date and `dumpstatus.json` of the newest dump with complete articles. Raises InputError if there is
+    none.
+    """
     listing = settings.to_mirror(f"{WIKIMEDIA}/{wiki}/")
     dates = find_dump_dates(hosts.fetch_document(listing))
     for date in dates:
@@ -307,7 +324,10 @@ def _read_month(settings: AcquireSettings, hosts: Hosts, month: str) -> list[Rem
 
 
 def _find_newest_month(settings: AcquireSettings, hosts: Hosts) -> PublishedFiles:
-    """Find the newest month of CC-NEWS that has files: the years are listed, the months of a year are tried."""
+    """Return the newest CC-NEWS month that has files, and its files. Raises InputError if there is none.
+
+    The available years are read from a list, and each year's months are tried from December backwards.
+    """
     listing = settings.to_mirror(f"{COMMON_CRAWL}/crawl-data/CC-NEWS/index.html")
     for year in find_news_years(hosts.fetch_document(listing)):
         for number in range(12, 0, -1):
@@ -347,12 +367,12 @@ FINDERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedFetch:
-    """The files that a `fetch` table means, as the lock file of a recipe keeps them.
+    """The files that a `fetch` table refers to, as stored in a recipe's lock file.
 
-    asked:    the keys of the table that decide which files are meant
-    fixed:    what they led to: the dump ("enwiki-20261101"), the months, the crawl or the list
-    files:    the files with all that is known of them
-    complete: False if the limit needed no more files, so that there may be others
+    asked:    the keys of the table that determine which files are meant
+    fixed:    what they resolved to: the dump ("enwiki-20261101"), the months, the crawl or the list
+    files:    the files, with everything known about them
+    complete: True if `files` contains every file the publisher lists; False if `limit` cut the list short
     """
 
     asked: Mapping[str, Json]
@@ -361,13 +381,17 @@ class ResolvedFetch:
     complete: bool = True
 
     def to_json(self) -> dict[str, Json]:
-        """Return the form that the lock file stores."""
+        """Return the dictionary that is stored in the lock file."""
         files = [file.to_json() for file in self.files]
         return {"asked": dict(self.asked), "fixed": list(self.fixed), "complete": self.complete, "files": files}
 
     @staticmethod
     def from_json(data: Mapping[str, Json], where: str) -> "ResolvedFetch":
-        """Read the form that `to_json` returned. Raises InputError, which names `where`, for another form."""
+        """Create the object from a dictionary that `to_json` returned.
+
+        Raises:
+            InputError: If the dictionary is invalid. The message names `where`.
+        """
         try:
             resolved: ResolvedFetch = convert_value(data, ResolvedFetch, "fetched")
         except InputError as error:
@@ -377,11 +401,11 @@ class ResolvedFetch:
         return resolved
 
     def select_files(self, limit: int | None) -> list[RemoteFile]:
-        """Select the files within a limit; all if it is None."""
+        """Return the first `limit` files, or all of them if `limit` is None. A dump file and its index count as one."""
         return select_first_files(self.files, limit)
 
     def with_fetched(self, landed: Sequence[RawFile]) -> "ResolvedFetch":
-        """Return a copy with the size and sha256 of the files that were fetched."""
+        """Return a copy with the size and sha256 of the downloaded files `landed` filled in."""
         facts: dict[str, dict[str, Any]] = {
             file.name: {"size_bytes": file.size_bytes, "sha256": file.sha256} for file in landed
         }
@@ -391,17 +415,17 @@ class ResolvedFetch:
 def resolve(
     settings: AcquireSettings, hosts: Hosts, root: Path, earlier: ResolvedFetch | None = None, refresh: bool = False
 ) -> ResolvedFetch:
-    """Find the files that the settings mean: as an earlier run resolved them, or by asking the publisher.
+    """Find the files that the settings refer to, from an earlier run's result or by asking the publisher.
 
     Args:
         settings: The `fetch` table.
-        hosts: The client.
-        root: The folder that a `list` is relative to.
-        earlier: What an earlier run resolved. It holds unless other files are asked for now.
+        hosts: HTTP client to ask with.
+        root: Folder that a relative `list` path is resolved against.
+        earlier: Result of an earlier run. It is reused unless the settings now refer to other files.
         refresh: If True, the publisher is asked in any case.
 
     Raises:
-        InputError: If the publisher's lists cannot be had, or begin otherwise than when they were resolved.
+        InputError: If the publisher's lists cannot be downloaded, or no longer begin with the files of the earlier run.
     """
     if refresh or earlier is None:
         return _ask(settings, hosts, root)
@@ -419,7 +443,9 @@ def resolve(
 
 
 def _ask(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str] = ()) -> ResolvedFetch:
-    """Ask what is published now. `fixed` is the dump, months, crawl or list that an earlier question led to."""
+    """Ask the publisher for the current files. `fixed` is the dump, months, crawl or list that an earlier run resolved
+    to.
+    """
     found, files = FINDERS[settings.catalogue](settings, hosts, root, fixed)
     if not files:
         raise InputError(f"{', '.join(found)}: the publisher's list names no file. Name another one.")
@@ -430,17 +456,17 @@ def _ask(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[st
 
 
 def _is_at_hand(settings: AcquireSettings) -> bool:
-    """Return True if the list asked for is next to the recipe, so that the user may change it."""
+    """Return True if `list` is a local file, which the user may have changed."""
     return settings.catalogue == "urls" and not (settings.list and is_address(settings.list))
 
 
 def _keep_recorded(earlier: ResolvedFetch, now: ResolvedFetch) -> ResolvedFetch:
-    """Return `now`, with what was recorded of the files that are still the same."""
+    """Return `now`, with the recorded size and digests of files that have not changed since the earlier run."""
     before = {file.url: file for file in earlier.files}
     return replace(now, files=tuple(_choose_recorded(before.get(file.url), file) for file in now.files))
 
 
 def _choose_recorded(earlier: RemoteFile | None, now: RemoteFile) -> RemoteFile:
-    """Return the file as it was recorded, unless it differs from what is stated of it now."""
+    """Return the recorded file if it agrees with everything now known about it, otherwise the new one."""
     facts = now.to_json().items()
     return earlier if earlier is not None and facts <= earlier.to_json().items() else now
