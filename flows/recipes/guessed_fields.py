@@ -46,8 +46,9 @@ class GuessedName:
     """A guessed name of the text field.
 
     Attributes:
-        name: the field or column
-        generation: the first generation (the raw files that one run added, counted from 1) that is read under this name
+        name: name of the field or column
+        generation: one-based number of the first generation (the raw files that one run added) that this name is used
+            for
     """
 
     name: str
@@ -58,29 +59,29 @@ GuessedNames = Mapping[str, tuple[GuessedName, ...]]  # by source, in the order 
 
 
 def get_guessable_source(source: Source) -> FilesSource | None:
-    """Return the source if the name of its text field has to be guessed, else None.
+    """Return the source if its text field must be guessed, else None.
 
-    That is the case if the source reads files with fields and its recipe does not set `fields.text`.
+    The field must be guessed if the source reads files with fields and its recipe does not set `fields.text`.
     """
     return source if isinstance(source, FilesSource) and "text" not in source.fields else None
 
 
 def with_guessed_names(source: Source, guessed: GuessedNames, generation: int) -> Source:
-    """Return a copy of a source that reads one generation of raw files under the text fields that were guessed by then.
+    """Return a copy of a source that reads a generation with the text fields guessed up to that generation.
 
     Args:
         guessed: the guessed names of all sources, by source name
-        generation: number of the generation, counted from 1; names that were guessed later are not used
+        generation: one-based number of the generation; names that were guessed later are not used
     """
     names = tuple(guess.name for guess in guessed.get(source.name, ()) if guess.generation <= generation)
     return with_names(source, names)
 
 
 def with_names(source: Source, names: Sequence[str]) -> Source:
-    """Return a copy of a source that reads its text from the named fields.
+    """Return a copy of a source that reads its text from the given fields, in order of preference.
 
-    The source is returned unchanged if its recipe sets `fields.text`, if it has no fields, or if `names` is empty or
-    only "text", which is the default.
+    The source is returned unchanged if its recipe sets `fields.text`, if it does not read fields, or if `names` is
+    empty or only "text", which is the default.
     """
     files = get_guessable_source(source)
     if files is None or tuple(names) in ((), ("text",)):
@@ -94,19 +95,19 @@ def guess_text_fields(
     older: Sequence[Mapping[str, Sequence[RawFile]]],
     added: Mapping[str, Sequence[RawFile]],
 ) -> tuple[dict[str, tuple[GuessedName, ...]], dict[str, TextColumns]]:
-    """Guess which fields hold the text of new raw files.
+    """Guess which fields contain the text of new raw files.
 
-    Only sources that `get_guessable_source` accepts are inspected, if they have new files, or older files without a
-    guess.
+    Only sources that `get_guessable_source` accepts are inspected, and only if they have new files, or older files
+    without a guess.
 
     Args:
-        guessed: the names that the lock holds, by source
+        guessed: the names that are already in the lock, by source name
         older: the older generations in order, each a mapping from source name to raw files
         added: the new raw files, by source name
 
     Returns:
-        The names to keep in the lock by source name (the given ones, then new ones), and the guess for each inspected
-        source by its name.
+        The names to write to the lock, by source name (given names first, then new names); and the guess for each
+        inspected source, by source name.
     """
     kept = {source.name: guessed[source.name] for source in sources if source.name in guessed}
     guesses = {}
@@ -126,15 +127,12 @@ def guess_text_fields(
 
 
 def find_files_without_text(guesses: Mapping[str, TextColumns]) -> dict[str, set[str]]:
-    """Return the paths of the files that hold no text, by source name. Sources that were not inspected are omitted."""
+    """Return the paths of the files that contain no text, by name of the inspected source."""
     return {name: {file.path for file, _ in guess.without} for name, guess in guesses.items()}
 
 
 def refuse_source_without_text(source: Source, guess: TextColumns) -> None:
-    """Report that no file of a source has a text field.
-
-    Always raises InputError, which lists the first file's columns.
-    """
+    """Raise the InputError for a source without any text field, which lists the columns of its first file."""
     file, columns = guess.without[0]
     names = ", ".join(columns)[:500] or "none"
     raise InputError(
@@ -144,17 +142,23 @@ def refuse_source_without_text(source: Source, guess: TextColumns) -> None:
 
 
 def format_set_option(source: str, field: str, name: str) -> str:
-    """Format the option `--set source.NAME.fields.FIELD=...` that sets a field of a source, quoted for a shell."""
+    """Format the option `--set source.NAME.fields.FIELD=VALUE`, quoted for a shell.
+
+    Args:
+        source: name of the source
+        field: the field to set, such as "text"
+        name: the value: name of the column that holds the field
+    """
     key = join_key(["source", source, "fields", field])
     return f"--set {quote(f'{key}={name}')}"
 
 
 def describe_guess(source: Source, names: Sequence[str], guess: TextColumns | None) -> str:
-    """Return one line about a guess: the fields that hold the text, what else could be used, and how to change it.
+    """Return one line about a guess: the fields that hold the text, how to change them, and other candidates.
 
     Args:
         names: the guessed fields, in order of preference
-        guess: what was found in the files; None if none were inspected in this run
+        guess: what was found in the files; None if no files were inspected in this run
     """
     files = guess.files if guess is not None else {}
     guessed = ", else ".join(_format_name(name, files.get(name, {})) for name in names)
@@ -186,12 +190,12 @@ MAX_SETTING_CHARACTERS = 120  # characters of a setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedDefaults:
-    """The settings that were chosen for a folder that has no recipe of its own, from a sample of its texts.
+    """The settings that were chosen, from a sample of its texts, for a folder that has no recipe.
 
     Attributes:
         looked_at: number of documents in the sample
         why: the reasons for the choices, one phrase each
-        tables: the chosen tables of a recipe, which take precedence over the defaults
+        tables: the recipe tables that were chosen, which take precedence over the defaults
     """
 
     looked_at: int = 0
@@ -199,7 +203,7 @@ class FittedDefaults:
     tables: Mapping[str, Any] = field(default_factory=dict)
 
     def to_toml(self) -> str:
-        """Return the tables as TOML, with the reasons as comments above them; "" if there are no tables."""
+        """Return the tables as TOML, preceded by the reasons as comments; "" if there are no tables."""
         if not self.tables:
             return ""
         comments = [f"# By a look at {self.looked_at:,} of its documents: {why}." for why in self.why]
@@ -211,7 +215,7 @@ def describe_chosen(name: str, chosen: Mapping[str, str]) -> str:
 
     Args:
         name: name of the folder's recipe
-        chosen: the settings as dotted keys and values
+        chosen: the settings, as dotted keys and values
     """
     if not chosen:
         return ""
@@ -221,18 +225,20 @@ def describe_chosen(name: str, chosen: Mapping[str, str]) -> str:
 
 
 def merge_chosen(remembered: Mapping[str, str], given: Mapping[str, str], source: str) -> dict[str, str]:
-    """Merge new `--set` settings of a folder into those that its lock remembers.
+    """Merge new `--set` settings of a folder into the settings that its lock remembers.
 
-    An empty value forgets a remembered setting. A new setting also removes remembered ones that cannot stand next to
-    it.
+    An empty value removes a remembered setting. A new setting also removes remembered settings that conflict with it.
 
     Args:
         remembered: settings from the lock, as dotted keys and values
         given: settings of this command
-        source: name of the folder's only source; a key need not name it: `source.NAME.path` is kept as `source.path`
+        source: name of the folder's only source. Keys are stored without it: `source.NAME.path` becomes `source.path`
+
+    Returns:
+        The merged settings, as dotted keys and values.
 
     Raises:
-        InputError: If a setting is to be forgotten that is not remembered.
+        InputError: If an empty value is given for a setting that is not remembered.
 
     >>> merge_chosen({"seed": "7", "source.encoding": "auto"}, {"seed": "", "source.own.encoding": "utf-8"}, "own")
     {'source.encoding': 'utf-8'}
@@ -252,14 +258,14 @@ def merge_chosen(remembered: Mapping[str, str], given: Mapping[str, str], source
 
 
 def propose_settings(given: Mapping[str, Any], table: str, proposed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the proposed settings of one table of a folder's recipe, without those that the user's settings exclude.
+    """Return the proposed settings of a folder recipe's table, without those that conflict with the user's settings.
 
-    If a smaller vocabulary is asked for, `limit_alphabet` is reduced in proportion.
+    If the user sets a different vocabulary size, `limit_alphabet` is scaled in proportion.
 
     Args:
         given: settings of `--set`, as dotted keys and values
         table: name of the table, such as "vocabulary"
-        proposed: the settings proposed for that table
+        proposed: the settings proposed for this table
     """
     algorithm, size = proposed.get("algorithm", ""), parse_setting(given.get("vocabulary.size", ""))
     other = any(split_key(key)[0] == table and not is_of_algorithm(split_key(key)[-1], algorithm) for key in given)
@@ -272,7 +278,7 @@ def propose_settings(given: Mapping[str, Any], table: str, proposed: Mapping[str
 
 
 def is_excluded(setting: str, given: Mapping[str, Any]) -> bool:
-    """Return True if a setting cannot be in a folder's recipe together with the given settings.
+    """Return True if a setting conflicts with the given settings, so that a folder's recipe cannot contain both.
 
     Args:
         setting: dotted key, such as "vocabulary.size"
@@ -292,14 +298,14 @@ def is_excluded(setting: str, given: Mapping[str, Any]) -> bool:
 
 
 def _without_source_name(key: str, source: str) -> str:
-    """Return a dotted key without the name or number of the folder's only source."""
+    """Remove the name or number of the folder's only source from a dotted key."""
     first, *rest = split_key(key)
     named = first == "source" and len(rest) > 1 and rest[0] in (source, "1")
     return join_key([first, *rest[named:]])
 
 
 def describe_fitted(name: str, fitted: FittedDefaults) -> str:
-    """Return one line that says which defaults were chosen for a folder and why; "" if none were chosen."""
+    """Return one line that states which defaults were chosen for a folder and why; "" if none were chosen."""
     if not fitted.why:
         return ""
     return (
@@ -353,15 +359,15 @@ CHARACTERS_PER_WORD = 2
 
 
 def count_words(text: str) -> int:
-    """Count the words of a text. In scripts without spaces, each CHARACTERS_PER_WORD letters count as one word."""
+    """Count the words of a text. In scripts without spaces, every CHARACTERS_PER_WORD letters count as one word."""
     return len(text.split()) + len(SPACELESS_LETTER.findall(text)) // CHARACTERS_PER_WORD
 
 
 def choose_template(texts: Sequence[str]) -> tuple[str, str] | None:
-    """Choose the recipe template that suits some texts.
+    """Choose the recipe template that suits a sample of texts.
 
     Returns:
-        The name of the template, and the sign that it was chosen by, in words. None if there are fewer than MIN_TEXTS
+        The name of the template, and a phrase that describes why it was chosen. None if there are fewer than MIN_TEXTS
         non-empty texts, or if the default rules suit them.
 
     >>> choose_template(["The printer is broken again.", "Please call back.", "It works now, thanks."])
@@ -389,7 +395,7 @@ def _find_terms(sign: "re.Pattern[str]", text: str) -> set[str]:
 
 
 def _compute_turn_share(text: str) -> float:
-    """Return the share of lines that begin with the name of a speaker; 0 for fewer than MIN_CHAT_LINES lines."""
+    """Return the share of lines that begin with a speaker's name; 0 if there are fewer than MIN_CHAT_LINES lines."""
     lines = [line for line in text[:MAX_CHARACTERS].splitlines() if line.strip()]
     turns = sum(CHAT_TURN.match(line) is not None for line in lines)
     return turns / len(lines) if len(lines) >= MIN_CHAT_LINES else 0.0

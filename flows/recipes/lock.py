@@ -53,10 +53,12 @@ VERSION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutFile:
-    """A raw file that could not be read and that runs leave out.
+    """A raw file that runs skip because it could not be read.
 
     Attributes:
-        settings: digest of the source's settings at that time; if these change, the file is read again
+        source: name of the source that found the file
+        name: name of the file
+        settings: digest of the source's settings when reading failed; once they change, the file is read again
         why: what was wrong with the file
     """
 
@@ -72,19 +74,19 @@ class Lock:
     """The contents of a lock file.
 
     Attributes:
-        generations: in order, source name -> raw files that one run found new
-        quarantine: records that must not be read because they ended the process that read them
+        generations: the generations in order, each a mapping from source name to the raw files that one run added
+        quarantine: records that must not be read because they crashed the process that read them
         left_out: raw files that must not be read
-        pending: how many of the newest generations no run has finished with. No artifact depends on them, so a file
-            that has since been replaced or removed is taken out of its generation
-        accepted: up to which generation a scheduled run went on although too much was damaged
-        vocabulary_generation: the generation that the vocabulary is trained on
-        fetched: for each source with a `fetch` table, what it was resolved to (`flows.run.inputs.fetch`)
-        guessed: for each source whose recipe does not name the text field, the names that were guessed
+        pending: number of the newest generations that no run has completed. No artifact depends on them yet, so files
+            that have since been replaced or removed are dropped from them
+        accepted: number of the last generation that a scheduled run accepted although too much of it was damaged
+        vocabulary_generation: number of the generation that the vocabulary is trained on
+        fetched: for each source with a `fetch` table, what the table was resolved to (`flows.run.inputs.fetch`)
+        guessed: for each source whose recipe does not set the text field, the field names that were guessed
         fitted: for a folder without a recipe, the defaults that were chosen for it
         chosen: for a folder without a recipe, the settings that `--set` gave it
-        start: the model that training starts from; looked up by each run, never written
-        teacher: the model that distillation learns from, likewise
+        start: the model that training starts from; looked up in each run, never written to the file
+        teacher: the teacher model for distillation; looked up in each run, never written to the file
     """
 
     generations: tuple[Mapping[str, tuple[RawFile, ...]], ...] = ()
@@ -102,13 +104,13 @@ class Lock:
 
     @property
     def raw_bytes(self) -> int:
-        """Total size of the raw files of all generations."""
+        """Total size in bytes of the raw files of all generations."""
         files = (file for generation in self.generations for some in generation.values() for file in some)
         return sum(file.size_bytes for file in files)
 
     @property
     def file_locations(self) -> dict[tuple[str, str], tuple[int, str]]:
-        """Generation number (of the run that added the file) and path of each raw file, by (source name, sha256)."""
+        """The (generation number, path) of each raw file, by (source name, sha256)."""
         return {
             (name, file.sha256): (number, file.path)
             for number, generation in enumerate(self.generations, 1)
@@ -117,7 +119,7 @@ class Lock:
         }
 
     def to_bytes(self) -> bytes:
-        """Serialize the lock as JSON that ends with a digest of itself."""
+        """Serialize the lock as JSON, followed by a digest of the JSON as its last field."""
         stored = replace(self, generations=(), start=None, teacher=None)
         fields = {name: value for name, value in asdict(stored).items() if value}
         generations = [
@@ -128,21 +130,21 @@ class Lock:
         return seal(json.dumps(data, indent=1, ensure_ascii=False).encode())
 
     def find_left_out(self, source: Source) -> dict[str, str]:
-        """Return the raw files that a source leaves out with its current settings, as a mapping sha256 -> reason."""
+        """Return the raw files that a source skips under its current settings, as sha256 -> reason."""
         now = compute_settings_digest(source) if self.left_out else ""
         return {f.sha256: f.why for f in self.left_out if (f.source, f.settings) == (source.name, now)}
 
     def find_raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
-        """Return the raw files that an artifact of documents was parsed from; empty if the lock does not name them."""
+        """Return the raw files that a documents artifact was parsed from; empty if they are not in the lock."""
         of_source = (generation.get(documents.name, ()) for generation in self.generations)
         read = (files for files in of_source if files and build_raw_parent(files) in documents.parents)
         return tuple(file for files in read for file in files)
 
     def with_paths(self, paths: Mapping[str, str]) -> "Lock":
-        """Return a copy of the lock in which raw files have other paths.
+        """Return a copy of the lock with new paths for its raw files.
 
         Args:
-            paths: sha256 -> path; a file that is not in it gets the path ""
+            paths: mapping from sha256 to path; the path of a file that is missing from it becomes ""
         """
         generations = tuple(
             {
@@ -155,13 +157,13 @@ class Lock:
 
     @staticmethod
     def from_bytes(data: bytes, where: Path) -> "Lock":
-        """Parse what `to_bytes` wrote.
+        """Parse a lock that `to_bytes` serialized.
 
         Args:
-            where: path of the lock, for messages
+            where: path of the lock file, for messages
 
         Raises:
-            InputError: If the data is of another format, or does not match its digest.
+            InputError: If the data has another format, or does not match its digest.
         """
         try:
             lock = _from_json(unseal(data, str(where)) if find_digest(data) else json.loads(data))
@@ -181,7 +183,7 @@ class Lock:
 def _from_json(fields: dict[str, Any]) -> Lock:
     """Build a lock from its JSON object.
 
-    Raises ValueError, KeyError, TypeError or AttributeError if it is malformed.
+    Raises ValueError, KeyError, TypeError or AttributeError if the object is malformed.
     """
     if fields.pop("version") != VERSION:
         raise ValueError(f"its format is not {VERSION}")
@@ -205,14 +207,14 @@ def _from_json(fields: dict[str, Any]) -> Lock:
 
 
 def compute_settings_digest(source: Source) -> str:
-    """Return a digest of everything that decides how a source reads a file: its kind, version and settings."""
+    """Return a digest of everything that affects how a source reads a file: its kind, its version and its settings."""
     return compute_fingerprint(kind=source.kind, version=source.version, settings=source.settings())
 
 
 def read_lock(path: Path | None) -> Lock:
-    """Read a lock file; return an empty lock if there is none or if `path` is None.
+    """Read a lock file. Return an empty lock if the file does not exist or `path` is None.
 
-    Raises InputError if it is damaged.
+    Raises InputError if the file is damaged or is not a lock.
     """
     if path is None or not path.exists():
         return Lock()
@@ -221,7 +223,7 @@ def read_lock(path: Path | None) -> Lock:
 
 
 def write_lock(path: Path, lock: Lock) -> None:
-    """Write the lock file atomically. Raises InputError if its folder cannot be written."""
+    """Write a lock file atomically. Raises InputError if the file cannot be written."""
     try:
         with replace_file(path, is_only_writer=True) as new:
             new.write_bytes(lock.to_bytes())
@@ -234,14 +236,14 @@ def write_lock(path: Path, lock: Lock) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedLock:
-    """A lock in which every raw file has its current path, and what the search for raw files found besides.
+    """A lock with the current path of every raw file, and the other findings of the search for raw files.
 
     Attributes:
-        lock: the lock to use, with new files as a generation of its own
-        added: the files of that new generation, by source
-        gone_names: names of the files that were taken out of unfinished generations because they no longer exist
-        unread: by source, files next to its raw files that no source reads
-        guesses: by source, the fields that were guessed to hold the text of new files
+        lock: the lock to use, whose last generation holds the new files if there are any
+        added: the files of that new generation, by source name
+        gone_names: names of the files that were dropped from pending generations because they no longer exist
+        unread: by source name, counts of nearby files that no source reads
+        guesses: by source name, the fields that were guessed to hold the text of new files
     """
 
     lock: Lock
@@ -252,13 +254,17 @@ class ResolvedLock:
 
 
 def resolve_raw_files(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
-    """Find the raw files of all generations; files that are in none of them become a new generation.
+    """Find the current raw files of all sources; files that are not in the lock become a new generation.
 
-    A file is identified by its content. Every raw file is read once; later runs take the digests of unchanged files
-    from `cache`.
+    Files are identified by content. Each raw file is hashed once; later runs take the digests of unchanged files from
+    `cache`.
+
+    Returns:
+        A new lock in which each file has its current path ("" if the file is gone), and the files that were added. The
+        given lock is not changed.
 
     Raises:
-        InputError: If files of a source cannot be read or found, or none of them has a text field.
+        InputError: If a source's files cannot be found or read, or none of its files has a text field.
     """
     unopened: dict[str, list[tuple[str, str, str]]] = {}
     earlier = {name for generation in lock.generations for name in generation} if recipe.is_scheduled else set()
@@ -309,15 +315,16 @@ def _hash_source(
 ) -> list[RawFile]:
     """Hash the raw files of a source.
 
-    With `on_damage = "skip"` files that cannot be opened are left out; if these are more than the others, the run ends
-    all the same. Errors of an object store always end the run: its objects are there again when it answers.
+    With `on_damage = "skip"`, files that cannot be opened are skipped; if they outnumber the readable files, an
+    InputError is raised nevertheless. Object store errors are always raised, since the objects are back when the store
+    responds again.
 
     Args:
-        unopened: gets (name, path, kind of error) of the files that are left out, by source name; changed
-        earlier: names of the sources that continue however many files cannot be opened, as they have older generations
+        unopened: by source name, (name, path, error kind) of each skipped file; the source's entry is added in place
+        earlier: names of sources with older generations, which continue however many files cannot be opened
 
     Raises:
-        InputError: If they cannot be opened and the source does not skip damaged files.
+        InputError: If files cannot be opened and the source does not skip them, or most cannot be opened.
     """
     files = list_raw_files(entry, recipe)
     if entry.on_damage != "skip" or any(isinstance(path, ObjectPath) for _, path in files[:1]):
@@ -335,10 +342,10 @@ def _hash_source(
 
 
 def list_raw_files(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]:
-    """List the raw files of a source as (name, path), without files in the folder of a store.
+    """List a source's raw files as (name, path) pairs, omitting files in store folders.
 
     Raises:
-        InputError: If the source's files are not fetched yet, or all files that it finds are in a store.
+        InputError: If the source's files have not been fetched yet, or all the files found are in a store.
     """
     if entry.fetch is not None and recipe.path is not None:
         folder = find_folder(entry.fetch, recipe.path.parent)
@@ -363,12 +370,12 @@ def list_raw_files(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]
 
 
 def build_store_check(source: Source, recipe: Recipe) -> FolderPredicate:
-    """Return a function that checks whether a folder below the source belongs to a store, and so holds no raw files.
+    """Return a function that checks whether a folder below the source belongs to a store and so contains no raw files.
 
     Symbolic links are followed.
 
     Raises:
-        InputError: If the path of the source is itself in a folder that runs write to.
+        InputError: If the source's own path is in a folder that runs write to.
     """
     where, store = parse_raw_path(str(getattr(source, "path", ""))).expanduser(), parse_raw_path(recipe.store)
     objects = isinstance(where, ObjectPath)
@@ -393,7 +400,12 @@ def build_store_check(source: Source, recipe: Recipe) -> FolderPredicate:
 
 
 def _build_folder_check(root: Path, own: Path | None) -> FolderPredicate:
-    """Do the same as `build_store_check` for local folders below `root`. The answers are cached."""
+    """Build the check of `build_store_check` for local folders below `root`. Its results are cached.
+
+    Args:
+        root: resolved folder of the source
+        own: folder of the recipe's store; None if the store is not local
+    """
 
     known = dict.fromkeys((root, *root.parents), False)
 
@@ -416,12 +428,12 @@ def find_unread_files(
     without_text: Collection[str],
     unopened: Mapping[str, Sequence[tuple[str, str, str]]],
 ) -> dict[str, FileCounts]:
-    """Find the files next to the raw files that no source reads, by source name.
+    """Count the files next to each source's raw files that no source reads, by source name.
 
     Args:
-        files_by_source: the raw files of each source
-        without_text: paths of raw files that hold no text
-        unopened: (name, path, kind of error) of the files that could not be opened, by source name
+        files_by_source: the raw files of each source, by source name
+        without_text: paths of raw files that contain no text
+        unopened: (name, path, error kind) of the files that could not be opened, by source name
     """
     left = {name: [file for file in files if file.path not in without_text] for name, files in files_by_source.items()}
     read = {to_absolute(file.path) for files in left.values() for file in files}
@@ -440,10 +452,10 @@ def find_unread_files(
 
 
 def _without_gone_files(lock: Lock, paths: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[Lock, tuple[str, ...]]:
-    """Remove files that no longer exist and that no run has finished with; return the lock and their names.
+    """Remove the files of pending generations that no longer exist. Return the new lock and the names of these files.
 
     Args:
-        paths: by source, sha256 -> (path, state) of the files that exist
+        paths: by source name, a mapping from sha256 to the (path, state) of each file that exists
     """
     pending = lock.generations[len(lock.generations) - lock.pending :]
     files = [(name, file) for generation in pending for name, group in generation.items() for file in group]
@@ -452,13 +464,13 @@ def _without_gone_files(lock: Lock, paths: Mapping[str, Mapping[str, tuple[str, 
 
 
 def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
-    """Return a copy of the lock without some raw files.
+    """Return a copy of the lock without some of its raw files.
 
-    A generation that becomes empty is removed and the numbers of the later ones shift. A generation that was empty
-    before (such as one that only forgets documents) stays.
+    A generation that becomes empty is removed, and later generations are renumbered. A generation that was already
+    empty (such as one that only removes documents) is kept.
 
     Args:
-        is_gone: called with source name and file; True if the file is to be removed
+        is_gone: called with the source name and the file; returns True to remove the file
     """
     left = [
         {name: some for name, files in entry.items() if (some := tuple(f for f in files if not is_gone(name, f)))}
@@ -482,6 +494,10 @@ def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
 
 
 def _with_paths(files: Sequence[RawFile], paths: Mapping[str, tuple[str, str]]) -> tuple[RawFile, ...]:
-    """Return copies of raw files with the path and state where their content is now; both are "" if it is gone."""
+    """Return copies of raw files with their current path and state, both "" for a file that is gone.
+
+    Args:
+        paths: mapping from sha256 to (path, state)
+    """
     found = ((file, *paths.get(file.sha256, ("", ""))) for file in files)
     return tuple(replace(file, path=path, state=state) for file, path, state in found)

@@ -50,8 +50,8 @@ MEANINGS_BY_NAME = (
 def read_meanings(settings: type) -> dict[str, str]:
     """Return the meaning of each field of a settings dataclass, by field name.
 
-    The meaning is what the class docstring says in a line `field: meaning` (or `a, b: meaning`, with further lines
-    until the next field or a blank line), else the comment next to the field. Fields with neither are omitted.
+    A meaning is read from a line `field: meaning` of the class docstring (or `a, b: meaning`; it continues until the
+    next field or a blank line), else from the comment next to the field. Fields with neither are omitted.
 
     >>> read_meanings(DuplicateSettings).keys() == {field.name for field in dataclasses.fields(DuplicateSettings)}
     True
@@ -78,7 +78,7 @@ def read_meanings(settings: type) -> dict[str, str]:
 
 
 def explain_by_name(key: str) -> str:
-    """Return the meaning of a setting whose name follows a common pattern, such as `min_...`; "" for any other name.
+    """Return the meaning of a setting whose name has a common prefix, such as `min_`; "" for any other name.
 
     >>> explain_by_name("min_words"), explain_by_name("share")
     ('a document with less is dropped', '')
@@ -88,6 +88,6 @@ def explain_by_name(key: str) -> str:
 
 
 def _format_first_sentence(text: str) -> str:
-    """Return the first sentence of a docstring as the cell of a table has it: lower case, without a full stop."""
+    """Return the first sentence of a docstring formatted for a table cell: first letter in lower case, no full stop."""
     first = text.split(". ")[0].split("; ")[0].rstrip(".")
     return first[:1].lower() + first[1:]

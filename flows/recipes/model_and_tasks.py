@@ -44,15 +44,16 @@ START_VOCABULARY = GivenVocabulary(path="")  # the vocabulary of the model that 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEntry:
-    """The tables `[model]` and `[training]` of a recipe: the encoder and how it is trained.
+    """The `[model]` and `[training]` tables of a recipe: the encoder and how it is trained.
 
     Attributes:
-        settings: of the encoder; of a model to start from, only its address
-        phases: for each phase of training, the names of the shard sets that it reads
-        given: the other settings of the table if there is a model to start from
-        folder: absolute path at which that model may be on this machine; "" if it is elsewhere or there is none
-        teacher: address of the model that distillation learns from; "" if there is none
-        teacher_folder: absolute path at which the teacher may be on this machine, likewise
+        settings: settings of the encoder; if training starts from another model, only that model's address
+        training: settings of the training
+        phases: for each training phase, the names of the shard sets that it reads
+        given: the other settings of the table if training starts from another model
+        folder: absolute path that the start model has if it is on this machine; "" if it is remote or there is none
+        teacher: address of the teacher model for distillation; "" if there is none
+        teacher_folder: absolute path that the teacher has if it is on this machine; "" if it is remote or there is none
     """
 
     settings: ModelSettings
@@ -65,19 +66,20 @@ class ModelEntry:
 
     @property
     def shards(self) -> tuple[str, ...]:
-        """Names of all shard sets that training reads, each once."""
+        """Names of all shard sets that training reads, without repeats."""
         return tuple(dict.fromkeys(name for names in self.phases for name in names))
 
 
 def read_model_table(
     section: Mapping[str, Any], path: Path, training: TrainingSettings, phases: tuple[tuple[str, ...], ...]
 ) -> ModelEntry:
-    """Check a recipe's `[model]` table and return the model with its training.
+    """Check a recipe's `[model]` table and return the model and its training.
 
     Args:
         section: the table
-        path: path of the recipe, which relative folders are relative to
-        phases: for each phase of training, the names of the shard sets that it reads
+        path: path of the recipe file, against whose folder relative paths are resolved
+        training: settings of the training
+        phases: for each training phase, the names of the shard sets that it reads
 
     Raises:
         InputError: If a setting is unknown or out of range, or distillation has no teacher.
@@ -105,7 +107,7 @@ def read_model_table(
 
 
 def _resolve_model_folder(address: str, path: Path) -> str:
-    """Return the absolute path of a model's address; "" if it is an address of a server or object store."""
+    """Return the absolute path of a model, or "" if its address is a URL."""
     return "" if "://" in address else resolve_path(address, path)
 
 
@@ -158,11 +160,12 @@ class TaskEntry:
     """One `[[task]]` table of a recipe.
 
     Attributes:
-        name: the name in the recipe; "" if it is the only task and has none
-        given: settings of the kind of task and of fine-tuning
-        table_key: how messages call the table, such as `task 'labels'`
-        baseline_folder: absolute path at which the baseline may be on this machine; "" if it is elsewhere or there is
-            none
+        name: name of the table in the recipe; "" if it is the only task and has no name
+        settings: the settings that all tasks have
+        given: settings of the task kind and of fine-tuning
+        table_key: label of the table in messages, such as `task 'labels'`
+        baseline_folder: absolute path that the baseline model has if it is on this machine; "" if it is remote or there
+            is none
     """
 
     name: str
@@ -172,7 +175,7 @@ class TaskEntry:
     baseline_folder: str = ""
 
     def load_suite(self) -> Suite:
-        """Return the tasks of this table with the settings of their labelled files.
+        """Build the suite of this table's tasks, with the settings for reading their labeled files.
 
         Raises:
             InputError: If a file is missing.
@@ -194,14 +197,16 @@ class TaskEntry:
 def read_task_tables(
     table: Mapping[str, Any], path: Path, sources: tuple[str, ...], has_model: bool
 ) -> tuple[TaskEntry, ...]:
-    """Check a recipe's `[[task]]` tables. Return () if there are none.
+    """Check a recipe's `[[task]]` tables and return one entry for each; () if there are none.
 
     Args:
-        path: path of the recipe, which relative files are relative to
+        table: the whole recipe, as `tomllib` reads it
+        path: path of the recipe file, against whose folder relative paths are resolved
         sources: names of the recipe's sources
+        has_model: True if the recipe trains a model
 
     Raises:
-        InputError: If a setting is wrong, or there is a task but no model to learn it.
+        InputError: If a setting is not valid, or there is a task but no model to fine-tune.
     """
     if "task" not in table:
         return ()
@@ -244,7 +249,7 @@ def _check_suite(own: TaskSettings, given: Mapping[str, Any], where: str) -> Non
 
 
 def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None:
-    """Check that the kind of task exists, that the settings are its own, and that all files are named.
+    """Check that the task kind exists, that its settings are known, and that all required files are named.
 
     Raises InputError.
     """
@@ -270,7 +275,7 @@ def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None
 
 
 def _check_answers(answers: str, task: Task, where: str) -> None:
-    """Check that a task can answer documents. Raises InputError if it reads more than one text."""
+    """Check that a task can make predictions for documents. Raises InputError if its input is more than one text."""
     needed, _ = split_roles(task, labelled=False)
     if answers == "predict" and needed != ["text"]:
         reads = f"the task {task.kind!r} reads {' and '.join(needed)}"

@@ -19,10 +19,10 @@ HASH_DIGITS = 12
 
 
 def to_one_line(text: str, limit: int) -> str:
-    """Return a text as a single line of at most `limit` characters, safe to print.
+    """Return a text as one printable line of at most `limit` characters.
 
-    White space becomes single spaces, control and direction characters become U+FFFD, and a text that is cut ends in
-    "…".
+    Runs of white space become single spaces, control and bidirectional formatting characters become U+FFFD, and a
+    truncated text ends in "…".
 
     >>> to_one_line("one\\x1b[31m\\n two three", 14)
     'one\ufffd[31m two …'
@@ -33,18 +33,18 @@ def to_one_line(text: str, limit: int) -> str:
 
 
 def to_printable(text: str) -> str:
-    """Replace every control or direction character by U+FFFD, so that the text cannot act on a terminal or a page."""
+    """Replace control and bidirectional formatting characters with U+FFFD, to make a text safe to print."""
     return "".join("\ufffd" if _is_unprintable(character) else character for character in text)
 
 
 def _is_unprintable(character: str) -> bool:
-    """Return True for a control character, half of a surrogate pair, or a character that changes the text direction."""
+    """Return True for a control character, a lone surrogate, or a bidirectional formatting character."""
     turning = "\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"
     return turning or unicodedata.category(character) in ("Cc", "Cs")
 
 
 def without_folders(recipe: str) -> str:
-    """Return the text of a recipe with each quoted absolute path shortened to its last component.
+    """Return a recipe's text with each quoted absolute path shortened to its last component.
 
     >>> without_folders('path = "/data/ada/texts/*.jsonl"')
     'path = "…/*.jsonl"'
@@ -65,10 +65,10 @@ class Privacy:
         check_choice("privacy.samples", self.samples, MODES)
 
     def show(self, text: str | None, limit: int = MAX_TITLE_CHARACTERS) -> str:
-        """Return a text in the form in which it may be shown: one bounded line, a digest, or "".
+        """Return what may be shown of a text: the text as one line, its digest, or "".
 
-        With `samples = "text"` it is one line of at most `limit` characters, with "hashed" the first 12 hexadecimal
-        digits of its sha256, and with "none" it is "". An empty text or None is always "".
+        With `samples = "text"`, that is one line of at most `limit` characters; with "hashed", the first 12 hexadecimal
+        digits of the text's sha256; with "none", "". For an empty text or None it is always "".
         """
         if not text or self.samples == "none":
             return ""
@@ -79,8 +79,8 @@ class Privacy:
     def format_locator(self, locator: Locator) -> str:
         """Format the position of a record in its raw file.
 
-        Unless texts may be shown, the name of the file, which may name a person, is replaced by the beginning of its
-        sha256.
+        Unless `samples` is "text", the file name, which could identify a person, is replaced by the first 12 digits of
+        the file's sha256.
         """
         if self.samples == "text":
             return to_one_line(str(locator), MAX_DETAIL_CHARACTERS)

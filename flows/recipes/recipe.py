@@ -131,7 +131,9 @@ class ShardsEntry:
     """One `[[shards]]` table.
 
     Attributes:
-        vocabulary: name of the vocabulary that its documents are tokenised with
+        name: name of the table in the recipe; "" if it is the only one
+        vocabulary: name of the vocabulary that tokenizes the documents
+        settings: the other settings of the table
     """
 
     name: str
@@ -144,12 +146,15 @@ class Recipe:
     """A whole run, as checked settings.
 
     Attributes:
-        engine: what builds the parts of its stages: "local", or the address of a Dask scheduler
-        fitted: for the recipe of a folder, the defaults that were chosen for it; None if a person wrote the recipe
-        chosen: for the recipe of a folder, the settings that `--set` gave it, now and earlier; None if a person wrote
-            it
-        replaced_text: for the recipe of a folder, its text before the settings of this command
-        is_scheduled: True if a schedule starts the run, which then sets damage aside and goes on
+        model: the model to train; None if the recipe ends with its shards
+        engine: what builds the parts of the stages: "local", or the address of a Dask scheduler
+        text: the TOML that the recipe was read from
+        path: path of the recipe file, which need not exist; None if the recipe has no file
+        overrides: settings of `--set`, as dotted keys and values, which were applied to `text`
+        fitted: the defaults that were chosen for a folder without a recipe; None if a person wrote the recipe
+        chosen: the settings that `--set` gave such a folder, now and earlier; None if a person wrote the recipe
+        replaced_text: the recipe text of such a folder before this command's settings were added
+        is_scheduled: True if a schedule starts the run, which then skips damaged files and continues
     """
 
     name: str
@@ -178,37 +183,38 @@ class Recipe:
     is_scheduled: bool = False
 
     def to_scheduled(self) -> "Recipe":
-        """Return a copy for a run that a schedule starts: nobody can be asked, so unreadable files are left out."""
+        """Return a copy for a scheduled run, in which every source skips unreadable files."""
         sources = tuple(replace(entry, on_damage="skip") for entry in self.sources)
         return replace(self, sources=sources, is_scheduled=True)
 
     def name_artifact(self, entry: str) -> str:
-        """Return the name of a table's artifacts in the store: the recipe's name, a hyphen, and the table's name.
+        """Return the artifact name of a table in the store, such as "RECIPE-TABLE".
 
         Args:
-            entry: name of the table; "" for a table without one, whose artifacts have the recipe's name
+            entry: name of the table; "" for a table without a name, whose artifacts are named after the recipe
         """
         return f"{self.name}-{entry}" if entry else self.name
 
     @property
     def given_folders(self) -> frozenset[str]:
-        """Names of the sources whose download folder was named by `--set` and not by the recipe."""
+        """Names of the sources whose download folder was set by `--set` instead of by the recipe."""
         given = [parts[1:-2] for parts in map(split_key, self.overrides) if parts[-2:] == ["fetch", "folder"]]
         numbered = enumerate((entry.source.name for entry in self.sources), 1)
         return frozenset(name for n, name in numbered if any(which in ([], [name], [str(n)]) for which in given))
 
     @property
     def lock_path(self) -> Path | None:
-        """Path of the lock file, next to the recipe; None if the recipe is in no file."""
+        """Path of the lock file, next to the recipe file; None if the recipe has no file."""
         return self.path.with_suffix(".lock") if self.path is not None else None
 
 
 def read_recipe(path: Path, overrides: Mapping[str, str] | None = None) -> Recipe:
     """Read a recipe from a file and check it.
 
-    Relative paths in the recipe are relative to its own folder.
+    Relative paths in the recipe are resolved against the folder of the file.
 
     Args:
+        path: path of the TOML file
         overrides: settings of `--set`, as dotted keys and values, which take precedence over the file
 
     Raises:
@@ -229,9 +235,10 @@ def parse_recipe(text: str, path: Path, overrides: Mapping[str, str], store: str
     """Parse and check the TOML text of a recipe.
 
     Args:
-        path: where the recipe is (it need not exist), for relative paths and messages
-        overrides: settings of `--set`, as dotted keys and values, which take precedence
-        store: used instead of the store that the recipe names, if given
+        text: the TOML text
+        path: path of the recipe file, used to resolve relative paths and in messages; the file need not exist
+        overrides: settings of `--set`, as dotted keys and values, which take precedence over the text
+        store: address of the store to use instead of the recipe's own; if None, the recipe decides
 
     Raises:
         InputError: If the text is not TOML, or the recipe is not valid. The message begins with the path.
@@ -251,14 +258,15 @@ def parse_recipe(text: str, path: Path, overrides: Mapping[str, str], store: str
 
 
 def build_recipe(table: Mapping[str, Any], path: Path, text: str = "") -> Recipe:
-    """Check the tables of a recipe, as `tomllib` reads them, and build the recipe from them.
+    """Build a recipe from its TOML tables, and check every setting.
 
     Args:
-        path: where the recipe is, for relative paths
-        text: the TOML that the tables were read from
+        table: the whole recipe, as `tomllib` reads it
+        path: path of the recipe file, used to resolve relative paths; its stem is the default name of the recipe
+        text: the TOML text that the tables were read from
 
     Raises:
-        InputError: If a table or key is unknown, or a value is wrong.
+        InputError: If a table or key is unknown, or a value is not valid.
     """
     check_keys(table, RECIPE_KEYS, "the recipe")
     name, seed, store = table.get("name", path.stem), table.get("seed", 42), table.get("store", "store")
@@ -320,7 +328,7 @@ def build_recipe(table: Mapping[str, Any], path: Path, text: str = "") -> Recipe
 
 
 def _read_vocabulary(section: Mapping[str, Any], where: str, path: Path) -> VocabularySettings | GivenVocabulary:
-    """Return the settings of a vocabulary to train or, if the table has `path`, of an existing one."""
+    """Return the settings of a vocabulary to train or, if the table has the key `path`, of an existing vocabulary."""
     if "path" not in section:
         return bind_settings(VocabularySettings, section, where)
     strange = next((key for key in section if key not in ("path", "lowercase")), None)
@@ -358,9 +366,9 @@ def _read_shards(
 def _read_model(
     table: Mapping[str, Any], sections: Mapping[str, Any], seed: int, shards: Sequence[ShardsEntry], path: Path
 ) -> ModelEntry | None:
-    """Return the model to train; None if the recipe ends with its shards.
+    """Return the model to train, or None if the recipe ends with its shards.
 
-    Raises InputError if phases and shards disagree.
+    Raises InputError if the training phases do not match the shards.
     """
     if "model" not in table and "training" not in table:
         return None
@@ -402,7 +410,10 @@ def _read_sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -
 
 
 def _with_steps(sources: tuple[SourceEntry, ...], tables: Any) -> tuple[SourceEntry, ...]:
-    """Return the sources with the `[[step]]` tables that apply to them."""
+    """Return copies of the sources, each with the `[[step]]` tables that apply to it.
+
+    Raises InputError if the tables are not valid.
+    """
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise InputError(f"step = {tables!r} must be tables of settings: [[step]].")
     steps = [make_step(table) for table in tables]
@@ -458,9 +469,9 @@ def _read_source(entry: Any, number: int, sections: Mapping[str, Any], path: Pat
 
 
 def _resolve_source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) -> str:
-    """Return the path of a source's raw files, or the address of objects.
+    """Return the absolute path of a source's raw files, or the normalized address of its objects.
 
-    Raises InputError if the kind reads no objects.
+    Raises InputError if the path is an object store address and the source kind cannot read objects.
     """
     text = str(table["path"])
     if fetched or not text.lower().startswith("s3://"):
@@ -474,10 +485,10 @@ def _resolve_source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) 
 
 
 def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any]:
-    """Return the recipe's tables, over the defaults of the source's kind.
+    """Return the recipe's tables, merged over the defaults of the source's kind.
 
     Raises:
-        InputError: If these have an unknown table.
+        InputError: If the defaults of the kind contain an unknown table.
     """
     usual = get_step_defaults(source)
     check_keys(usual, ("documents", *STEP_TABLES), f"`defaults` of the source kind {source.kind!r}")
@@ -485,7 +496,7 @@ def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any
 
 
 def _read_fetch(table: Any, name: str) -> AcquireSettings | None:
-    """Return the settings of a source's `fetch` table; None if it has none."""
+    """Return the settings of a source's `fetch` table, or None if `table` is None."""
     if table is None:
         return None
     if not isinstance(table, Mapping):
@@ -494,7 +505,7 @@ def _read_fetch(table: Any, name: str) -> AcquireSettings | None:
 
 
 def _read_documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> DocumentsSettings:
-    """Return the settings of one source's documents: the recipe's tables, overridden by the source's own."""
+    """Return the document settings of one source: the recipe's tables with the source's overrides applied."""
     for key in ("documents", *STEP_TABLES):
         if not isinstance(own.get(key, {}), Mapping):
             raise InputError(f"{key} = {own[key]!r} must be a table of settings.")
@@ -512,14 +523,17 @@ def _read_documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> Docu
 
 
 def read_shipped_recipes() -> dict[str, str]:
-    """Read the recipes that come with the program, as a mapping name -> TOML text."""
+    """Read the built-in recipes, as a mapping from recipe name to TOML text."""
     return read_recipe_texts("shipped")
 
 
 def load_shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -> Recipe:
-    """Load a recipe that comes with the program, as if it were in `folder`.
+    """Load a built-in recipe as if its file were in `folder`.
 
-    A copy that exists there is read instead.
+    If `folder` contains a file NAME.toml, that file is read instead.
+
+    Raises:
+        InputError: If the recipe is not valid.
     """
     path = folder / f"{name}.toml"
     return (
@@ -528,10 +542,10 @@ def load_shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -
 
 
 def write_recipe(recipe: Recipe) -> None:
-    """Write the recipe to its file if the file does not exist, so that lock and store are next to it.
+    """Write the recipe to its file, unless the file exists. The lock and the store are placed next to it.
 
-    The recipe of a folder is also written again if `--set` changed it and nobody edited the file since. Does nothing if
-    the recipe has no path.
+    The existing recipe of a folder is overwritten if `--set` changed it and nobody has edited the file since. Does
+    nothing if the recipe has no path.
 
     Raises:
         InputError: If the file cannot be written.
@@ -552,20 +566,20 @@ def write_recipe(recipe: Recipe) -> None:
 
 
 def resolve_source(source: Path | str) -> str:
-    """Return the absolute path of a folder, file or glob. The address of an object store is returned unchanged."""
+    """Return the absolute path of a folder, file or glob. An object store address is returned unchanged."""
     return str(source) if is_object_address(str(source)) else Path(source).resolve().as_posix()
 
 
 def render_folder_recipe(
     folder: Path | str, store: str, fitted: FittedDefaults | None = None, chosen: Mapping[str, str] | None = None
 ) -> str:
-    """Return the text of a recipe for a folder of files of any readable kind, for `cloze run --source FOLDER`.
+    """Return the TOML text of a recipe that reads every supported file in a folder, for `cloze run --source FOLDER`.
 
     Args:
-        folder: the folder, a file, a glob, or an address of an object store
-        store: address of the store that the recipe names
-        fitted: the defaults that were chosen for the folder; None for the usual ones
-        chosen: settings that are added to the text afterwards; proposed settings that they exclude are left out
+        folder: the folder, a file, a glob, or an object store address
+        store: address of the store to write into the recipe
+        fitted: the defaults that were chosen for the folder; if None, the general defaults are used
+        chosen: settings that the caller adds to the text afterwards; defaults that conflict with them are omitted
     """
     fitted = fitted or FittedDefaults()
     merged = merge_tables(FOLDER_BOUNDS, fitted.tables)
@@ -586,12 +600,12 @@ def render_folder_recipe(
 
 
 def with_overrides(text: str, overrides: Mapping[str, str]) -> str:
-    """Return the text of a folder's recipe with some settings added.
+    """Return the text of a folder's recipe with some settings changed.
 
-    Lines that are comments are kept, at the beginning.
+    Comment lines are moved to the beginning. If `overrides` is empty, the text is returned unchanged.
 
     Args:
-        overrides: dotted keys and values, which `parse_recipe` has accepted
+        overrides: dotted keys and values, which `parse_recipe` has already accepted
     """
     if not overrides:
         return text
@@ -604,10 +618,10 @@ def with_overrides(text: str, overrides: Mapping[str, str]) -> str:
 
 
 def choose_recipe_name(folder: Path) -> str:
-    """Return a name for the recipe of a folder or file: its own name, with "-" instead of other characters."""
+    """Derive a recipe name from the name of a folder or file, with "-" in place of characters that are not allowed."""
     return shorten_name("".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder")
 
 
 def shorten_name(name: str) -> str:
-    """Cut a name to the MAX_NAME_BYTES bytes that a recipe's name may have."""
+    """Truncate a name to MAX_NAME_BYTES bytes of UTF-8, the longest name that a recipe may have."""
     return name.encode()[:MAX_NAME_BYTES].decode(errors="ignore")

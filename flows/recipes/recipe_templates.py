@@ -58,29 +58,29 @@ RECIPE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def read_templates() -> dict[str, str]:
-    """Read the templates for kinds of text, as name -> TOML text with `{name}` for the recipe's name."""
+    """Read the recipe templates, as a mapping from template name to TOML text with the placeholder `{name}`."""
     return read_recipe_texts("templates")
 
 
 def read_published_recipes() -> dict[str, str]:
-    """Read the recipes of published models, as name -> TOML text with `{name}` for the recipe's name."""
+    """Read the recipes of published models, as a mapping from name to TOML text with the placeholder `{name}`."""
     return read_recipe_texts("published")
 
 
 def read_template_tables(template: str) -> dict[str, Any]:
-    """Return the tables of a template for a kind of text, as `tomllib` reads them."""
+    """Parse a recipe template and return its tables. Raises KeyError if there is no such template."""
     return tomllib.loads(read_templates()[template].format(name=template))
 
 
 def write_new_recipe(name: str, template: str, folder: Path) -> Path:
-    """Write a new recipe to `folder`/NAME.toml and return its path.
+    """Write a new recipe to `folder`/NAME.toml and return the path of the file.
 
     Args:
-        name: letters, digits, "-" and "_"
+        name: name of the recipe: letters, digits, "-" and "_", beginning with a letter or digit
         template: name of a template or of a published model
 
     Raises:
-        InputError: If the name or template is not valid, the file exists, or it cannot be written.
+        InputError: If the name or template is not valid, or the file exists or cannot be written.
     """
     texts = read_templates() | read_published_recipes()
     check_choice("--template", template, tuple(texts))
@@ -108,7 +108,7 @@ def write_new_recipe(name: str, template: str, folder: Path) -> Path:
 
 
 def describe_next_steps(recipe: Path, template: str) -> str:
-    """Return the lines that tell a person what to do with a recipe that was just written from a template."""
+    """Return the message that tells a user how to proceed with a recipe that was just written from a template."""
     if template in read_published_recipes():
         fetch = f"  cloze fetch {recipe.name}\n" if "\nfetch = " in read_published_recipes()[template] else ""
         return (
@@ -129,12 +129,13 @@ Contents = Mapping[str, Mapping[str, str]]  # source -> table -> content
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleComparison:
-    """The documents of one shipped source, as published and as built.
+    """A comparison between the published documents of a built-in source and the documents that a run built.
 
     Attributes:
-        documents: number of documents that were published
-        content: content of the documents that were built; "nothing" if there are none
-        differing_tables: names of the tables that are not equal
+        source: name of the source
+        documents: number of published documents
+        content: content digest of the built documents; "nothing" if there are none
+        differing_tables: names of the tables whose contents differ
     """
 
     source: str
@@ -144,22 +145,27 @@ class SampleComparison:
 
 
 def collect_contents(documents: Iterable[Manifest]) -> dict[str, dict[str, str]]:
-    """Return the contents of the shipped sources' documents, as source name -> table -> content.
+    """Return the content digests of the documents artifacts, as source name -> table name -> digest.
 
-    Documentation of the local Python installation is omitted, because it differs from one to the next.
+    Documentation of the local Python installation is omitted, because it differs between installations.
     """
     shipped = sorted((m for m in documents if m.name != OWN_DOCS), key=lambda manifest: manifest.name)
     return {m.name: {table: str(content) for table, content in m.tables.items()} for m in shipped}
 
 
 def read_shipped_contents() -> Contents:
-    """Read the contents that come with the program, as source name -> table -> content."""
+    """Read the published content digests of the built-in sources, as source name -> table name -> digest."""
     contents: Contents = json.loads((files("flows.recipes") / "shipped" / CONTENTS_FILE).read_text(encoding="utf-8"))
     return contents
 
 
 def compare_contents(documents: Iterable[Manifest], published: Contents) -> list[SampleComparison]:
-    """Compare the documents that a run built with the published contents, one comparison for each published source."""
+    """Compare the documents that a run built with the published digests, source by source.
+
+    Args:
+        documents: manifests of the documents artifacts that were built
+        published: source name -> table name -> digest
+    """
     built = collect_contents(documents)
     return [
         SampleComparison(
@@ -173,7 +179,7 @@ def compare_contents(documents: Iterable[Manifest], published: Contents) -> list
 
 
 def main(arguments: list[str]) -> None:
-    """Write the published contents again, from the store whose address is the only argument."""
+    """Update the file of published content digests from a store, whose address is the only argument."""
     place = Place(arguments[0])
     names = sorted({path.split("/")[1] for path in place.list_files("documents")})
     manifests = [manifest for name in names for manifest in list_manifests(place, "documents", name)]

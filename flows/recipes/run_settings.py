@@ -68,12 +68,12 @@ class Bound:
     settings: BoundSettings
 
     def is_for(self, name: str) -> bool:
-        """Return True if the bound limits the figure of that name."""
+        """Return True if the bound applies to the figure with this name."""
         pattern = ".*".join(map(re.escape, self.figure.split("*")))
         return re.fullmatch(pattern, name, re.DOTALL) is not None
 
     def can_be_for(self, name: str) -> bool:
-        """Return True if the bound limits the figure of that name; if the name ends in a space, any that begins so."""
+        """Return True if the bound can apply to a figure of this name; a name that ends in a space is a prefix."""
         if not name.endswith(" "):
             return self.is_for(name)
         head, star, _ = self.figure.partition("*")
@@ -81,10 +81,13 @@ class Bound:
 
 
 def check_bound_names(bounds: Sequence[Bound], names: Callable[[], Iterable[str]]) -> None:
-    """Check that each bound limits a figure that runs of the recipe have. Raises InputError with the nearest name.
+    """Check that each bound applies to a figure that runs of the recipe have.
 
     Args:
-        names: returns the names of the figures; one that ends in a space stands for all that begin with it
+        names: returns the names of the figures; a name that ends in a space stands for all names with that prefix
+
+    Raises:
+        InputError: If a bound applies to no figure. The message suggests the most similar name.
     """
     for bound in bounds:
         if not any(map(bound.can_be_for, names())):
@@ -123,10 +126,10 @@ _CLUSTER = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5
 
 
 def parse_engine(engine: Any) -> str:
-    """Check the value of `engine` and return it.
+    """Check a recipe's `engine` setting and return it.
 
     Raises:
-        InputError: If it is neither "local" nor the address of a Dask scheduler.
+        InputError: If the value is neither "local" nor the address of a Dask scheduler.
 
     >>> parse_engine("local"), parse_engine("tcp://scheduler:8786")
     ('local', 'tcp://scheduler:8786')
@@ -178,17 +181,19 @@ class NotifySettings:
 
     @property
     def is_enabled(self) -> bool:
-        """True if there is an address or command, and an event to report."""
+        """True if there is a webhook or a command, and at least one event to report."""
         return bool((self.webhook or self.command) and self.on)
 
 
 def parse_notify_settings(text: str, overrides: Mapping[str, str]) -> NotifySettings:
-    """Return the `[notify]` settings of a recipe that cannot be read otherwise, so that its failure can be reported.
+    """Return the `[notify]` settings of a recipe that is not valid as a whole, so that its failure can be reported.
 
-    Only the lines of that table are parsed. If they are not valid either, nobody is notified.
+    Only the lines of that table are parsed. If they are not valid either, the default settings, which notify nobody,
+    are returned.
 
     Args:
-        overrides: settings of `--set`; those that begin with "notify." are applied
+        text: the recipe's text
+        overrides: settings of `--set`, of which those that begin with "notify." are applied
 
     >>> parse_notify_settings("[shards" + chr(10) + "[notify]" + chr(10) + "webhook = 'HOOK'", {}).webhook
     'HOOK'
@@ -208,13 +213,14 @@ RESERVED = "@:?&#"  # of the addresses of releases and stores
 
 
 def check_release_name(key: str, name: str) -> None:
-    """Check that a text can name a release.
+    """Check that a string can be the name of a release.
 
     Args:
-        key: the setting or option with the name, for messages
+        key: the setting or option that holds the name, for messages
 
     Raises:
-        InputError: If it has a slash, a space at an end, or a reserved character.
+        InputError: If the name is not valid for a folder (see `check_name`), contains a reserved character, or begins
+            or ends with a space.
     """
     check_name(key, name)
     if set(name) & set(RESERVED) or name != name.strip():
@@ -282,14 +288,14 @@ def iter_figure_names(
     steps: Sequence[str],
     has_model: bool,
 ) -> Iterator[str]:
-    """Yield the names of the figures that a run of a recipe will have, those that people ask for first.
+    """Yield the names of the figures that a run of a recipe will have, the most important first.
 
-    A name that ends in `: ` or a space stands for all names that begin with it.
+    A name that ends in `: ` or a space stands for all names with that prefix.
 
     Args:
         sources, vocabularies, shards: names of these tables in the recipe
         tasks: the `[[task]]` tables
-        steps: kinds of the recipe's own `[[step]]` tables
+        steps: kinds of the recipe's `[[step]]` tables
         has_model: True if the recipe trains a model
     """
     yield from (*SOURCE_FIGURES, "dropped", "dropped share", *CORPUS_FIGURES)
@@ -320,10 +326,12 @@ def _add_name(what: str, name: str, names: Sequence[str]) -> str:
 
 
 def iter_task_figures(entry: TaskEntry, several: bool) -> Iterator[str]:
-    """Yield the names of a task's figures; only "task " if its files are missing, so that its metrics are unknown.
+    """Yield the names of a task's figures.
+
+    If the task's files are missing, its metrics are unknown, and only "task " is yielded.
 
     Args:
-        several: True if the recipe has several tasks, so that figures have the task's name in the recipe
+        several: True if the recipe has several tasks, so that figure names include the task's name in the recipe
     """
     try:
         suite = entry.load_suite()

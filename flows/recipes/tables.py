@@ -24,14 +24,14 @@ MAX_NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has 
 
 
 def read_recipe_texts(folder: str) -> dict[str, str]:
-    """Read the recipes in a folder of this package, as a mapping name -> TOML text."""
+    """Read the recipes in a folder of this package, as a mapping from recipe name to TOML text."""
     place = files("flows.recipes") / folder
     names = sorted(file.name for file in place.iterdir() if file.name.endswith(".toml"))
     return {name.removesuffix(".toml"): (place / name).read_text(encoding="utf-8") for name in names}
 
 
 def parse_override(text: str, option: str = "--set") -> tuple[str, str]:
-    """Split one `key=value` of `--set` or `--column` into key and value. Raises InputError if there is no "=".
+    """Split a `key=value` argument of `--set` or `--column` into key and value. Raises InputError if there is no "=".
 
     Args:
         option: name of the option, for the message
@@ -46,17 +46,17 @@ def parse_override(text: str, option: str = "--set") -> tuple[str, str]:
 def apply_override(table: dict[str, Any], key: str, value: str) -> None:
     """Set one value in a recipe's tables, in place.
 
-    A table of a list, such as one of several sources, is addressed by name or number (from 1), as in
-    `source.tickets.fields.text`. If there is only one, its name may be omitted. A name with a dot in it is quoted.
-    Missing tables are created.
+    In a list of tables, such as several sources, a table is addressed by name or by one-based number, as in
+    `source.tickets.fields.text`. If the list has only one table, its name may be omitted. A name that contains a dot
+    must be quoted. Missing tables are created.
 
     Args:
-        table: the recipe's tables; changed
+        table: the recipe's tables; changed in place
         key: dotted key
-        value: the value as TOML, or a bare text
+        value: the value as TOML, or an unquoted string
 
     Raises:
-        InputError: If the key leads through something that is not a table, or does not say which of several tables.
+        InputError: If the key leads through something that is not a table, or is ambiguous between several tables.
     """
     *parents, last = split_key(key)
     place: dict[str, Any] = table
@@ -74,7 +74,7 @@ def apply_override(table: dict[str, Any], key: str, value: str) -> None:
 def parse_setting(text: Any) -> Any:
     """Parse a setting's value as TOML.
 
-    A text that is not TOML is returned unchanged, and so is a value that is not a text.
+    A string that is not valid TOML is returned unchanged, as is a value that is not a string.
     """
     if not isinstance(text, str):
         return text
@@ -85,7 +85,18 @@ def parse_setting(text: Any) -> Any:
 
 
 def _select_table(tables: list[Any], rest: list[str], last: str, option: str) -> Any:
-    """Return the table that the next name or number in `rest` addresses, and remove it there; else the only table."""
+    """Return the table that the first item of `rest` addresses by name or number, and remove that item from `rest`.
+
+    If that item addresses none and there is only one table, that table is returned and `rest` stays unchanged.
+
+    Args:
+        rest: the remaining parts of the dotted key, without its last part
+        last: the last part of the dotted key, for the message
+        option: the option as given, for the message
+
+    Raises:
+        InputError: If no table matches and there are several.
+    """
     which = rest[0] if rest else ""
     named = [table for table in tables if isinstance(table, dict) and table.get("name") == which]
     numbered = tables[int(which) - 1 : int(which)] if which.isdecimal() and int(which) else []
@@ -102,7 +113,7 @@ def _select_table(tables: list[Any], rest: list[str], last: str, option: str) ->
 
 
 def split_key(key: str) -> list[str]:
-    """Split a dotted key into its parts. A part that contains a dot is quoted.
+    """Split a dotted key into its parts. A part that contains a dot must be quoted.
 
     >>> split_key("source.tickets.fields.text"), split_key('source."2026.11".path')
     (['source', 'tickets', 'fields', 'text'], ['source', '2026.11', 'path'])
@@ -111,7 +122,7 @@ def split_key(key: str) -> list[str]:
 
 
 def join_key(parts: Sequence[str]) -> str:
-    """Join parts to a dotted key as `--set` takes it. Parts that contain a dot are quoted.
+    """Join parts into a dotted key for `--set`. Parts that contain a dot are quoted.
 
     >>> join_key(["source", "2026.11", "path"])
     'source."2026.11".path'
@@ -120,7 +131,7 @@ def join_key(parts: Sequence[str]) -> str:
 
 
 def iter_settings(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the values of a table and of the tables in it, as (dotted key, value).
+    """Yield the values of a table and its nested tables, as (dotted key, value).
 
     >>> list(iter_settings({"gopher": {"min_words": 3}, "enabled": True}))
     [('gopher.min_words', 3), ('enabled', True)]
@@ -133,7 +144,7 @@ def iter_settings(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def iter_toml_lines(tables: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a recipe's tables as lines of TOML, values that are in no table first.
+    """Yield a recipe's tables as lines of TOML, with top-level values first.
 
     >>> print("\\n".join(iter_toml_lines({"step": [{"kind": "mine"}], "rules": {"c4": {"enabled": False}}, "seed": 7})))
     seed = 7
@@ -157,7 +168,7 @@ def _iter_toml_pairs(table: Mapping[str, Any]) -> Iterator[str]:
 
 
 def to_toml(value: Any) -> str:
-    """Format a value as TOML, on one line.
+    """Format a value as a single line of TOML.
 
     >>> to_toml(["a", 1.5, True]), to_toml({"a b": "x"})
     ('["a", 1.5, true]', '{"a b" = "x"}')
@@ -170,13 +181,15 @@ def to_toml(value: Any) -> str:
 
 
 def check_name(key: str, name: Any) -> None:
-    """Check that a value can be the name of a folder in the store.
+    """Check that a value can be used as a folder name in the store.
 
     Args:
-        key: the setting with the name, for messages
+        key: the setting that holds the name, for messages
+        name: the value to check
 
     Raises:
-        InputError: If it cannot, or cannot be displayed.
+        InputError: If the value is not a non-empty string, contains a slash or control character, begins with a dot, or
+            is longer than MAX_NAME_BYTES.
     """
     if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
         raise InputError(f"{key} = {name!r} must be a text without slashes that does not begin with a dot.")
@@ -189,9 +202,9 @@ def check_name(key: str, name: Any) -> None:
 
 
 def find_repeated_name(names: Sequence[str]) -> str | None:
-    """Return the first name that looks the same as a later one; None if all differ.
+    """Return the first name that is displayed the same as a later name; None if all names differ.
 
-    Names are compared in Unicode normal form, because an accent may be a character of its own.
+    Names are compared in Unicode normal form C, because an accented letter can be one character or two.
 
     >>> find_repeated_name(["tea", "caf\\xe9", "cafe\\u0301"])
     'caf\xe9'
@@ -202,7 +215,7 @@ def find_repeated_name(names: Sequence[str]) -> str | None:
 
 
 def get_table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return the table of a key, {} if it is missing. Raises InputError if it is not a table."""
+    """Return the table of a key, or {} if the key is missing. Raises InputError if its value is not a table."""
     section = table.get(key, {})
     if not isinstance(section, dict):
         raise InputError(f"{key} = {section!r} must be a table of settings: [{key}].")
@@ -210,13 +223,14 @@ def get_table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def read_named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str, Any], str]]:
-    """Return the tables of a key that may be given once, or several times with names.
+    """Return the tables of a key that holds either one table or a list of named tables.
 
     Returns:
-        For each table: its name ("" if it is the only one), its other settings, and how messages call it.
+        A (name, settings, label) tuple for each table: its name ("" for a single table that is not in a list), its
+        other settings, and the label to use for it in messages.
 
     Raises:
-        InputError: If one of several tables has no name, or a name is given twice.
+        InputError: If a table in the list has no name, two tables have the same name, or the list is empty.
     """
     section = table.get(key, {})
     if not isinstance(section, list):
@@ -240,13 +254,13 @@ def choose_table(value: Any, choices: Sequence[str], key: str, what: str) -> str
     """Return the name of the table that a setting refers to.
 
     Args:
-        value: the setting; None if it is not given, which is allowed if there is only one table
+        value: the setting; None if it is missing, which is allowed if there is only one table
         choices: names of the tables
         key: name of the setting, for messages
-        what: name of the tables, for messages
+        what: key of the tables, for messages
 
     Raises:
-        InputError: If there is no such table, or the setting is missing and there are several.
+        InputError: If no table has this name, or the setting is missing and there are several tables.
     """
     if value is None and len(choices) == 1:
         return choices[0]
@@ -259,9 +273,15 @@ def choose_table(value: Any, choices: Sequence[str], key: str, what: str) -> str
 
 
 def resolve_paths(key: str, section: Any, recipe: Path) -> Any:
-    """Return a table of a recipe with its relative paths resolved.
+    """Return a recipe's table with its relative paths resolved against the recipe's folder.
 
-    Evaluation sets that are only a path become tables.
+    Contamination sets that are only a path become tables with the key `path`. A value that is not a table is returned
+    unchanged.
+
+    Args:
+        key: name of the table, which decides which of its settings are paths
+        section: the table
+        recipe: path of the recipe file
     """
     if not isinstance(section, Mapping):
         return section
@@ -279,14 +299,14 @@ def resolve_paths(key: str, section: Any, recipe: Path) -> Any:
 
 
 def _resolve_table_path(table: Any, recipe: Path) -> Any:
-    """Return a table with its `path` resolved, if it has one."""
+    """Return a table with its `path` resolved. Anything without a string `path` is returned unchanged."""
     if not isinstance(table, Mapping) or not isinstance(table.get("path"), str):
         return table
     return {**table, "path": resolve_path(table["path"], recipe)}
 
 
 def merge_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a table with the values of another one over it. Tables within tables are merged likewise."""
+    """Return a copy of `section` updated with the values of `own`. Nested tables are merged recursively."""
     merged = dict(section)
     for key, value in own.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
@@ -295,15 +315,15 @@ def merge_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str
 
 
 def resolve_path(path: str, recipe: Path) -> str:
-    """Return the absolute path of a path in a recipe.
+    """Return the absolute form of a path in a recipe.
 
-    A relative path is relative to the recipe's folder; `sample:NAME` is one of the samples that come with Cloze.
+    A relative path is resolved against the recipe's folder; `sample:NAME` refers to a built-in sample.
 
     Args:
-        recipe: path of the recipe
+        recipe: path of the recipe file
 
     Raises:
-        InputError: If the path is an address of a server.
+        InputError: If the path is a URL of a server.
     """
     if path.startswith("sample:"):
         return str(files("corpora") / "samples" / path.removeprefix("sample:"))
@@ -320,10 +340,11 @@ def resolve_store(store: Any, folder: Path) -> str:
     """Return the absolute path or address of a store.
 
     Args:
-        folder: folder that a relative path is relative to
+        store: the value of the setting `store`
+        folder: folder against which a relative path is resolved
 
     Raises:
-        InputError: If it is no text, holds a control character, or a part of its path is not a folder.
+        InputError: If the value is not a non-empty string, contains a control character, or leads through a file.
     """
     if not isinstance(store, str) or not store:
         raise InputError(f'store = {store!r} must be a folder or an address, as in "s3://bucket/prefix".')
