@@ -55,11 +55,11 @@ CACHE = Path("~/.cache/cloze")  # for what is of an object store and must be on 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobInput:
-    """An artifact of the store that a training reads.
+    """An artifact of the store that a training run reads.
 
     Attributes:
-        folder: Its folder in the store.
-        content: The digest of its content.
+        folder: The path of the artifact's folder in the store.
+        content: The digest of the artifact's content.
     """
 
     folder: str
@@ -73,22 +73,23 @@ class JobInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingJob:
-    """One training of a model.
+    """A job that trains one model: the complete input of a training run.
 
     Attributes:
         name: The name of the model.
         store: Address of the store that holds the shards.
-        shards: The shard sets that the phases read, phase by phase; for a mixture one per component.
+        shards: The shard sets of all phases, in order of the phases; a mixture has one for each component.
         vocabulary: The vocabulary of the shards.
         model: The settings of the model.
         training: The settings of the training, with the steps of each phase.
         inputs: The facts that the model needs about the examples.
         work: Local folder for checkpoints, metrics, logs and the export. It belongs to one model.
-        shares: For each phase, the slots of each component in a period of its mixture; empty if no phase has a mixture.
+        shares: The number of slots (positions in the training order) of each component in a period of the mixture, by
+            phase; empty if no phase has a mixture.
         source: Address of the object store from which the shards of the train split are fetched as they are read; empty
             if all shards are in `store`.
-        start: The model that training takes its first weights from; None for random weights.
-        origin: The checkpoint of another run that this one continues from; None to begin.
+        start: The model whose weights training starts from; None for random weights.
+        origin: The checkpoint of another run to continue from; None to start from the beginning.
         teacher: The model that a student learns from; None for other objectives.
     """
 
@@ -112,17 +113,17 @@ class TrainingJob:
 
     @property
     def phase_shares(self) -> tuple[tuple[int, ...], ...]:
-        """The shares of every phase: (1,) for a phase without a mixture."""
+        """The slots of each component in a period of each phase's mixture; (1,) for a phase without a mixture."""
         return self.shares or ((1,),) * len(self.training.phase)
 
     def get_inputs(self, phase: int) -> tuple[JobInput, ...]:
-        """Return the shard sets that a phase reads. `phase` is zero-based."""
+        """Return the shard sets of a phase. `phase` is zero-based."""
         first = sum(map(len, self.phase_shares[:phase]))
         return self.shards[first : first + len(self.phase_shares[phase])]
 
     @property
     def identity(self) -> dict[str, Json]:
-        """Everything that decides the weights. It must be the same when a run is resumed."""
+        """Everything that affects the weights, as a JSON object. A resumed run must have the same identity."""
         return {
             "model": to_model_json(self.model),
             "training": to_settings_json(self.training),
@@ -135,12 +136,12 @@ class TrainingJob:
         }
 
     def to_json(self) -> str:
-        """Return the job as a JSON document."""
+        """Serialize the job to a JSON document."""
         return json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)
 
     @staticmethod
     def from_json(data: str) -> "TrainingJob":
-        """Build the job from what `to_json` returned.
+        """Build a job from the JSON document that `to_json` returned.
 
         Raises InputError if a key is unknown or a value is out of range.
         """
@@ -149,7 +150,7 @@ class TrainingJob:
     def read_shard_set(self, shards: JobInput) -> Manifest:
         """Read the manifest of a shard set.
 
-        Raises InputError if the store does not hold what the job was planned for.
+        Raises InputError if the shard set is missing from the store or has another content than the job names.
         """
         manifest = read_manifest(Place(self.store), shards.folder)
         if manifest is None or manifest.content != shards.content:
@@ -161,12 +162,12 @@ class TrainingJob:
 
     @property
     def shard_sets(self) -> list[Manifest]:
-        """The manifests of the shard sets of all phases. Raises InputError as `read_shard_set` does."""
+        """The manifests of all shard sets, in the order of `shards`. Raises InputError as `read_shard_set` does."""
         return [self.read_shard_set(shards) for shards in self.shards]
 
     @property
     def fetched_split(self) -> str:
-        """The split with files that are fetched and verified as they are read; empty if there is none."""
+        """The name of the split whose files are fetched and verified as they are read; empty if there is none."""
         return "train" if self.source else ""
 
     @property
@@ -176,21 +177,21 @@ class TrainingJob:
 
     @property
     def export(self) -> Path:
-        """The folder of the finished model."""
+        """Path of the folder to which the finished model is exported."""
         return Path(self.work) / "export"
 
     @property
     def export_folders(self) -> tuple[str, ...]:
-        """The path prefix of each part of the model in the export; "" for the export itself."""
+        """The path prefixes of the model's parts in the export, in order of the parts; "" is the export folder."""
         parts = self.model.objective_settings.list_parts(self.model.family_row, self.inputs)
         return tuple(f"{part.folder}/" if part.folder else "" for part in parts)
 
     def read_export(self) -> dict[str, Json] | None:
-        """Read the facts of the export: steps, parameters, counts and files. Return None if it is not complete.
+        """Read the facts of the export (steps, parameters, counts and files). Return None if it is incomplete.
 
         Raises:
             InputError: If the export belongs to another model.
-            Damaged: If its document is damaged.
+            Damaged: If the JSON document in the export is damaged.
         """
         if not (self.export / COMPLETE_FILE).exists():
             return None
@@ -199,9 +200,11 @@ class TrainingJob:
         return facts
 
     def check_identity(self, path: str, identity: Mapping[str, Json]) -> None:
-        """Raise InputError if the identity in a folder is not that of this job.
+        """Raise InputError if the identity recorded in a folder differs from that of this job.
 
-        `path` names the folder in the message.
+        Args:
+            path: The folder, for the message.
+            identity: The recorded identity.
         """
         differing = _find_difference(identity, json.loads(json.dumps(self.identity)))
         if differing is not None:
@@ -217,10 +220,10 @@ class Reading:
     """The shard sets that a phase reads.
 
     Attributes:
-        inputs: The shard sets; several are a mixture.
-        shares: The slots of each set in a period of the mixture.
-        begins: The slots of each set that were read before the phase.
-        slots: The slots of each set that the phase reads.
+        inputs: The shard sets; more than one if the phase reads a mixture.
+        shares: The number of slots (positions in the training order) of each set in a period of the mixture.
+        begins: The number of slots of each set that were read before the phase.
+        slots: The number of slots of each set that the phase reads.
     """
 
     inputs: tuple[JobInput, ...]
@@ -230,7 +233,7 @@ class Reading:
 
 
 def list_readings(job: TrainingJob) -> list[Reading]:
-    """Return what each phase reads. A set that an earlier phase read is resumed at its next slot."""
+    """Return the shard sets that each phase reads. A set continues where an earlier phase stopped reading it."""
     read, readings = {} if job.origin is None else {**job.origin.read}, list[Reading]()
     for number, (phase, shares) in enumerate(zip(job.training.phase, job.phase_shares, strict=True)):
         inputs, slots = job.get_inputs(number), Interleave(shares).count_before(phase.slots)
@@ -241,7 +244,10 @@ def list_readings(job: TrainingJob) -> list[Reading]:
 
 
 def _find_difference(theirs: Json, ours: Json, key: str = "") -> tuple[str, Json, Json] | None:
-    """Return the path of the first difference of two documents, and both values; None if they are equal."""
+    """Find the first difference between two JSON documents.
+
+    Return its dotted path and both values, or None if the documents are equal.
+    """
     if not isinstance(theirs, dict) or not isinstance(ours, dict):
         return None if theirs == ours else (key, theirs, ours)
     for name in [*ours, *(name for name in theirs if name not in ours)]:
@@ -260,14 +266,15 @@ REPEATS_EVIDENCE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRead:
-    """How often a shard set was read at the end of a phase.
+    """The amount of a shard set that has been read at the end of a phase.
 
     Attributes:
         phase: One-based number of the phase.
         name: The name of the shard set.
-        slots: The slots that were read until then, also by earlier phases and before a checkpoint to continue from.
-        examples: The examples of the training split, which has `copies` examples for each document.
-        copies: The copies of each document.
+        slots: The number of slots (positions in the training order) that have been read, including by earlier phases
+            and before the checkpoint that the run continues from.
+        examples: The number of examples in the training split, which has `copies` examples for each document.
+        copies: The number of copies (passes over the documents with other masks) in the shard set.
     """
 
     phase: int
@@ -278,17 +285,17 @@ class SetRead:
 
     @property
     def epochs(self) -> float:
-        """The number of times that its examples were read."""
+        """The number of times that all examples have been read."""
         return self.slots / max(1, self.examples)
 
     @property
     def passes(self) -> float:
-        """The number of times that its text was read."""
+        """The number of times that the text has been read; each copy counts as one pass."""
         return self.epochs * self.copies
 
 
 def count_train_examples(shards: Manifest) -> tuple[int, int]:
-    """Return the number of examples and of tokens in the training split of a shard set."""
+    """Return the number of examples and the number of tokens in the training split of a shard set."""
     parts = [part for part in shards.parts if part.labels.get("split") == "train"]
     return sum(part.count_rows("examples") for part in parts), sum(
         part.ledger.figures["example tokens"] for part in parts
@@ -296,7 +303,12 @@ def count_train_examples(shards: Manifest) -> tuple[int, int]:
 
 
 def check_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
-    """Raise InputError if a set is read more often than `max_epochs` allows, or than MAX_PASSES if that is not set."""
+    """Raise InputError if a shard set is read more often than `max_epochs` allows, or than MAX_PASSES if it is not set.
+
+    Args:
+        reads: The amount read of each shard set at the end of each phase.
+        training: The settings, with `max_epochs` of each phase and of the whole run.
+    """
     for read in reads:
         own = training.phase[read.phase - 1].max_epochs
         most = training.max_epochs if own is None else own
@@ -312,7 +324,7 @@ def check_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
 
 
 def describe_repeats(reads: Iterable[SetRead]) -> str:
-    """Return a warning about the set that is read most often, if that is more than is known to help; otherwise ""."""
+    """Return a warning about the shard set whose text is read most often, or "" if none is read too often."""
     last = {
         read.name: read for read in reads if read.passes > MAX_HELPFUL_PASSES
     }  # at the end of all phases that read it
@@ -331,12 +343,12 @@ _UNIT = re.compile(r"slots of phase (\d+): (.+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledTraining:
-    """A training with phases that are planned to the slot.
+    """Training settings with the exact length of each phase.
 
     Attributes:
-        training: The settings, with the steps of each phase.
-        shards: The shard sets that the phases read, phase by phase; for a mixture in the order of their contents.
-        shares: For each phase, the slots of each set in a period of its mixture.
+        training: The settings, with the number of steps of each phase.
+        shards: The shard sets of all phases, in order of the phases; those of a mixture are sorted by content digest.
+        shares: The number of slots (positions in the training order) of each set in a period of the mixture, by phase.
     """
 
     training: TrainingSettings
@@ -344,10 +356,10 @@ class SettledTraining:
     shares: tuple[tuple[int, ...], ...]
 
     def iter_reads(self, before: Mapping[str, int] = MappingProxyType({})) -> Iterator[SetRead]:
-        """Yield how often each set was read at the end of each phase.
+        """Yield the amount read of each shard set at the end of each phase.
 
         Args:
-            before: The slots that were read before the first phase, by the content of the set.
+            before: The number of slots that were read before the first phase, by content digest of the shard set.
         """
         read, left = {**before}, iter(self.shards)
         for number, (phase, shares) in enumerate(zip(self.training.phase, self.shares, strict=True), 1):
@@ -366,12 +378,15 @@ class SettledTraining:
 def settle_phases(
     training: TrainingSettings, shards: Sequence[Manifest], before: Mapping[str, int] = MappingProxyType({})
 ) -> SettledTraining:
-    """Resolve the lengths and mixtures of all phases: weights and quotas to shares of slots, quotas to steps.
+    """Compute the exact length and mixture of each phase.
+
+    Weights and quotas are converted to shares of slots, and quotas also to steps.
 
     Args:
-        training: The settings as they were given.
-        shards: The shard sets that the phases read, phase by phase; for a mixture in the order of the recipe.
-        before: The slots that were read before the first phase, by the content of the set.
+        training: The settings as given in the recipe.
+        shards: The shard sets of all phases, in order of the phases; for a mixture in the order of the recipe.
+        before: The number of slots (positions in the training order) that were read before the first phase, by content
+            digest of the shard set.
 
     Raises:
         InputError: If sets cannot be mixed, if a phase would take too many steps, or if a set would be read too often.
@@ -395,9 +410,9 @@ def settle_phases(
 
 
 def _compute_parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) -> Sequence[Fraction | int]:
-    """Return the weight of each component of a phase, or the slots of its quota.
+    """Return the weight of each component of a phase, or its number of slots if the phase has quotas.
 
-    Raises InputError if one is too small.
+    Raises InputError if one of them is too small.
     """
     parts: Sequence[Fraction | int] = phase.weights or [1]
     if phase.quotas:  # the slots that hold so many tokens on average
@@ -416,7 +431,7 @@ def _compute_parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) 
 def _with_ramp(
     what: str, phase: PhaseSettings, parts: Sequence[Fraction | int], shards: Sequence[Manifest]
 ) -> PhaseSettings:
-    """Return the phase with the number of steps in which its batch grows, if that is given in tokens."""
+    """Return the phase with the length of its batch ramp in steps, if the ramp's length is given in tokens."""
     ramp = phase.batch_ramp
     if ramp is None or ramp.steps:
         return phase
@@ -426,7 +441,10 @@ def _with_ramp(
 
 
 def _count_steps(what: str, phase: PhaseSettings, parts: Sequence[Fraction | int], shards: Sequence[Manifest]) -> int:
-    """Return the steps of a phase, from its steps, tokens, epochs or quotas. Raises InputError if they are too many."""
+    """Compute the number of steps of a phase from its steps, tokens, epochs or quotas.
+
+    Raises InputError if the number is too large.
+    """
     if phase.steps:
         return phase.steps
     slots = ceil(sum(parts))
@@ -448,7 +466,7 @@ def _compute_mean_tokens(what: str, parts: Sequence[Fraction | int], shards: Seq
 
 
 def _count_examples(what: str, shards: Manifest) -> tuple[int, int]:
-    """Return the examples and tokens of the training split. Raises InputError if there are none."""
+    """Return the number of examples and tokens in the training split. Raises InputError if there are no examples."""
     examples, held = count_train_examples(shards)
     if not examples:
         raise InputError(_explain_no_example(what, shards))
@@ -456,7 +474,7 @@ def _count_examples(what: str, shards: Manifest) -> tuple[int, int]:
 
 
 def _check_mixture(what: str, shards: Sequence[Manifest]) -> None:
-    """Raise InputError if shard sets cannot be mixed: one is empty, two are equal, or they teach different targets."""
+    """Raise InputError if shard sets cannot be mixed: one is empty, two are equal, or their targets differ in kind."""
     for number, manifest in enumerate(shards):
         if not count_train_examples(manifest)[0]:
             raise InputError(_explain_no_example(what, manifest))
@@ -476,7 +494,7 @@ def _check_mixture(what: str, shards: Sequence[Manifest]) -> None:
 
 
 def _describe_targets(shards: Manifest) -> str:
-    """Describe what the examples of a shard set teach."""
+    """Describe the targets that the examples of a shard set have, for a message."""
     labels, masks = shards.facts["labels"], "no masks" if shards.facts["masking"] == "none" else "masks"
     return f"{masks} and {f'labels of {labels}' if labels else 'no labels of pairs'}"
 
@@ -490,16 +508,16 @@ def _explain_no_example(what: str, shards: Manifest) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenPart:
-    """What a phase read of a shard set.
+    """The amount of a shard set that a phase read.
 
     Attributes:
         phase: One-based number of the phase.
         name: The name of the shard set.
-        read: The slots that had an example.
-        deleted: The slots with an example that was deleted.
-        tokens: The tokens that were read, special tokens included.
-        masked: The tokens that were to be guessed.
-        examples: The examples of the whole set.
+        read: The number of slots (positions in the training order) that held an example.
+        deleted: The number of slots whose example has been deleted.
+        tokens: The number of tokens read, including special tokens.
+        masked: The number of tokens to predict.
+        examples: The number of examples in the shard set.
     """
 
     phase: int
@@ -512,12 +530,12 @@ class SeenPart:
 
     @property
     def epochs(self) -> float:
-        """The number of times that as many slots would have read the whole set."""
+        """The number of epochs of the shard set that the slots amount to."""
         return (self.read + self.deleted) / max(1, self.examples)
 
 
 def build_seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
-    """Build a ledger with one account of slots for each phase and shard set. `facts` are those of the export."""
+    """Build a ledger that accounts for the slots of each phase and shard set. `facts` are the facts of the export."""
     accounts, figures = list[Account](), dict[str, int]()
     for phase, (reading, tallies) in enumerate(zip(list_readings(job), facts["seen"], strict=True), 1):
         for shards, slots, counts in zip(reading.inputs, reading.slots, tallies, strict=True):
@@ -532,7 +550,7 @@ def build_seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
 
 
 def iter_seen_parts(model: Manifest) -> Iterator[SeenPart]:
-    """Yield what each phase read of each shard set, from the manifest of a model."""
+    """Yield the amount that each phase read of each shard set, from the manifest of a trained model."""
     units = ((account, _UNIT.fullmatch(account.unit)) for account in model.ledger.accounts)
     accounts = [(int(match[1]), match[2], account.outcomes) for account, match in units if match]
     for phase, name, outcomes in sorted(accounts, key=lambda one: one[:2]):

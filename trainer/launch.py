@@ -65,12 +65,12 @@ CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """The machines of a training.
+    """The machines of a training run.
 
     Attributes:
         count: The number of machines.
         rank: The zero-based number of this machine.
-        rendezvous: HOST:PORT of the first machine, at which they meet; empty for a training on one machine.
+        rendezvous: HOST:PORT of the first machine, which the others connect to; empty for training on a single machine.
     """
 
     count: int = 1
@@ -92,7 +92,7 @@ class Nodes:
 
     @property
     def suffix(self) -> str:
-        """The suffix of this machine's own files in the work folder; empty on the first machine.
+        """The suffix that distinguishes this machine's files in the work folder; empty on the first machine.
 
         >>> Nodes().suffix, Nodes(count=2, rank=1, rendezvous="first:29500").suffix
         ('', '-node-1')
@@ -100,7 +100,7 @@ class Nodes:
         return f"-node-{self.rank}" if self.rank else ""
 
     def to_torchrun_arguments(self, processes: int) -> list[str]:
-        """Return the command line arguments of torchrun for this machine. `processes` is the number on each machine.
+        """Return torchrun's command-line arguments for this machine. `processes` is the number per machine.
 
         >>> Nodes(count=2, rank=1, rendezvous="first:29500").to_torchrun_arguments(8)[:5]
         ['--nproc-per-node', '8', '--nnodes', '2', '--node-rank']
@@ -116,15 +116,15 @@ ONE_NODE = Nodes()
 
 
 def count_processes(training: TrainingSettings) -> int:
-    """Return the number of processes on this machine: as the settings say, or one for each GPU, or one."""
+    """Return the number of processes on this machine: the number in the settings, or one per GPU, or one."""
     return training.processes or (count_gpus() if training.device != "cpu" else 0) or 1
 
 
 def build_environment(training: TrainingSettings, processes: int) -> dict[str, str]:
-    """Return the environment variables for the trainer. Variables that the user has set are kept.
+    """Return the environment variables for the trainer. Variables already set by the user are left unchanged.
 
-    Its processes share the cores: with one thread per core each, which is torch's default, they would block each other.
-    Of a container's share of the processor, only whole cores count.
+    The trainer's processes divide the cores: torch's default of one thread per core in each process would make them
+    block each other. If a container has a CPU quota, only whole cores count.
     """
     threads = max(1, count_usable_cores() // processes)
     chosen = {"OMP_NUM_THREADS": str(threads)}
@@ -134,16 +134,17 @@ def build_environment(training: TrainingSettings, processes: int) -> dict[str, s
 
 
 def count_usable_cores(quota: Path = CPU_QUOTA) -> int:
-    """Count the cores that this process may use. A container's time limit counts as its number of whole cores."""
+    """Count the cores that this process may use. A container's CPU quota is rounded down to whole cores."""
     cores = len(os.sched_getaffinity(0))
     granted, period = quota.read_text(encoding="ascii").split() if quota.exists() else ("max", "1")
     return cores if granted == "max" else max(1, min(cores, int(granted) // int(period)))
 
 
 def count_gpus() -> int:
-    """Return the number of GPUs that torch can use here. A separate process asks torch, only if there is a device.
+    """Return the number of GPUs that torch can use on this machine.
 
-    An interrupt from the keyboard does not reach that process, which would print a traceback.
+    If a device exists, a separate process asks torch. A keyboard interrupt does not reach that process, which would
+    print a traceback.
     """
     if not any(re.fullmatch(r"nvidia\d+", path.name) for path in Path("/dev").glob("nvidia*")):
         return 0
@@ -153,12 +154,12 @@ def count_gpus() -> int:
 
 
 def build_command(job: Path, processes: int, nodes: Nodes = ONE_NODE, does: str = "train") -> list[str]:
-    """Return the command line of the trainer: one process, or torchrun's agent for several.
+    """Return the command line of the trainer. For several processes it runs torchrun's agent.
 
     Args:
         job: Path of the job's JSON file.
         processes: The number of processes on this machine.
-        nodes: The machines of the training.
+        nodes: The machines of the training run.
         does: The command of the trainer, such as "train".
     """
     if processes == nodes.count == 1:
@@ -171,7 +172,7 @@ def build_command(job: Path, processes: int, nodes: Nodes = ONE_NODE, does: str 
 
 
 def iter_events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
-    """Yield the events in the trainer's output. Every other line is written to the log."""
+    """Yield the events in the trainer's output. All other lines are written to the log."""
     for line in output:
         try:
             event = json.loads(line)
@@ -184,21 +185,26 @@ def iter_events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
 
 
 def read_lines_after(log: Path, begin: int) -> list[str]:
-    """Return the lines of a log from a byte offset on."""
+    """Return the lines of a log that follow a byte offset."""
     with log.open("rb") as file:
         file.seek(begin)
         return file.read().decode("utf-8", errors="replace").splitlines()
 
 
 def parse_input_error(code: int, lines: Sequence[str]) -> InputError | None:
-    """Return the InputError that a trainer ended with, from its exit code and the last lines of its log, or None."""
+    """Return the InputError with which the trainer exited, or None if it exited for another reason.
+
+    Args:
+        code: The exit code.
+        lines: The last lines of the log.
+    """
     if code == USER_ERROR_CODE and lines and lines[-1].startswith(PREFIX):
         return InputError(lines[-1].removeprefix(PREFIX))
     return None
 
 
 def describe_failure(log: Path, begin: int, code: int) -> str:
-    """Describe how the trainer ended, with the last lines of its log from a byte offset on, and how to continue."""
+    """Describe how the trainer exited and how to resume, with the last lines of the log that follow a byte offset."""
     lines = read_lines_after(log, begin)
     report = [f"The trainer {describe_exit(code)}; the end of its log {log}:", *select_last_lines(lines)]
     killed = any(describe_exit(-signal.SIGKILL) in each for each in (report[0], report[-1]))
@@ -207,10 +213,10 @@ def describe_failure(log: Path, begin: int, code: int) -> str:
 
 
 def select_last_lines(lines: Sequence[str]) -> list[str]:
-    """Return the last lines of a log that explain why training failed.
+    """Select the last lines of a log that explain why training failed.
 
-    Notes of torchrun's agent are omitted, and so are the tracebacks of processes that failed after another one had
-    ended.
+    Messages of torchrun's agent are omitted, and so are tracebacks of processes that failed only because another one
+    had exited.
     """
     first = next((line.removeprefix(FIRST_TO_END).split()[0] for line in lines if line.startswith(FIRST_TO_END)), None)
     kept = []
@@ -222,7 +228,7 @@ def select_last_lines(lines: Sequence[str]) -> list[str]:
 
 
 def describe_exit(code: int) -> str:
-    """Describe an exit code.
+    """Describe an exit code as the end of a sentence.
 
     >>> describe_exit(-6)
     'was killed by signal 6'
@@ -231,14 +237,14 @@ def describe_exit(code: int) -> str:
 
 
 def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
-    """Copy the shards of a job to a local folder, to be memory-mapped; return the job that reads them there.
+    """Copy the shards of a job to a local folder, to be memory-mapped. Return a job that reads the copies.
 
-    Files that are already there are not copied again. If the order is windowed, the shards to train on are not copied:
-    they are fetched as they are read.
+    Existing copies are reused. In windowed order, training shards are not copied, because they are fetched as they are
+    read.
 
     Raises:
-        Damaged: If the store does not hold what was written.
-        InputError: If the cache is too small for the shards that are read at once.
+        Damaged: If a file in the store differs from what was written.
+        InputError: If the cache is too small for the shards that are read at the same time.
     """
     store, copy, window = Place(job.store), Place(str(folder)), job.training.mixed_shards
     _check_room(job)
@@ -260,7 +266,7 @@ def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
 
 
 def _check_room(job: TrainingJob) -> None:
-    """Raise InputError if the shards that are read at once do not fit into the cache."""
+    """Raise InputError if the shards that are read at the same time exceed the size of the cache."""
     window, most, store = job.training.mixed_shards, job.training.cache_bytes, Place(job.store)
     for phase, settings in enumerate(job.training.phase):
         sets = [ShardSet(store, job.read_shard_set(shards)) for shards in job.get_inputs(phase)]
@@ -269,7 +275,12 @@ def _check_room(job: TrainingJob) -> None:
 
 
 def remove_damaged_copy(copies: Place, damage: Damaged) -> InputError:
-    """Remove a damaged local copy of a shard, and return the error to raise."""
+    """Remove a damaged local copy of a shard, and return the error to raise.
+
+    Args:
+        copies: The folder of the local copies.
+        damage: The error that reports the damage.
+    """
     if copies.find_size(damage.path) is not None:
         copies.delete(damage.path)
     return InputError(
@@ -285,17 +296,17 @@ class TrainerProcess(Protocol):
     """A running trainer, on this machine or another."""
 
     def terminate(self) -> None:
-        """Ask it to write a checkpoint and exit."""
+        """Ask the trainer to write a checkpoint and exit."""
 
     def kill(self) -> None:
-        """Kill it."""
+        """Kill the trainer immediately."""
 
     def wait(self) -> int:
-        """Wait until it has exited, and return the exit code."""
+        """Wait until the trainer exits, and return its exit code."""
 
 
 class Stop:
-    """Stops a training from another thread: when called, the trainer gets a signal, writes a checkpoint and exits.
+    """Stops a training run from another thread. When called, it signals the trainer to write a checkpoint and exit.
 
     Attributes:
         asked: True if a stop was requested.
@@ -318,14 +329,14 @@ class Stop:
         self._ended.wait(EVENTS_SECONDS)
 
     def set_process(self, process: TrainerProcess) -> None:
-        """Set the running trainer. If a stop was already requested, it is stopped."""
+        """Set the running trainer. If a stop was already requested, the trainer is stopped at once."""
         with self._lock:
             self._process = process
             if self.asked:
                 process.terminate()
 
     def end(self) -> None:
-        """Kill the trainer unless a stop was requested, and wait until it has exited."""
+        """Wait until the trainer has exited. Kill it first unless a stop was requested."""
         assert self._process is not None
         if not self.asked:
             self._process.kill()
@@ -337,7 +348,7 @@ LOG_FILE = "train.log"
 
 
 class TrainingFailed(Exception):
-    """Raised if the trainer ended for a reason that the user cannot fix. Its message has the end of the log."""
+    """Raised if the trainer exits for a reason that the user cannot fix. The message contains the end of the log."""
 
 
 def train(
@@ -346,19 +357,20 @@ def train(
     stop: Stop | None = None,
     nodes: Nodes = ONE_NODE,
 ) -> None:
-    """Train until the export is complete. If it already is, and undamaged, return at once.
+    """Run training until the export is complete. Return immediately if an undamaged export already exists.
 
     A damaged export is reported as an event, and written again from the newest checkpoint.
 
     Args:
         job: The job.
-        on_event: Called with each event of `trainer.metrics`, on this thread.
-        stop: Stops the training from another thread; this then raises TrainingFailed.
-        nodes: The machines that train together. Each of them calls this; the first one receives the events.
+        on_event: Called on this thread with each event of `trainer.metrics`.
+        stop: Stops the run from another thread; `train` then raises TrainingFailed.
+        nodes: The machines that train together. Each of them calls `train`; only the first one receives the events.
 
     Raises:
-        InputError: With the trainer's own message, if the user can fix the problem; Damaged if a shard is damaged.
-        TrainingFailed: If it ended otherwise.
+        InputError: If the user can fix the problem, with the trainer's message.
+        Damaged: If a shard is damaged.
+        TrainingFailed: If the trainer exited for another reason.
     """
     work = Path(job.work)
     with ExitStack() as alone:
@@ -389,7 +401,7 @@ def train(
 
 
 def _find_damaged_shard(job: TrainingJob) -> Damaged | None:
-    """Return the first damaged file of the shards, or None. It reads all of them."""
+    """Read all shards, and return the error for the first damaged file, or None."""
     for shards in job.shard_sets:
         parts = [
             part for part in shards.parts if not job.fetched_split or part.labels.get("split") != job.fetched_split
@@ -406,7 +418,7 @@ def _find_damaged_shard(job: TrainingJob) -> Damaged | None:
 def _is_finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
     """Return True if the export is complete and undamaged. A damaged export is reported as an event.
 
-    It reads the whole export, at 10 GB a second if the system has it in memory.
+    The whole export is read, at 10 GB per second if it is in the page cache.
     """
     try:
         facts = job.read_export()
@@ -421,7 +433,7 @@ def _is_finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
 
 
 def _run(path: Path, job: TrainingJob, on_event: Callable[[Event], None], stop: Stop, nodes: Nodes) -> None:
-    """Start the trainer, and follow it until it ends. None of its processes outlives this call."""
+    """Start the trainer, and follow it until it exits. No process of the trainer outlives this call."""
     log_path = path.with_name(LOG_FILE.replace(".", f"{nodes.suffix}."))
     with explain_write_errors(str(log_path)):
         log_path.touch()
@@ -443,19 +455,19 @@ def run_trainer(
     nodes: Nodes = ONE_NODE,
     does: Sequence[str] = ("train",),
 ) -> int:
-    """Run a command of the trainer on a job's file, in processes of its own, until they end; return the exit code.
+    """Run a command of the trainer on a job file in separate processes. Return its exit code.
 
     Args:
         path: The job's JSON file.
         log_path: Receives all output that is not an event.
-        training: Decides the number of processes and the environment.
-        on_event: Called with each event, on this thread.
-        stop: Stops it from another thread.
-        nodes: The machines that run it together.
-        does: The command, and its arguments after the file.
+        training: The settings, which determine the number of processes and the environment.
+        on_event: Called on this thread with each event.
+        stop: Stops the command from another thread.
+        nodes: The machines that run the command together.
+        does: The command, followed by the arguments that come after the job file.
 
     Raises:
-        InputError: With the trainer's own message, if the user can fix the problem.
+        InputError: If the user can fix the problem, with the trainer's message.
     """
     processes = count_processes(training)
     failures: list[InputError] = []
@@ -489,7 +501,13 @@ def run_trainer(
 
 
 def build_exit_error(log_path: Path, begin: int, code: int) -> Exception:
-    """Return the error for a trainer that ended with an exit code. Its log begins at a byte offset."""
+    """Build the error for a trainer that exited with the given code.
+
+    Args:
+        log_path: The log.
+        begin: The byte offset at which this trainer's lines begin in the log.
+        code: The exit code.
+    """
     return parse_input_error(code, read_lines_after(log_path, begin)) or TrainingFailed(
         describe_failure(log_path, begin, code)
     )

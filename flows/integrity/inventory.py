@@ -117,7 +117,7 @@ class Inventory:
             omitted.
         claims: All parts (file sets) that are named by manifests or have records.
         faults: The manifests and part records that cannot be read.
-        unnamed: Maps the paths of files that belong to no known part to their sizes in bytes.
+        unnamed: Maps the paths of artifact files that no readable manifest or record names to their sizes in bytes.
         runs: Maps the id of each recorded run to the names of its files.
         unfinished_recipes: Names of the recipes whose newest run has no record.
         tombstone_files: Paths of the lists of forgotten rows.

@@ -87,6 +87,9 @@ class ReleaseCandidate:
         Args:
             reason: Reason to record if the decision gives none.
             decision: A person's approval of a candidate that exceeds bounds; None if it exceeds none.
+
+        Raises:
+            InputError: If a clean-up of the store has removed an artifact of the candidate.
         """
         entry = Release(
             name=self.name,

@@ -23,11 +23,11 @@ _NAME = re.compile(r"(?P<what>[^:(]+?)(?: \((?P<of>.*?)\))?(?:: (?P<detail>.*))?
 
 @dataclass(frozen=True, kw_only=True)
 class RunComparison:
-    """An earlier run, and each of its figures (counts, shares, means) next to the same figure of a later run.
+    """A comparison of the figures (counts, shares and means) of two runs.
 
     Attributes:
         before: Record of the earlier run.
-        changes: The figures that either run has, with both values.
+        changes: The figures of either run, each with both values.
     """
 
     before: RunRecord
@@ -35,30 +35,36 @@ class RunComparison:
 
     @staticmethod
     def from_figures(before: RunRecord, figures_before: Figures, figures: Figures) -> "RunComparison":
-        """Compare the figures of two runs."""
+        """Compare the figures of two runs.
+
+        Args:
+            before: Record of the earlier run.
+            figures_before: Figures of the earlier run.
+            figures: Figures of the later run.
+        """
         return RunComparison(before=before, changes=compare_figures(figures_before, figures))
 
     @property
     def differences(self) -> list[Change]:
-        """The figures with different values."""
+        """The figures whose values differ."""
         return [change for change in self.changes if change.before != change.after]
 
     @property
     def summary(self) -> str:
-        """The number of figures that differ, as a sentence."""
+        """A sentence that states how many figures differ."""
         total = format_count(len(self.changes), "figure")
         return f"{len(self.differences):,} of {total} differ." if self.differences else f"all {total} are the same."
 
     @property
     def changes_by_name(self) -> Mapping[str, Change]:
-        """Maps the name of each figure to its change. The count of a reason is named by its account, `dropped: parse:
-        empty`.
-        """
+        """Maps the name of each figure, such as "dropped: parse: empty", to its change."""
         return {change.name: change for change in self.changes}
 
     @property
     def headlines(self) -> list[Change]:
-        """The figures that are shown first: documents, losses, tokens, lengths, languages, the training loss."""
+        """The most important figures, in display order: documents, losses, tokens, lengths, languages and the training
+        loss.
+        """
         first: dict[str, Change] = {}
         for change in self.changes:
             what, of, detail = parse_figure_name(change.name)
@@ -74,12 +80,11 @@ class RunComparison:
 
 
 def parse_figure_name(name: str) -> tuple[str, str, str]:
-    """Split the name of a figure (a count, share or mean of a run), `WHAT (OF): DETAIL`, into these three.
+    """Split the name of a figure (a count, share or mean of a run), `WHAT (OF): DETAIL`, into these three strings.
 
-    A missing one is "".
-
-    WHAT is counted, of the artifact or source OF, for the part DETAIL of it. Names of sources may contain any
-    character.
+    WHAT is the quantity, OF is the artifact or source that it belongs to, and DETAIL narrows it down, such as a
+    language or
+    a reason. Missing components are returned as "". The names of sources may contain any character.
 
     >>> parse_figure_name("tokens (bytes): notes"), parse_figure_name("dropped: rules: gopher.min_words")
     (('tokens', 'bytes', 'notes'), ('dropped', '', 'rules: gopher.min_words'))
@@ -91,11 +96,14 @@ def parse_figure_name(name: str) -> tuple[str, str, str]:
 
 
 def group_by_source(changes: Iterable[Change], what: Collection[str]) -> dict[str, dict[str, Change]]:
-    """Group the figures (counts, shares, means) of sources: map each source to its changes by what they count.
+    """Group the changes of figures (counts, shares and means) by source.
 
     Args:
-        changes: Changes of figures; those that are not of a source are ignored.
-        what: The counts to include, such as "documents". If several vocabularies have one, the first counts.
+        changes: Changes of figures. Figures that do not belong to a source are ignored.
+        what: The quantities to include, such as "documents". If several vocabularies have one, the first is used.
+
+    Returns:
+        Maps each source to a dictionary from quantities to their changes.
     """
     rows: dict[str, dict[str, Change]] = {}
     for change in changes:
@@ -106,7 +114,12 @@ def group_by_source(changes: Iterable[Change], what: Collection[str]) -> dict[st
 
 
 def format_figure(value: float | None, kind: str, unit: str) -> str:
-    """Format the value of a figure (a count, share or mean) for people; "-" if it is None.
+    """Format the value of a figure (a count, share or mean); return "-" if it is None.
+
+    Args:
+        value: The value.
+        kind: "count", "share" or "mean".
+        unit: Unit of a count. Counts of "bytes" are written as a file size.
 
     >>> format_figure(1234, "count", "documents"), format_figure(0.0412, "share", ""), format_figure(1.2345, "mean", "")
     ('1,234', '4.1%', '1.234')
@@ -121,7 +134,11 @@ def format_figure(value: float | None, kind: str, unit: str) -> str:
 
 
 def format_change(change: Change) -> str:
-    """Format how a figure (a count, share or mean) differs between two runs. A share differs by points.
+    """Format the change of a figure (a count, share or mean) between two runs.
+
+    Changes of shares are given in percentage points. "new", "gone" or "-" is returned if the earlier run, the later run
+    or
+    both lack the figure, and "same" if it did not change.
 
     >>> format_change(Change(name="a", unit="documents", kind="count", before=4, after=5))
     '+1 (+25%)'
@@ -143,11 +160,13 @@ def format_change(change: Change) -> str:
 
 
 def _format_step(change: Change) -> str:
-    """Format the change of a mean, with at most one digit more than its values have."""
+    """Format the change of a mean, with at most one more decimal than the mean itself."""
     assert change.change is not None and change.after is not None
     return f"{change.change:+,.1f}".removesuffix(".0") if abs(change.after) >= MIN_WHOLE else f"{change.change:+,.3f}"
 
 
 def _count_decimals(number: float, fewest: int = 1) -> int:
-    """Return the number of decimals, at most four, with which a number that is not zero is not shown as zero."""
+    """Return the number of decimals, at least `fewest` and at most four, at which a nonzero number is not shown as
+    zero.
+    """
     return next((digits for digits in range(fewest, 4) if not number or round(number, digits)), 4)

@@ -13,11 +13,11 @@ NUMBER_SIGNS = frozenset("0123456789+-")  # first characters of a cell that is a
 
 
 def render_evaluation_page(result: SuiteResult, comparison: SuiteComparison | None) -> str:
-    """Render the HTML page of a suite's result.
+    """Render the result of a task suite as an HTML page.
 
     Args:
         result: Scores of the model on each task.
-        comparison: Comparison with another model; None to leave it out.
+        comparison: Comparison with another model; None to omit it.
     """
     environment = build_page_environment()
     environment.tests["number_like"] = lambda cell: cell[:1] in NUMBER_SIGNS or cell == "one seed"

@@ -47,14 +47,14 @@ MAX_DROPPED, MAX_REMOVED = 6, 4  # reasons that are drawn by name; the others ar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A box of the picture: a number of units that reached a step.
+    """A box in the picture: the number of records, documents or tokens that reached a step.
 
     Attributes:
-        key: Unique name, by which links refer to the node.
-        label: Text next to the box; "" if the head of the column says it.
+        key: Unique name to which links refer.
+        label: Text next to the box; "" if the heading of the column is sufficient.
         column: Index in COLUMNS.
         count: Number of records, documents or tokens.
-        is_lost: True if the units go no further; the label is the reason.
+        is_lost: True if the items were dropped or removed at this step. The label states the reason.
     """
 
     key: str
@@ -66,13 +66,13 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A band of the picture: units that go from one node to a node in a later column.
+    """A band in the picture: items that move from one node to a node in a later column.
 
     Attributes:
         start: Key of the node on the left.
         end: Key of the node on the right.
-        count: Number of units, over all copies.
-        copies: Number of copies of the data that take the same units. The band is as wide as one copy.
+        count: Number of records, documents or tokens, summed over all copies.
+        copies: Number of copies of the data. The width of the band represents one copy.
     """
 
     start: str
@@ -86,9 +86,9 @@ class Flow:
     """The content of the picture, before it is drawn.
 
     Attributes:
-        nodes: The boxes, from top to bottom in each column.
+        nodes: The boxes. Those of each column are ordered from top to bottom.
         links: The bands.
-        heads: Maps the index of a column to the number above it and to what is counted.
+        heads: Maps column indices to the heading of the column: a number and the unit of that number.
     """
 
     nodes: tuple[Node, ...]
@@ -97,20 +97,20 @@ class Flow:
 
     @property
     def description(self) -> str:
-        """The picture in words, for people who do not see it."""
+        """A description of the picture for people who cannot see it."""
         counts = [" ".join(head).strip() for _, head in sorted(self.heads.items())]
         lost = [f"{node.count:,} {to_one_line(node.label, 80)}" for node in self.nodes if node.is_lost]
         return f"{', then '.join(counts)}. Lost on the way: {', '.join(lost) or 'nothing'}."
 
 
 def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
-    """Build the picture of a run, from the raw records of each source to the examples of each shard set.
+    """Build the nodes and links of a run, from the raw records of each source to the examples of each shard set.
 
     Args:
         manifests: Manifests of the run's artifacts.
 
     Returns:
-        The nodes and links of the stages that the run reached; None if no source was read.
+        The nodes and links of all stages that the run reached; None if no source was read.
     """
     parsed, verdicts = filter_kind(manifests, "documents"), find_newest(manifests, "verdicts")
     if not parsed:
@@ -143,12 +143,19 @@ def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
 
 
 def _build_head(counts: Sequence[int], unit: str, several: str) -> tuple[str, str]:
-    """Return the text above a column: the count; or, if several artifacts are in it, their number."""
+    """Return the two lines of a column heading: a count and its unit, or the unit and the number of artifacts if
+    several.
+
+    Args:
+        counts: The count of each artifact in the column.
+        unit: Unit of the counts.
+        several: Plural name of the artifacts.
+    """
     return (format_short_number(counts[0]), unit) if len(counts) == 1 else (unit, f"of {len(counts)} {several}")
 
 
 def format_short_number(count: int) -> str:
-    """Format a number for the head of a column, which has room for about eleven letters.
+    """Format a number for a column heading, which has room for about eleven characters.
 
     >>> format_short_number(98_765_432), format_short_number(1_234_567_890), format_short_number(900 * 10**12)
     ('98,765,432', '1.2 billion', '900.0 trillion')
@@ -160,8 +167,9 @@ def format_short_number(count: int) -> str:
 
 
 def _build_records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
-    """Build the nodes and links from sources to documents. Generations of a source are added up; rare reasons and
-    sources beyond the maximum are merged.
+    """Build the nodes and links from sources to documents.
+
+    The generations of a source are summed. If there are too many reasons or sources, the rest are merged into one node.
     """
     names = list(dict.fromkeys(manifest.name for manifest in parsed))
     few = names if len(names) <= MAX_SOURCES else names[: MAX_SOURCES - 1]
@@ -186,8 +194,12 @@ def _build_records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
 
 
 def _merge_rare(lost: Counter[str], max_reasons: int, what: str) -> dict[str, int]:
-    """Return reasons with their counts, the most frequent first. If there are more than `max_reasons`, the rest is one
-    entry.
+    """Return the counts by reason, most frequent first. If there are more than `max_reasons`, the rest are merged.
+
+    Args:
+        lost: Maps reasons to counts.
+        max_reasons: Maximum number of entries in the result.
+        what: Prefix of the name of the merged entry, such as "dropped".
     """
     ordered = lost.most_common()
     if len(ordered) <= max_reasons:
@@ -197,14 +209,20 @@ def _merge_rare(lost: Counter[str], max_reasons: int, what: str) -> dict[str, in
 
 
 def _build_lost(end: str, column: int, count: int) -> Node:
-    """Build the node of records or documents that are dropped or removed."""
+    """Build the node of dropped or removed items. `end` is the reason, and becomes the key of the node."""
     return Node(key=end, label=end.partition(": ")[2] or end, column=column, count=count, is_lost=True)
 
 
 def _build_tokens(written: Mapping[str, Manifest], sets: Mapping[str, Manifest]) -> tuple[list[Node], list[Link]]:
-    """Build the nodes and links from kept documents to the tokens of each vocabulary, and on to the examples.
+    """Build the nodes and links from kept documents to the tokens of each vocabulary, and from tokens to examples.
 
-    Tokens that several shard sets use flow into each of them; those that copies of one set use are drawn once.
+    Tokens that several shard sets use flow into each of them. Tokens that several copies in one shard set use are drawn
+    only
+    once.
+
+    Args:
+        written: Maps the name of each vocabulary to the manifest of its tokens.
+        sets: Maps the name of each shard set to its manifest.
     """
     nodes, links, losses = list[Node](), list[Link](), list[Link]()
     for vocabulary, tokens in written.items():
@@ -226,7 +244,13 @@ def _build_tokens(written: Mapping[str, Manifest], sets: Mapping[str, Manifest])
 
 
 def _link_tokens(start: str, name: str, shards: Manifest) -> tuple[Link, list[Link]]:
-    """Return the link of tokens that a shard set places in examples, and the links of tokens that it does not."""
+    """Return the link of the tokens that a shard set contains, and the links of the tokens that it leaves out.
+
+    Args:
+        start: Key of the tokens node.
+        name: Name of the shard set.
+        shards: Manifest of the shard set.
+    """
     accounts = list_copy_accounts(shards)
     outcomes = +sum((Counter(account.outcomes) for account in accounts), Counter[str]())
     copies = max(1, len(accounts))
@@ -236,16 +260,16 @@ def _link_tokens(start: str, name: str, shards: Manifest) -> tuple[Link, list[Li
 
 
 def _build_examples(name: str, shards: Manifest, placed: Link) -> Node:
-    """Build the node of a shard set."""
+    """Build the node of a shard set. `placed` is the link of the tokens that the shard set contains."""
     copies = f", {placed.copies} copies" if placed.copies > 1 else ""
     label = f"in {shards.count_rows('examples'):,} examples{': ' if name else ''}{name}{copies}"
     return Node(key=placed.end, label=label, column=EXAMPLES, count=placed.count)
 
 
 def _is_unused(source: str | None, sets: Iterable[Manifest]) -> bool:
-    """Return True if no shard set uses a source.
+    """Return True if none of the shard sets uses a source.
 
-    A part without a source label may be of any source and counts as used.
+    If `source` is None, the source of the tokens is unknown, and False is returned.
     """
     chosen = [shards.settings.get("sources") for shards in sets]
     return source is not None and all(sources and source not in sources for sources in chosen)
@@ -253,7 +277,9 @@ def _is_unused(source: str | None, sets: Iterable[Manifest]) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class _Box:
-    """The place of a node in the picture, in pixels, and the height on either side that bands already use."""
+    """The position of a node in the picture in pixels, and the height that bands already occupy on its left and right
+    side.
+    """
 
     top: float
     height: float
@@ -274,21 +300,23 @@ def draw_flow(flow: Flow) -> Markup:
 
 
 def _count_letters(node: Node) -> int:
-    """Return the number of letters of a node's label for which there is room. Letters of CJK take the width of two."""
+    """Return the number of characters of a node's label that fit. Wide (CJK) characters count twice."""
     room = MAX_LABEL_LETTERS[node.column] - len(_format_count(node))
     widths = accumulate(1 + (east_asian_width(letter) in "WF") for letter in node.label)
     return max(4, sum(width <= room for width in widths))
 
 
 def _format_count(node: Node) -> str:
-    """Format the count of a node; the first column has less room."""
+    """Format the count of a node. The format is shorter in the first column, which has less room."""
     return format_number(node.count) if node.column else format_short_number(node.count)
 
 
 def _compute_widths(flow: Flow) -> list[float]:
-    """Compute the width of each band at its right end, in pixels.
+    """Compute the width in pixels of each band at its right end, in the order of the links.
 
-    The fullest column of records and documents is MAX_COLUMN_HEIGHT high, that of tokens as high as the kept documents.
+    The fullest column of records and documents is MAX_COLUMN_HEIGHT high. The fullest column of tokens is as high as
+    the
+    kept documents, but at least MIN_TOKENS_HEIGHT.
     """
     fullest = Counter[int]()
     for node in flow.nodes:
@@ -303,13 +331,14 @@ def _compute_widths(flow: Flow) -> list[float]:
 
 
 def _counts_tokens(link: Link) -> bool:
-    """Return True if a link counts tokens, and not records or documents."""
+    """Return True if a link counts tokens, False if it counts records or documents."""
     return link.start.startswith(("kept", "tokens"))
 
 
 def _place_boxes(flow: Flow, widths: Sequence[float]) -> dict[str, _Box]:
-    """Place all nodes in columns from top to bottom. Losses in a middle column are below all boxes of the columns to
-    the right.
+    """Place all nodes in their columns from top to bottom, and return the boxes by node key.
+
+    Dropped and removed items in a middle column are placed below all boxes of the columns to the right.
     """
     boxes: dict[str, _Box] = {}
     foot = HEAD_HEIGHT
@@ -330,7 +359,7 @@ def _place_boxes(flow: Flow, widths: Sequence[float]) -> dict[str, _Box]:
 
 
 def _draw_band(link: Link, nodes: Mapping[str, Node], boxes: Mapping[str, _Box], width: float) -> tuple[str, str, str]:
-    """Return the CSS class, SVG path and title of a band, and add its width to both boxes."""
+    """Return the CSS class, SVG path and title of a band. The used heights of both boxes are updated in place."""
     start, end = boxes[link.start], boxes[link.end]
     x0, x1 = COLUMNS[nodes[link.start].column] + NODE_WIDTH, COLUMNS[nodes[link.end].column]
     y0, y1 = start.top + start.used_right, end.top + end.used_left

@@ -35,10 +35,10 @@ _GROWTH_UNITS = ("documents", "tokens")
 
 
 def compare_with_previous(run: RunView) -> tuple[RunComparison | None, str]:
-    """Compare a run with the completed run of the recipe before it.
+    """Compare a run with the previous completed run of its recipe.
 
     Returns:
-        The comparison and ""; or None and a sentence that says why there is none.
+        The comparison and ""; or None and a sentence that states why there is no comparison.
     """
     if run.record.state != "completed":
         return None, "A run that did not come to its end is not compared."
@@ -57,7 +57,7 @@ def list_unread(run: RunView, lines: Sequence[str]) -> list[str]:
 
     Args:
         run: The run.
-        lines: One line for each group of such files; the first ones are shown.
+        lines: One line for each group of these files. Only the first lines are shown.
     """
     if not lines:
         return ["No file: everything that the sources hold was read."] if run.record.inputs else []
@@ -67,7 +67,7 @@ def list_unread(run: RunView, lines: Sequence[str]) -> list[str]:
 
 
 def describe_held_out(run: RunView) -> str:
-    """Describe how much text was held out from training to evaluate models; "" if nothing was tokenized."""
+    """Describe how much text was held out from training for evaluation; return "" if nothing was tokenized."""
     tokens = next(iter(run.find_by_name("tokens").values()), None)
     if tokens is None:
         return ""
@@ -82,7 +82,7 @@ def describe_held_out(run: RunView) -> str:
 
 
 def _explain_none(run: RunView, documents: int) -> str:
-    """Explain why nothing was held out: the share is 0, or none of a few documents fell into it."""
+    """Explain why no document was held out. `documents` is the number of all documents."""
     verdicts = next(iter(run.find_by_name("verdicts").values()), None)
     share = verdicts.settings["held_out"]["share"] if verdicts is not None else 0.0
     if not share:
@@ -91,15 +91,16 @@ def _explain_none(run: RunView, documents: int) -> str:
 
 
 def build_loss_view(training: View | None) -> View | None:
-    """Compare the held-out loss with the losses of knowing nothing and of knowing only frequencies, and judge the
-    training.
+    """Compare the held-out loss with the losses of uniform guessing and of guessing by token frequency.
 
     Args:
-        training: The template values of the training, see `build_training_view`.
+        training: The template context from `build_training_view`.
 
     Returns:
-        Values for the template: a sentence on whether training was worth it, and rows of name, loss in nats, and the
-        number of equally likely tokens to which that amounts. None if there is no model or nothing was held out.
+        The template context: a sentence on whether training was worthwhile ("worth"), and rows with a name, a loss in
+            nats,
+        the equivalent number of equally likely tokens, and the length of a bar in percent. None if there is no model or
+        nothing was held out.
     """
     result = training["result"] if training is not None else None
     if training is None or result is None or result["entropy"] is None or not training["is_judged"]:
@@ -122,14 +123,21 @@ def build_loss_view(training: View | None) -> View | None:
 
 
 def _format_choices(nats: float | None) -> str:
-    """Format the number of equally likely tokens to which a loss in nats amounts; "-" if there is none."""
+    """Format the number of equally likely tokens that corresponds to a loss in nats; return "-" if there is none."""
     if nats is None or nats > 700:
         return "-"
     return f"{math.exp(nats):,.{0 if nats > math.log(10) else 1}f}"
 
 
 def _judge_worth(loss: float | None, uniform: float, entropy: float, accuracy: float | None) -> str:
-    """Say in one sentence whether the training was worth it."""
+    """State in one sentence whether training was worthwhile.
+
+    Args:
+        loss: The model's held-out loss in nats; None if it is not a number.
+        uniform: The loss of uniform guessing.
+        entropy: The loss of guessing by token frequency.
+        accuracy: The share of tokens that the model predicts correctly; None if unknown.
+    """
     if loss is None:
         return "No: its loss is not a number."
     guessed = f"; its first guess is right for {100 * accuracy:.1f}%" if accuracy is not None else ""
@@ -143,8 +151,11 @@ def _judge_worth(loss: float | None, uniform: float, entropy: float, accuracy: f
 
 
 def build_growth_view(run: RunView) -> View | None:
-    """Build the template values (a dict) of what each generation (update of the raw files) added; None if there is only
-    one.
+    """Build the template context that shows what each generation (update of the raw files) added.
+
+    Returns:
+        The numbers of documents and tokens that each generation added, and a chart; None if there is only one
+        generation.
     """
     tokens = next(iter(run.find_by_name("tokens").values()), None)
     added = [
@@ -157,12 +168,13 @@ def build_growth_view(run: RunView) -> View | None:
 
 
 def build_reason_rows(losses: Sequence[tuple[str, int]], comparison: RunComparison | None) -> list[View]:
-    """Build a row for each reason why records or documents were lost: the count, the bar length in percent, and the
-    change.
+    """Build a row for each reason why records or documents were lost.
+
+    Each row contains the reason, its count, the length of a bar in percent, and the change since the previous run.
 
     Args:
         losses: Pairs of a reason and its count.
-        comparison: Comparison with the run before; None if there is none.
+        comparison: Comparison with the previous run; None if there is none.
     """
     most = max((count for _, count in losses), default=1)
     rows = []
@@ -174,9 +186,13 @@ def build_reason_rows(losses: Sequence[tuple[str, int]], comparison: RunComparis
 
 
 def build_source_rows(run: RunView, comparison: RunComparison | None) -> list[View]:
-    """Build a row for each source: files, records, documents, tokens and their changes. The largest source comes first.
+    """Build a row for each source, largest first, with its files, records, documents and tokens and their changes.
 
-    A source that only the run before had gets a row as well.
+    Sources that only the previous run had are included.
+
+    Args:
+        run: The run.
+        comparison: Comparison with the previous run; None if there is none.
     """
     if run.figures is None:
         return []
@@ -187,12 +203,12 @@ def build_source_rows(run: RunView, comparison: RunComparison | None) -> list[Vi
 
 
 def _find_current(changes: Mapping[str, Change], what: str) -> float:
-    """Return the present value of a figure of a source; 0 if it has none."""
+    """Return the later run's value of a figure, such as "documents"; 0 if there is none."""
     return (changes[what].after or 0) if what in changes else 0
 
 
 def _build_source_row(name: str, changes: Mapping[str, Change]) -> View:
-    """Build the row of one source."""
+    """Build the row of one source from the changes of its figures, which are given by quantity."""
     records, documents = _find_current(changes, "raw records"), _find_current(changes, "documents")
     tokens, length = changes.get("tokens"), changes.get("mean tokens a document")
     return {
@@ -223,12 +239,12 @@ MAX_MESSAGE_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """Something a reader should know first.
+    """A remark at the top of the page.
 
     Attributes:
-        is_wrong: True if something is wrong, False if it is only worth a look.
-        text: The remark, a sentence.
-        part: Id of the section of the page that says more.
+        is_wrong: True for an error, False for something that may be worth checking.
+        text: The remark, as a sentence.
+        part: Id of the page section with the details.
     """
 
     is_wrong: bool
@@ -237,17 +253,17 @@ class Remark:
 
 
 def _note(part: str, text: str) -> Remark:
-    """Return a remark that is worth a look."""
+    """Return a remark about something that is not an error. `part` is the id of the page section with the details."""
     return Remark(is_wrong=False, text=text, part=part)
 
 
 def list_remarks(run: RunView, accounts: Accounts, comparison: RunComparison | None) -> list[Remark]:
-    """List all remarks on a run; those on what is wrong come first.
+    """List all remarks on a run, errors first.
 
     Args:
         run: The run.
         accounts: Counts of the run, and which of them do not add up.
-        comparison: Comparison with the run before; None if there is none.
+        comparison: Comparison with the previous run; None if there is none.
     """
     remarks = [
         *(Remark(is_wrong=True, text=f"The ledger does not balance: {x}.", part="ledger") for x in accounts.wrong),
@@ -265,7 +281,7 @@ def list_remarks(run: RunView, accounts: Accounts, comparison: RunComparison | N
 
 
 def _note_damage(run: RunView) -> Iterator[Remark]:
-    """Yield remarks on damaged files that were built again, and on records that could not be read."""
+    """Yield remarks on damaged artifacts that were built again, and on records that could not be read."""
     for stage in run.record.stages:
         if "damaged" in stage.reason:
             said_why = to_one_line(stage.reason, MAX_MESSAGE_CHARACTERS)
@@ -278,7 +294,7 @@ def _note_damage(run: RunView) -> Iterator[Remark]:
 
 
 def _note_left_out(run: RunView) -> Iterator[Remark]:
-    """Yield remarks on files that were skipped, and on records in quarantine."""
+    """Yield remarks on raw files that were skipped, and on records that were skipped because they crashed a worker."""
     parsed = filter_kind(run.manifests, "documents")
     if files := len(list_left_out(run.lock, parsed)):
         yield _note("in", f"{format_count(files, 'raw file')} could not be read and left out.")
@@ -287,7 +303,7 @@ def _note_left_out(run: RunView) -> Iterator[Remark]:
 
 
 def _note_unjudged(run: RunView) -> Iterator[Remark]:
-    """Yield remarks on sources with documents in languages that have no table of stop words."""
+    """Yield remarks on sources that contain documents in languages without a stop word table."""
     for manifest in run.parsed:
         figures = manifest.ledger.figures.items()
         found = {name.removeprefix(NO_TABLE_PREFIX): n for name, n in figures if n and name.startswith(NO_TABLE_PREFIX)}
@@ -302,7 +318,7 @@ def _note_unjudged(run: RunView) -> Iterator[Remark]:
 
 
 def _note_stripped_accents(run: RunView) -> Iterator[Remark]:
-    """Yield remarks on vocabularies that remove accents although the corpus has other languages than English."""
+    """Yield remarks on vocabularies that remove accents although the corpus contains languages other than English."""
     shares = {parse_figure_name(name): figure.value for name, figure in (run.figures or {}).items()}
     others = {
         code: share
@@ -331,9 +347,7 @@ def _note_notices(run: RunView) -> Iterator[Remark]:
 
 
 def _note_examples(run: RunView) -> Iterator[Remark]:
-    """Yield remarks on shard sets with labels that can be guessed without reading, and on those that miss much of their
-    text.
-    """
+    """Yield remarks on shard sets whose labels can be guessed without reading, or that leave out much of their text."""
     figures = run.figures or {}
     for text in list_surface_warnings({name: figure.value for name, figure in figures.items()}):
         yield _note("out", text)
@@ -342,7 +356,7 @@ def _note_examples(run: RunView) -> Iterator[Remark]:
 
 
 def _note_training(run: RunView) -> Iterator[Remark]:
-    """Yield a remark if a model has learned no more than the frequency of tokens."""
+    """Yield a remark for each model whose loss is no better than guessing by token frequency."""
     figures = run.figures
     for name, figure in figures.items() if figures is not None else ():
         what, of, _ = parse_figure_name(name)
@@ -357,7 +371,7 @@ def _note_training(run: RunView) -> Iterator[Remark]:
 
 
 def _note_sources(comparison: RunComparison) -> Iterator[Remark]:
-    """Yield remarks on sources that are new, and on those that are gone."""
+    """Yield remarks on sources that only one of the two runs has."""
     files = {source: row["raw files"] for source, row in group_by_source(comparison.changes, ("raw files",)).items()}
     kinds = {"new": [s for s, f in files.items() if not f.before], "gone": [s for s, f in files.items() if not f.after]}
     for what, names in kinds.items():
@@ -369,7 +383,7 @@ def _note_sources(comparison: RunComparison) -> Iterator[Remark]:
 
 
 def _note_changes(comparison: RunComparison) -> Iterator[Remark]:
-    """Yield remarks on figures far from those of the run before, the largest change first."""
+    """Yield remarks on figures that differ a lot from the previous run, largest change first."""
     telling = [change for change in comparison.changes if parse_figure_name(change.name)[0] in _TELLING_FIGURES]
     far = [c for c in telling if _compute_distance(c) >= (MIN_SHARE_CHANGE if c.kind == SHARE else MIN_MEAN_CHANGE)]
     moved = sorted(far, key=_compute_distance, reverse=True)
@@ -381,5 +395,5 @@ def _note_changes(comparison: RunComparison) -> Iterator[Remark]:
 
 
 def _compute_distance(change: Change) -> float:
-    """Return how far a figure moved: a share by its difference, a mean relative to itself."""
+    """Return the size of a change: the absolute difference of shares, or the relative difference of means."""
     return abs((change.change if change.kind == SHARE else change.relative) or 0.0)

@@ -23,12 +23,12 @@ Arrow = tuple[Key, Key]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """One artifact in the picture.
+    """An artifact in the picture.
 
     Attributes:
-        key: Unique name of the box.
-        title: Its first line, in bold.
-        texts: Texts below the title; long ones are wrapped.
+        key: Unique identifier of the box.
+        title: First line, shown in bold.
+        texts: Texts below the title. Long texts are wrapped.
     """
 
     key: Key
@@ -37,7 +37,7 @@ class Box:
 
     @property
     def lines(self) -> list[str]:
-        """The lines below the title, wrapped to the width of a box and at most MAX_LINES."""
+        """The lines below the title, wrapped to the width of the box. There are at most MAX_LINES."""
         wrapped = [line for text in self.texts for line in textwrap.wrap(to_one_line(text, 120), LINE_LETTERS)]
         return wrapped if len(wrapped) <= MAX_LINES else [*wrapped[: MAX_LINES - 1], "…"]
 
@@ -48,11 +48,11 @@ class Box:
 
 
 def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
-    """Draw boxes and arrows as an SVG picture.
+    """Draw an SVG picture of artifacts, with arrows to the artifacts that were built from them.
 
     Args:
-        boxes: The artifacts; each one comes after those that it was made from. Must not be empty.
-        arrows: Pairs of the key of an artifact and the key of one that was made from it.
+        boxes: The artifacts. Each one comes after the artifacts that it was built from. Must not be empty.
+        arrows: Pairs of the key of an artifact and the key of an artifact that was built from it.
     """
     rows = _arrange_rows(boxes, arrows)
     widest = max(len(row) for row in rows)
@@ -72,7 +72,9 @@ def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
 
 
 def _arrange_rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Box]]:
-    """Arrange the boxes in rows by their number of steps from the first one, ordered by the places of parents."""
+    """Arrange the boxes in rows by their distance from the first artifacts. Each row is ordered by the parents'
+    positions.
+    """
     parents: dict[Key, list[Key]] = {box.key: [] for box in boxes}
     for start, end in arrows:
         parents[end].append(start)
@@ -91,6 +93,12 @@ def _arrange_rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Bo
 
 
 def _compute_middle(box: Box, parents: Mapping[Key, Sequence[Key]], place: Mapping[Key, float]) -> float:
-    """Return the horizontal middle of a box's parents; 0 if it has none."""
+    """Return the mean horizontal position of a box's parents; 0 if it has none.
+
+    Args:
+        box: The box.
+        parents: Maps the key of each box to the keys of its parents.
+        place: Maps the key of each placed box to its horizontal position.
+    """
     places = [place[parent] for parent in parents[box.key]]
     return sum(places) / len(places) if places else 0.0

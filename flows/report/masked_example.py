@@ -25,11 +25,11 @@ LABEL_MEANINGS = {  # the meaning of a label of 0, and of 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownToken:
-    """One token of an example, as it is shown.
+    """A token of an example, as displayed.
 
     Attributes:
         text: The original token.
-        seen: The token that the model sees.
+        seen: The token that the model receives.
         segment: 0 for the first segment, 1 for the second.
         kind: "plain", "special", "masked" (replaced by the mask token), "swapped" (replaced by another token) or "kept"
             (to be predicted, but unchanged).
@@ -42,17 +42,17 @@ class ShownToken:
 
 
 def find_label_kind(shards: Manifest) -> str | None:
-    """Return the name of the meaning of a shard set's labels, such as "next-sentence"; None if it has no labels."""
+    """Return the kind of labels in a shard set, such as "next-sentence"; None if the examples have no labels."""
     labels: str | None = shards.facts["labels"]
     return labels
 
 
 def describe_example(example: Example, label_kind: str | None) -> str:
-    """Describe an example in words: the meaning of its label, or the number of segments if it has no label.
+    """Describe the meaning of an example's label, or the number of its segments if it has no label.
 
     Args:
         example: The example.
-        label_kind: The meaning of the labels of its shard set, see `find_label_kind`.
+        label_kind: The result of `find_label_kind`.
     """
     if example.label is None:
         return "one segment" if example.boundary == len(example.ids) else "two segments"
@@ -61,16 +61,15 @@ def describe_example(example: Example, label_kind: str | None) -> str:
 
 
 def get_stored_masks(example: Example) -> Masks:
-    """Return the masks that are stored with an example; no masks if they are drawn during training."""
+    """Return the masks that are stored with an example. There are none if masks are drawn during training."""
     offsets = np.array([0, len(example.mask_positions)], np.int64)
     return Masks(example.mask_positions, offsets, example.mask_ids)
 
 
 def get_example_masks(shard_set: ShardSet, example: Example) -> Masks:
-    """Return the masks with which training sees an example for the first time: the stored ones, or those drawn in epoch
-    0.
+    """Return the masks with which an example is first seen in training: stored masks, or those drawn in epoch 0.
 
-    If the rate of masks changes during training, the rate of the first step is used.
+    If the mask rate changes during training, the rate of the first step is used.
     """
     if shard_set.manifest.facts["masking"] == "static":
         return get_stored_masks(example)
@@ -86,7 +85,7 @@ def get_example_masks(shard_set: ShardSet, example: Example) -> Masks:
 
 
 def list_shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) -> list[ShownToken]:
-    """List the tokens of an example in order, as the vocabulary displays them, with the given masks."""
+    """List the tokens of an example in order, as the vocabulary formats them, with the given masks applied."""
     seen = dict(zip(masks.positions.tolist(), masks.replacements.tolist(), strict=True))
     special_ids = vocabulary.special_ids
     return [
@@ -101,7 +100,13 @@ def list_shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) ->
 
 
 def _classify_token(id: int, seen: int | None, special_ids: Mapping[str, int]) -> str:
-    """Return the kind of a token, see `ShownToken`. seen: id that the model sees; None if the token is not masked"""
+    """Return the kind of a token, as defined in `ShownToken`.
+
+    Args:
+        id: The original token id.
+        seen: The token id that the model receives; None if the token is not to be predicted.
+        special_ids: Maps the names of the special tokens to their ids.
+    """
     if seen is None:
         return "special" if id in special_ids.values() else "plain"
     if seen == special_ids["mask"]:
@@ -110,7 +115,9 @@ def _classify_token(id: int, seen: int | None, special_ids: Mapping[str, int]) -
 
 
 def sample_examples(shard_set: ShardSet, number: int) -> list[tuple[int, Example]]:
-    """Return up to `number` examples that are not deleted, at even distances in a shard set, each with its index."""
+    """Return up to `number` evenly spaced examples of a shard set, as (index, example) pairs. Deleted examples are
+    skipped.
+    """
     live = np.flatnonzero(shard_set.is_live)
     if not len(live):
         return []

@@ -32,7 +32,7 @@ from trainer.tasks.suites.compare import SuiteComparison
 
 
 def build_training_view(run: RunView) -> View | None:
-    """Build the template values (a dict) of the newest model of a run; None if it has no model."""
+    """Build the template context for a run's newest model; return None if there is no model."""
     model = run.find_newest("models")
     if model is None:
         return None
@@ -61,7 +61,11 @@ def build_training_view(run: RunView) -> View | None:
 
 
 def with_judged_term(events: Sequence[Event]) -> list[Event]:
-    """Return copies of the events with two more entries: loss and accuracy of the term by which the model is judged."""
+    """Return copies of the events with the loss and accuracy of the main loss term as "loss_judged" and
+    "accuracy_judged".
+
+    The main loss term is the one that `find_main_term` returns.
+    """
     term = find_main_term(events)
     return [
         {**event, "loss_judged": event.get(f"{term}_loss"), "accuracy_judged": event.get(f"{term}_accuracy")}
@@ -70,19 +74,22 @@ def with_judged_term(events: Sequence[Event]) -> list[Event]:
 
 
 def describe_model(model: Manifest) -> View:
-    """Return the family, size and shape of a model, and its facts."""
+    """Return the facts of a model, with its family, size and shape.
+
+    The keys of the shape are "layers", "hidden_size", "heads" and "feed_forward_size".
+    """
     settings = bind_settings(ModelSettings, model.settings["model"], "model")
     shape = zip(("layers", "hidden_size", "heads", "feed_forward_size"), settings.shape, strict=True)
     return {**model.facts, "family": settings.family, "size": settings.size, **dict(shape)}
 
 
 def build_phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequence[Event]) -> list[View]:
-    """Build a row for each training phase: what it read, its length, its first and last loss, and its last evaluation.
+    """Build a row for each training phase, with its shard sets, length, first and last loss, and last evaluation.
 
     Args:
         model: Manifest of the model.
         shard_sets: Maps the name of each shard set in the recipe to its manifest.
-        events: Metrics of the training, see `with_judged_term`.
+        events: Training metrics from `with_judged_term`.
     """
     names = {manifest.content: name or manifest.name for name, manifest in shard_sets.items()}
     rows = []
@@ -108,21 +115,22 @@ def build_phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events
 
 
 def list_contents(phase: Json) -> list[str]:
-    """Return the content digests of the shard sets that a phase read: one, or several if it read a mixture."""
+    """Return the content digests of the shard sets that a training phase read. A mixture has more than one."""
     return [phase] if isinstance(phase, str) else [part["content"] for part in phase]
 
 
 def build_seen_rows(
     model: Manifest, shard_sets: Mapping[str, Manifest], tokens: Mapping[str, Manifest], events: Sequence[Event]
 ) -> list[View]:
-    """Build a row for each shard set that a phase read: how much, its share of the phase, its evaluation, and its
-    sources.
+    """Build a row for each shard set that a training phase read.
+
+    Each row contains the amount that was read, its share of the phase, the last evaluation, and the sources.
 
     Args:
         model: Manifest of the model.
         shard_sets: Maps the name of each shard set in the recipe to its manifest.
         tokens: Maps the name of each vocabulary in the recipe to the manifest of its tokens.
-        events: Metrics of the training, see `with_judged_term`.
+        events: Training metrics from `with_judged_term`.
     """
     sets = {manifest.name: (name or manifest.name, manifest) for name, manifest in shard_sets.items()}
     parts = list(iter_seen_parts(model))
@@ -144,9 +152,14 @@ def build_seen_rows(
 
 
 def build_before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequence[Event]) -> list[View]:
-    """Build a row for each shard set with its held-out losses before the first step and at the end, and a row for all.
+    """Build a row for each shard set, and one for all, with the held-out losses before the first step and at the end.
 
-    The result is empty if the model began with random weights.
+    The result is empty if training started from random weights.
+
+    Args:
+        model: Manifest of the model.
+        shard_sets: Maps the name of each shard set in the recipe to its manifest.
+        events: Training metrics from `with_judged_term`.
     """
     sets = {f"{COMPONENT_PREFIX}{manifest.name}": name or manifest.name for name, manifest in shard_sets.items()}
     first = {event["event"]: event for event in events if event["step"] == 0 and event["event"] != "step"}
@@ -168,20 +181,21 @@ def build_before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], event
 
 
 def _get_loss(event: Event) -> float | None:
-    """Return the masked loss of an event, or the total loss if nothing is masked."""
+    """Return the masked-token loss of an event, or the total loss if there is no masked-token loss."""
     loss: float | None = event["loss"] if event["masked_loss"] is None else event["masked_loss"]
     return loss
 
 
 def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> list[tuple[str, float]]:
-    """Compute the share of each source in the training tokens of a shard set.
+    """Compute the share of each source in a shard set's training tokens.
 
     Args:
         shards: Manifest of the shard set.
         tokens: Maps the name of each vocabulary in the recipe to the manifest of its tokens.
 
     Returns:
-        Pairs of a source and its share, the largest first. The source is "" if a part has no label.
+        Pairs of a source and its share (from 0 to 1), largest first. The source is "" for tokens whose source is
+        unknown.
     """
     made_of = {parent.fingerprint for parent in shards.parents}
     wanted = shards.settings.get("sources") or ()
@@ -196,7 +210,7 @@ def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> l
 
 
 def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
-    """Build the template values (a dict) of the last evaluation; None if there was none."""
+    """Build the template context for the last of the evaluations; return None if there are none."""
     if not evaluations:
         return None
     last = evaluations[-1]
@@ -218,7 +232,7 @@ def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
 
 
 def build_task_views(run: RunView) -> list[View]:
-    """Build the template values (a dict) of each suite of tasks: its scores, and comparisons with other models."""
+    """Build the template context for each task suite of a run, with its scores and comparisons with other models."""
     release = find_release_before(run.place, run.record.recipe, run.record.started)
     views = []
     for name, tasks in run.find_by_name("tasks").items():
@@ -252,7 +266,7 @@ def build_task_views(run: RunView) -> list[View]:
 
 
 def _build_comparison_view(comparison: SuiteComparison) -> View:
-    """Build the template values (a dict) of a comparison with another model."""
+    """Build the template context for a comparison of two models."""
     return {
         "names": (comparison.first, comparison.second),
         "head": comparing.HEAD,

@@ -39,13 +39,13 @@ MAX_PARENTS = 8  # of an artifact in the table; a corpus has one more each gener
 
 
 def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None = None) -> str:
-    """Build the report of a run as one HTML page.
+    """Build the report of a run as a single HTML page.
 
     Args:
         place: The store.
         record: Record of the run, which may have failed.
         privacy: How texts are shown: "text", "hashed" or "none".
-        lock: The raw files that the run read, for their names, which are shown only if texts are; None if not known.
+        lock: The raw files that the run read. Their names are shown only if `privacy` is "text". None if unknown.
 
     Raises:
         InputError: If `privacy` has another value.
@@ -96,7 +96,7 @@ def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None 
 
 
 def _load_template(privacy: Privacy) -> Template:
-    """Load the template of the page, with its filters."""
+    """Load the template of the report, with its filters."""
     environment = build_page_environment()
     environment.filters |= {
         "decimals": lambda value, digits=3: "-" if value is None else f"{value:,.{digits}f}",
@@ -120,7 +120,7 @@ def _load_template(privacy: Privacy) -> Template:
 
 
 def build_shard_views(run: RunView) -> list[View]:
-    """Build the template values (a dict) of each shard set: the form of its examples, and a row per split."""
+    """Build the template context for each shard set, with the properties of its examples and one row per split."""
     views = []
     vocabularies = {manifest.fingerprint: name for name, manifest in run.find_by_name("vocabularies").items()}
     for name, shards in run.find_by_name("shards").items():
@@ -142,13 +142,13 @@ def build_shard_views(run: RunView) -> list[View]:
 
 
 def _list_labels(shards: Manifest) -> list[tuple[str, str]]:
-    """Return pairs of a figure that counts examples with one label, and the meaning of that label."""
+    """Return pairs of a figure that counts the examples with a certain label and the meaning of that label."""
     labels = str(find_label_kind(shards))
     return list(zip(LABEL_FIGURES.get(labels, ()), LABEL_MEANINGS.get(labels, ()), strict=True))
 
 
 def build_split_row(shards: Manifest, split: str) -> View:
-    """Build the row of one split of a shard set: files, documents, examples by label, tokens, bytes."""
+    """Build the row for one split of a shard set, with its numbers of parts (file sets), examples, bytes and tokens."""
     parts = [part for part in shards.parts if part.labels.get("split") == split]
     figures_of = {
         name: sum(part.ledger.figures.get(name, 0) for part in parts)
@@ -164,7 +164,9 @@ def build_split_row(shards: Manifest, split: str) -> View:
 
 
 def build_length_views(run: RunView) -> list[View]:
-    """Build histograms of lengths in tokens: of documents (first vocabulary only), and of examples by shard set."""
+    """Build histograms of the lengths in tokens of documents (for the first vocabulary) and of each shard set's
+    examples.
+    """
     views = []
     for name, tokens in list(run.find_by_name("tokens").items())[:1]:
         title = f"Documents, in tokens of {name}" if name else "Documents"
@@ -179,6 +181,13 @@ def build_length_views(run: RunView) -> list[View]:
 
 
 def _build_length_view(name: str, title: str, sample: LengthSample, unit: str) -> View:
-    """Build the template values (a dict) of one histogram."""
+    """Build the template context for one histogram.
+
+    Args:
+        name: Part of the name of the SVG element.
+        title: Title of the histogram.
+        sample: The sampled lengths.
+        unit: What has these lengths: "documents" or "examples".
+    """
     svg = draw_histogram(sample.lengths, f"lengths-of-{name}", "tokens, on a logarithmic scale")
     return {"title": title, "sample": sample, "rows": len(sample.lengths), "unit": unit, "svg": svg}

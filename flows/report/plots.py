@@ -35,13 +35,13 @@ MIN_TICKS = 2  # of a logarithmic axis; with fewer it has those of a linear one
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Colours:
-    """The colours of a plot, as CSS.
+    """The colors of a plot, as CSS values.
 
     Attributes:
-        ink: Text and strong lines.
-        bar: Data.
-        grid: Lines of the grid.
-        background: None to show the background of the page.
+        ink: Color of text and emphasized lines.
+        bar: Color of the data.
+        grid: Color of grid lines.
+        background: Background color; None for a transparent background.
     """
 
     ink: str = "currentColor"
@@ -56,13 +56,13 @@ STANDALONE_COLOURS = Colours(ink="#010203", bar="#2f6fb3", grid="#dddddd", backg
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """An axis: its range, and the values at which it has ticks.
+    """An axis of a plot, with its range and ticks.
 
     Attributes:
-        low: Value at its beginning.
-        high: Value at its end; above `low`.
-        ticks: Values that are written next to the axis.
-        label: Name of the axis; "" for none.
+        low: Value at the start of the axis.
+        high: Value at the end of the axis, greater than `low`.
+        ticks: Values that are labelled on the axis.
+        label: Title of the axis; "" for none.
         logarithmic: If True, the scale is logarithmic, and values below 0.5 are drawn as 0.5.
     """
 
@@ -73,22 +73,22 @@ class Axis:
     logarithmic: bool = False
 
     def compute_share(self, value: float) -> float:
-        """Return where a value is on the axis: 0 at its beginning, 1 at its end."""
+        """Return the relative position of a value on the axis: 0 at the start, 1 at the end."""
         low, high, value = (math.log(max(x, 0.5)) if self.logarithmic else x for x in (self.low, self.high, value))
         return (value - low) / (high - low)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """The frame of a plot: its size and axes. Methods that draw return SVG elements.
+    """The frame of a plot, with its size and axes. The `draw_` methods return SVG elements.
 
     Attributes:
         width: Width of the picture in points.
         height: Height of the picture in points.
         across: The horizontal axis.
         up: The vertical axis.
-        rows: Number of text rows above the plot.
-        colours: Colours of the plot.
+        rows: Number of text rows above the plot area.
+        colours: Colors of the plot.
     """
 
     width: float
@@ -100,7 +100,7 @@ class Plot:
 
     @property
     def left(self) -> float:
-        """The x position of the left end of the horizontal axis, to the right of the labels of the vertical one."""
+        """The x position of the left end of the horizontal axis. The labels of the vertical axis are to its left."""
         longest = max((len(format_number(tick)) for tick in self.up.ticks), default=1)
         return 10 + LETTER_WIDTH * longest + (ROW_HEIGHT + 2 if self.up.label else 0)
 
@@ -120,19 +120,19 @@ class Plot:
         return self.height - BOTTOM_MARGIN
 
     def to_x(self, value: float) -> float:
-        """Convert a value of the horizontal axis to an x position."""
+        """Convert a value on the horizontal axis to an x position."""
         return self.left + self.across.compute_share(value) * (self.right - self.left)
 
     def to_y(self, value: float) -> float:
-        """Convert a value of the vertical axis to a y position."""
+        """Convert a value on the vertical axis to a y position."""
         return self.bottom - self.up.compute_share(value) * (self.bottom - self.top)
 
     def draw_bars(self, edges: Float64s, counts: Int64s) -> Markup:
-        """Draw a bar for each count that is not zero, from its edge to the next one.
+        """Draw a bar for each count, from its edge to the next edge. Counts of zero have no bar.
 
         Args:
-            edges: float64 [n + 1], values of the horizontal axis.
-            counts: int64 [n], heights of the bars.
+            edges: float64 [n + 1], values on the horizontal axis.
+            counts: int64 [n], heights of the bars as values on the vertical axis.
         """
         drawn = []
         for (start, end), count in zip(pairwise(edges.tolist()), counts.tolist(), strict=True):
@@ -145,7 +145,14 @@ class Plot:
     def draw_line(
         self, points: Sequence[tuple[float, float]], colour: str, width: float, dotted: bool = False
     ) -> Markup:
-        """Draw a line through points, given as values of both axes. A y value that is not finite leaves a gap."""
+        """Draw a line through points. A y value that is not finite leaves a gap.
+
+        Args:
+            points: Pairs of a value on the horizontal axis and a value on the vertical axis.
+            colour: Color of the line.
+            width: Width of the line in points.
+            dotted: If True, the line is dotted.
+        """
         drawn, pen_down = [], False
         for across, up in points:
             if math.isfinite(up):
@@ -155,30 +162,43 @@ class Plot:
         return Markup(f'<path d="{"".join(drawn)}" fill="none" stroke="{colour}" stroke-width="{width}"{dashes}/>')
 
     def draw_dots(self, points: Sequence[tuple[float, float]], colour: str, radius: float) -> Markup:
-        """Draw a dot at each point with a finite y value."""
+        """Draw a dot at each point whose y value is finite.
+
+        Args:
+            points: Pairs of a value on the horizontal axis and a value on the vertical axis.
+            colour: Color of the dots.
+            radius: Radius of the dots in points.
+        """
         places = (
             (format_px(self.to_x(across)), format_px(self.to_y(up))) for across, up in points if math.isfinite(up)
         )
         return Markup("").join(Markup(f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{colour}"/>') for x, y in places)
 
     def draw_upright(self, x: float) -> Markup:
-        """Draw a vertical line of the grid at an x position."""
+        """Draw a vertical grid line at an x position."""
         path = f"M{format_px(x)} {format_px(self.bottom)}V{format_px(self.top)}"
         return Markup(f'<path d="{path}" stroke="{self.colours.grid}"/>')
 
     def limit_tick(self, tick: float) -> float:
-        """Return the largest x position at which the label of a tick does not leave the picture."""
+        """Return the largest x position at which a tick's label fits inside the picture."""
         return self.width - LETTER_WIDTH * len(format_number(tick)) / 2 - 1
 
     def draw_text(self, x: float, y: float, content: str, anchor: str = "start") -> Markup:
-        """Draw a line of text at a position. anchor: "start", "middle" or "end", as in SVG"""
+        """Draw a line of text.
+
+        Args:
+            x: The x position.
+            y: The y position of the baseline.
+            content: The text.
+            anchor: Which end of the text is at the x position: "start", "middle" or "end", as in SVG.
+        """
         return Markup(load_drawings().text(x, y, content, self.colours.ink, anchor))
 
     def draw_legend(self, entries: Sequence[tuple[str, str, bool]]) -> Markup:
-        """Draw the meaning of lines in the first row above the plot.
+        """Draw a legend in the first text row above the plot area.
 
         Args:
-            entries: For each line its name, its colour, and True if it is dotted.
+            entries: The name, color and True if dotted, for each line.
         """
         placed, x = [], self.right
         for name, colour, dotted in reversed(entries):
@@ -191,25 +211,31 @@ class Plot:
         """Render the plot as SVG.
 
         Args:
-            name: Says what the plot shows; letters, digits and hyphens.
-            drawn: Elements to show, drawn by the methods of this plot.
-            inline: True for an element of an HTML page, False for a stand-alone picture.
+            name: Name of what the plot shows, made of letters, digits and hyphens.
+            drawn: Elements to show, from the `draw_` methods of this plot.
+            inline: True for an element of an HTML page, False for a stand-alone SVG file.
         """
         return Markup(load_drawings().plot(self, name, drawn, inline))
 
 
 def build_zero_axis(high: float, label: str = "", most: int = 5) -> Axis:
-    """Build an axis from zero to a little above a number, with about `most` ticks at whole numbers."""
+    """Build an axis from zero to slightly above `high`.
+
+    Args:
+        high: The largest value to show.
+        label: Title of the axis.
+        most: Approximate maximum number of ticks, which are at whole numbers.
+    """
     high = 1.05 * high if high > 0 else 1.0
     return Axis(low=0.0, high=high, ticks=choose_ticks(0.0, high, most, True), label=label)
 
 
 def build_axis(values: Sequence[float], label: str = "", most: int = 5, whole: bool = False) -> Axis:
-    """Build an axis that holds all finite values, with some room at both ends and about `most` ticks.
+    """Build an axis that covers all finite values, with a margin at both ends.
 
     Args:
         values: The values; may be empty.
-        label: Name of the axis.
+        label: Title of the axis.
         most: Approximate maximum number of ticks.
         whole: If True, ticks are at whole numbers.
     """
@@ -220,7 +246,7 @@ def build_axis(values: Sequence[float], label: str = "", most: int = 5, whole: b
 
 
 def build_log_axis(low: float, high: float, label: str = "") -> Axis:
-    """Build a logarithmic axis from `low` to `high`."""
+    """Build a logarithmic axis from `low` to `high` with the title `label`."""
     ratio = high / max(low, 1.0)
     heads = (1, 2, 5) if ratio < 100 else (1, 3) if ratio < 10_000 else (1,)
     powers = range(math.floor(math.log10(max(low, 1.0))), math.ceil(math.log10(max(high, 2.0))) + 1)
@@ -230,11 +256,11 @@ def build_log_axis(low: float, high: float, label: str = "") -> Axis:
 
 
 def choose_ticks(low: float, high: float, most: int, whole: bool = False) -> list[float]:
-    """Return round numbers at even distances between `low` and `high`, about `most` of them.
+    """Choose evenly spaced round numbers between `low` and `high`.
 
     Args:
-        low: The lowest possible tick.
-        high: The highest possible tick; above `low`.
+        low: Lower limit of the ticks.
+        high: Upper limit of the ticks, greater than `low`.
         most: Approximate maximum number of ticks.
         whole: If True, all ticks are whole numbers.
 
@@ -250,9 +276,13 @@ def choose_ticks(low: float, high: float, most: int, whole: bool = False) -> lis
 
 
 def compute_bin_edges(lengths: Int64s) -> Float64s:
-    """Return the edges of bins that hold all lengths: whole numbers in about equal ratios.
+    """Compute the edges of histogram bins that cover all lengths, evenly spaced on a logarithmic scale.
 
-    lengths: must not be empty
+    Args:
+        lengths: int64, the lengths. Must not be empty.
+
+    Returns:
+        float64, distinct whole numbers in ascending order. The last one is greater than all lengths.
     """
     low, high = int(lengths.min()), int(lengths.max()) + 1
     edges = np.geomspace(max(1, low), max(2, high), NUM_BINS + 1)
@@ -260,12 +290,12 @@ def compute_bin_edges(lengths: Int64s) -> Float64s:
 
 
 def draw_histogram(lengths: Int64s, name: str, unit: str) -> Markup:
-    """Draw a histogram of lengths on a logarithmic axis, as SVG for an HTML page.
+    """Draw a histogram of lengths on a logarithmic axis, as an SVG element for an HTML page.
 
     Args:
-        lengths: int64, the lengths; must not be empty.
-        name: Says what the plot shows; letters, digits and hyphens.
-        unit: Label of the horizontal axis.
+        lengths: int64, the lengths. Must not be empty.
+        name: Name of what the plot shows, made of letters, digits and hyphens.
+        unit: Title of the horizontal axis.
     """
     edges = compute_bin_edges(lengths)
     counts, _ = np.histogram(lengths, edges)
@@ -280,11 +310,11 @@ MAIN_TERM = "masked"  # whose held-out loss is next to the unigram entropy of th
 
 
 class TermWords(NamedTuple):
-    """Words for a term of the loss.
+    """The texts that describe a term of the loss.
 
     Attributes:
-        axis: Label of the axis of its curve.
-        caption: What the curve shows, a sentence.
+        axis: Title of the vertical axis of the loss curve.
+        caption: Caption of the loss curve, as a sentence.
     """
 
     axis: str
@@ -306,7 +336,7 @@ TERM_WORDS: Mapping[str, TermWords] = MappingProxyType(
 
 
 def describe_term(term: str) -> TermWords:
-    """Return the words for a term of the loss. A term without words is called by its name.
+    """Return the texts that describe a term of the loss. For an unknown term, they are built from its name.
 
     >>> describe_term("order").axis
     'order loss'
@@ -316,7 +346,7 @@ def describe_term(term: str) -> TermWords:
 
 
 def list_terms(events: Iterable[Event]) -> list[str]:
-    """List the terms of the loss that events report; masked tokens come first.
+    """List the names of the loss terms in the events. "masked" comes first.
 
     >>> list_terms([{"loss": 9.0, "pair_loss": 0.7, "masked_loss": 8.3, "unigram_loss": 6.0, "order_loss": None}])
     ['masked', 'pair']
@@ -331,7 +361,7 @@ def list_terms(events: Iterable[Event]) -> list[str]:
 
 
 def find_main_term(events: Sequence[Event]) -> str:
-    """Find the term by which a model is judged: "masked" if it predicts tokens, else the first reported term.
+    """Find the loss term by which a model is judged: "masked" if it predicts tokens, otherwise the first reported term.
 
     >>> find_main_term([{"masked_loss": None, "pair_loss": 0.7, "unigram_entropy": 5.0}])
     'masked'
@@ -351,13 +381,13 @@ Points = list[tuple[float, float]]
 
 
 def draw_loss_curve(events: Sequence[Event], inline: str | None = None, term: str | None = None) -> Markup:
-    """Draw the training and held-out loss of a run.
+    """Draw the training loss and held-out loss of a training run.
 
     Args:
-        events: Metrics of the training; only those named "step" and "evaluation" are drawn.
-        inline: Name of the plot, to draw it for an HTML page with the page's font and colours; None for a stand-alone
-            picture.
-        term: The term of the loss; None for the one by which the model is judged.
+        events: Training metrics. Only the events "step" and "evaluation" are drawn.
+        inline: Name of the plot, to draw it for an HTML page with the page's font and colors; None for a stand-alone
+            SVG file.
+        term: The loss term; None for the term by which the model is judged.
     """
     colours = PAGE_COLOURS if inline else STANDALONE_COLOURS
     term = find_main_term(events) if term is None else term
@@ -383,7 +413,10 @@ def draw_loss_curve(events: Sequence[Event], inline: str | None = None, term: st
 
 
 def _list_evaluations(events: Sequence[Event], term: str) -> list[tuple[Points, Points]]:
-    """Return, for each phase with evaluations, the points of its held-out loss and the line of its unigram entropy."""
+    """Return the held-out loss and the unigram entropy of each training phase that has evaluations.
+
+    Both are lists of (step, value) points. The entropy has two points, or none if `term` is not the main term.
+    """
     curves = []
     for phase, (first, last) in find_phase_spans(events).items():
         within = [event for event in events if event["event"] == "evaluation" and event["phase"] == phase]
@@ -395,7 +428,9 @@ def _list_evaluations(events: Sequence[Event], term: str) -> list[tuple[Points, 
 
 
 def _mark_phases(plot: Plot, events: Sequence[Event]) -> Markup:
-    """Draw a line where each phase begins, if there are several. A phase too short for its name gets its number."""
+    """Draw a vertical line with a name at the start of each phase, if there are several. Short phases show only a
+    number.
+    """
     drawn = []
     begins = [plot.to_x(first) for first, _ in find_phase_spans(events).values()]
     for phase, x in enumerate(begins if len(begins) > 1 else (), 1):
@@ -407,7 +442,7 @@ def _mark_phases(plot: Plot, events: Sequence[Event]) -> Markup:
 
 
 def find_phase_spans(events: Sequence[Event]) -> dict[int, tuple[int, int]]:
-    """Map the index of each phase to the first and the last step that events report for it."""
+    """Map the index of each phase to the first and last step that its events report."""
     spans: dict[int, tuple[int, int]] = {}
     for event in events:
         if event["event"] in ("step", "evaluation"):
@@ -417,13 +452,13 @@ def find_phase_spans(events: Sequence[Event]) -> dict[int, tuple[int, int]]:
 
 
 def sample_steps(events: Sequence[Event]) -> list[Event]:
-    """Return the events of training steps: about MAX_POINTS at even distances, and the last one."""
+    """Return about MAX_POINTS evenly spaced "step" events, including the last one."""
     steps = [event for event in events if event["event"] == "step"]
     return [*steps[: -1 : max(1, -(-len(steps) // MAX_POINTS))], *steps[-1:]]
 
 
 def _list_points(events: Sequence[Event], name: str) -> Points:
-    """Return pairs of a step and a value; the value is NaN if an event has none."""
+    """Return the (step, value) points of a metric. The value is NaN for events that lack the metric."""
     return [(float(event["step"]), _read_value(event, name)) for event in events]
 
 
@@ -436,12 +471,13 @@ CHART_WIDTH, CHART_HEIGHT = 345.6, 165.6
 
 
 def draw_growth_chart(added: Sequence[int], unit: str) -> Markup:
-    """Draw a bar for each generation (update of the raw files), as high as the total by then. What it added has another
-    colour.
+    """Draw a bar chart of the running total after each generation (update of the raw files).
+
+    The amount that each generation added has a different color.
 
     Args:
-        added: The number that each generation added; must not be empty.
-        unit: Label of the vertical axis.
+        added: The number of items that each generation added. Must not be empty.
+        unit: Title of the vertical axis.
     """
     totals = np.array([*accumulate(added)], np.int64)
     edges = np.arange(len(added) + 1, dtype=np.float64) + 0.55

@@ -21,7 +21,7 @@ View = dict[str, Any]  # what a template reads, by name
 
 @dataclass(frozen=True)
 class RunView:
-    """One run, with everything that its report reads from the store. Values are read once and cached.
+    """A run, with everything that its report reads from the store. Values are read when first used, and cached.
 
     Attributes:
         place: The store.
@@ -37,19 +37,20 @@ class RunView:
 
     @cached_property
     def manifests(self) -> list[Manifest]:
-        """Manifests of the run's artifacts, in the order in which it built or reused them."""
+        """The manifests of the run's artifacts, in the order in which the run built or reused them."""
         return read_stored_manifests(self.place, self.record)
 
     @property
     def made(self) -> list[Manifest]:
-        """Manifests of the run's own stages, without those of earlier generations (updates of the raw files)."""
+        """The manifests of the run's own stages, without those of earlier generations (updates of the raw files)."""
         own = {stage.folder for stage in self.record.stages}
         return [manifest for manifest in self.manifests if manifest.folder in own]
 
     @cached_property
     def parsed(self) -> list[Manifest]:
-        """Manifests of the documents of each source and generation. All finished generations of a source are merged
-        into one.
+        """The manifests of the documents by source and generation (update of the raw files).
+
+        All finished generations of a source are merged into one manifest.
         """
         groups: dict[tuple[str, str], list[Manifest]] = {}
         for manifest in accounts.filter_kind(self.manifests, "documents"):
@@ -57,11 +58,11 @@ class RunView:
         return [_merge_generations(manifests) for manifests in groups.values()]
 
     def find_newest(self, kind: str) -> Manifest | None:
-        """Find the last artifact of a kind, such as "models"; None if there is none."""
+        """Find the newest artifact of a kind, such as "models"; return None if there is none."""
         return accounts.find_newest(self.manifests, kind)
 
     def find_by_name(self, kind: str) -> dict[str, Manifest]:
-        """Map names in the recipe to the last artifact of a kind with that name. The name is "" if there is only one
+        """Map the names in the recipe to the newest artifact of a kind. The name is "" if there is only one
         artifact.
         """
         return accounts.find_newest_by_name(self.manifests, kind)
@@ -77,8 +78,9 @@ class RunView:
 
     @cached_property
     def generations(self) -> dict[str, str]:
-        """Maps the folder of each artifact to the generation (update of the raw files) with which it came; empty if
-        there is one.
+        """Maps artifact folders to a description of the generation (update of the raw files) that added them.
+
+        The mapping is empty if there is only one generation.
         """
         labels: dict[str, str] = {}
         for manifest in accounts.filter_kind(self.manifests, "verdicts"):
@@ -93,24 +95,28 @@ class RunView:
         return labels if len({*labels.values()}) > 1 else {}
 
     def name_generation(self, manifest: Manifest) -> str:
-        """Return the generation with which an artifact came, in words; "" if there is only one."""
+        """Return a description of the generation that added an artifact, such as "generation 2"; "" if there is only
+        one.
+        """
         return self.generations.get(manifest.folder, "")
 
     @cached_property
     def _vocabularies(self) -> dict[str, Vocabulary]:
-        """Maps the fingerprint of each vocabulary artifact to the vocabulary."""
+        """Maps the fingerprints of the vocabulary artifacts to the vocabularies."""
         artifacts = accounts.filter_kind(self.manifests, "vocabularies")
         return {manifest.fingerprint: read_vocabulary(self.place, manifest) for manifest in artifacts}
 
     def find_vocabulary(self, manifest: Manifest) -> Vocabulary | None:
-        """Find the vocabulary that an artifact is, or was made with; None if the store no longer has it."""
+        """Return the vocabulary of an artifact, which may be a vocabulary or be built with one; None if it is no longer
+        stored.
+        """
         fingerprints = [manifest.fingerprint, *(parent.fingerprint for parent in manifest.parents)]
         return next((self._vocabularies[name] for name in fingerprints if name in self._vocabularies), None)
 
     @cached_property
     def token_samples(self) -> dict[str, LengthSample]:
-        """Maps the folder of each tokens artifact to a sample of document lengths in tokens, with the number of unknown
-        tokens.
+        """Maps the folder of each tokens artifact to a sample of document lengths in tokens and of unknown-token
+        counts.
         """
         wanted = [(tokens, self.find_vocabulary(tokens)) for tokens in self.find_by_name("tokens").values()]
         return {
@@ -121,7 +127,7 @@ class RunView:
 
 
 def _merge_generations(manifests: Sequence[Manifest]) -> Manifest:
-    """Return one manifest with the parts and the parents of all of them."""
+    """Merge manifests into one that has the parts and parents of all of them."""
     parents = dict.fromkeys(parent for manifest in manifests for parent in manifest.parents)
     parts = [part for manifest in manifests for part in manifest.parts]
     return replace(manifests[0], parts=tuple(parts), parents=tuple(parents)) if manifests[1:] else manifests[0]

@@ -11,7 +11,7 @@ from flows.recipes.privacy import to_one_line
 
 
 def build_page_environment() -> Environment:
-    """Build a Jinja environment for pages, with the style sheet and filters that they share."""
+    """Build a Jinja environment for HTML pages, with their shared style sheet and filters."""
     environment = Environment(
         loader=FunctionLoader(_read), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -22,12 +22,12 @@ def build_page_environment() -> Environment:
 
 @cache
 def load_drawings() -> Any:
-    """Load the macros that write SVG. The result is cached."""
+    """Load the Jinja macros that write SVG. The result is cached."""
     return build_page_environment().get_template("drawings.html").module
 
 
 def format_px(value: float) -> str:
-    """Format a length or a position for SVG, with at most two decimals.
+    """Format a length or position for SVG, with at most two decimals.
 
     >>> format_px(7.0), format_px(1 / 3)
     ('7', '0.33')
@@ -36,7 +36,7 @@ def format_px(value: float) -> str:
 
 
 def format_number(value: float) -> str:
-    """Format a number with thousands separators, or with six significant digits if it is not whole.
+    """Format a whole number with thousands separators, and any other number with six significant digits.
 
     >>> format_number(1234567.0), format_number(0.25), format_number(0.00005)
     ('1,234,567', '0.25', '5e-05')
@@ -45,5 +45,5 @@ def format_number(value: float) -> str:
 
 
 def _read(name: str) -> str:
-    """Read a file of this package."""
+    """Read a text file of this package."""
     return (files("flows.report") / name).read_text(encoding="utf-8")

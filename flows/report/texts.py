@@ -58,10 +58,10 @@ _Run = tuple[bool, int, int, int, int]  # whether words are alike; the first and
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Words of one of two compared texts, unchanged.
+    """Some words of one of two compared texts.
 
     Attributes:
-        kind: "both" if the other text has them too, "own" if it does not, or "gap" for words that are omitted.
+        kind: "both" if the other text has the words too, "own" if it does not, or "gap" for omitted words.
         text: The words; "" for a gap.
     """
 
@@ -71,13 +71,13 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDifferences:
-    """Two texts, compared word by word.
+    """The result of a word-by-word comparison of two texts.
 
     Attributes:
         left: The pieces of the first text to show.
         right: The pieces of the second text to show.
-        num_own_words: Number of words of the first text, and of the second, that the other one does not have.
-        is_partial: True if the texts continue after the words that were compared.
+        num_own_words: Number of words that only the first text has, and number of words that only the second text has.
+        is_partial: True if the texts are longer than the part that was compared.
     """
 
     left: tuple[Piece, ...]
@@ -87,12 +87,14 @@ class TextDifferences:
 
     @property
     def is_same(self) -> bool:
-        """True if the texts are equal word for word."""
+        """True if both texts have the same words in the same order."""
         return self.num_own_words == (0, 0) and not self.is_partial
 
 
 def compare_texts(left: str, right: str) -> TextDifferences:
-    """Compare two texts word by word. Words are separated by white space.
+    """Compare two texts word by word.
+
+    Words are separated by white space. In scripts that are written without spaces, each character is a word.
 
     >>> compare_texts("a small grey stone", "a large grey stone").left[1]
     Piece(kind='own', text='small')
@@ -110,9 +112,10 @@ def compare_texts(left: str, right: str) -> TextDifferences:
 
 
 def _align_words(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_Run], bool]:
-    """Divide two lists of words into runs that are equal or different, in order.
+    """Divide two lists of words into runs of equal words and runs of different words, in order.
 
-    Also return True if the texts continue after the words that were compared.
+    Returns:
+        The runs, and True if the texts are longer than the part that was compared.
     """
     head = _count_alike(ours, theirs)
     tail = _count_alike(ours[head:][::-1], theirs[head:][::-1])
@@ -126,12 +129,18 @@ def _align_words(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_Run]
 
 
 def _count_alike(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """Count the equal words at the beginning of two texts."""
+    """Return the number of equal words at the beginning of two lists."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
 
 
 def _iter_pieces(words: Sequence[str], runs: Sequence[tuple[bool, int, int]], partial: bool) -> Iterator[Piece]:
-    """Yield the pieces of one text to show: differences with some words around them, and gaps."""
+    """Yield the pieces of one text to show: differences with their context, and gaps.
+
+    Args:
+        words: The words of the text.
+        runs: Tuples of True if the words are equal in both texts, the index of the first word, and the end index.
+        partial: True if the text is longer than the part that was compared.
+    """
     room, pieces = MAX_SHOWN_WORDS, [Piece("")]
     for kind, first, end in _iter_spans(runs):
         shown = first if kind == "gap" else min(end, first + room)
@@ -146,7 +155,9 @@ def _iter_pieces(words: Sequence[str], runs: Sequence[tuple[bool, int, int]], pa
 
 
 def _iter_spans(runs: Sequence[tuple[bool, int, int]]) -> Iterator[tuple[str, int, int]]:
-    """Yield (kind, first word, end) of spans: ends of equal runs, beginnings of different ones, and gaps."""
+    """Yield (kind, start, end) spans of word indices: the context of differences, the start of differences,
+    and gaps.
+    """
     last = len(runs) - 1
     for number, (alike, first, end) in enumerate(runs):
         if not alike:
@@ -173,12 +184,12 @@ HIDDEN_TOKEN = "▪"  # in place of a token whose text may not be shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """A reason for which rows were dropped or removed.
+    """A reason why rows were dropped or removed, with samples.
 
     Attributes:
         name: The reason.
-        count: Number of rows.
-        rows: Some of the rows.
+        count: Number of rows dropped or removed for this reason.
+        rows: Some of these rows.
     """
 
     name: str
@@ -188,14 +199,14 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicatePair:
-    """A removed document and the document that stays in its place.
+    """A removed document and the document that was kept instead.
 
     Attributes:
         reason: "exact duplicate" or "near duplicate".
-        similarity: Jaccard index of their shingles (runs of words), 0 to 1.
-        missing: Share of the removed document's shingles that the other one lacks, 0 to 1.
+        similarity: Jaccard similarity of their shingles (runs of words), from 0 to 1.
+        missing: Share of the removed document's shingles that the kept document lacks, from 0 to 1.
         removed: The removed document.
-        survivor: The document that stays.
+        survivor: The kept document.
     """
 
     reason: str
@@ -206,8 +217,9 @@ class DuplicatePair:
 
 
 def build_reason_groups(run: RunView) -> list[View]:
-    """Build the template values (dicts) of the reasons why rows were lost, with samples: one per source, and one for
-    the corpus.
+    """Build the template context for the reasons why rows were lost, with samples.
+
+    There is one group for each source and generation, and one for the corpus. Empty groups are omitted.
     """
     groups = []
     for manifest in run.parsed:
@@ -221,8 +233,8 @@ def build_reason_groups(run: RunView) -> list[View]:
 
 
 def build_duplicate_view(run: RunView) -> View:
-    """Build the template values (a dict) of duplicates: how much their survivors lack, and pairs of texts next to each
-    other.
+    """Build the template context for duplicates: what the kept documents lack, and pairs of texts to show side
+    by side.
     """
     verdicts = run.find_newest("verdicts")
     removals = read_removals(run.place, verdicts) if verdicts is not None else None
@@ -233,7 +245,7 @@ def build_duplicate_view(run: RunView) -> View:
 
 
 def _build_pair_view(pair: DuplicatePair) -> View:
-    """Build the template values (a dict) of a pair of duplicates."""
+    """Build the template context for a pair of duplicates."""
     compared = compare_texts(pair.removed.text, pair.survivor.text)
     return {
         "reason": pair.reason,
@@ -248,7 +260,7 @@ def _build_pair_view(pair: DuplicatePair) -> View:
 
 
 def _describe_differences(compared: TextDifferences) -> str:
-    """Describe in numbers how two texts differ."""
+    """Describe the differences of two texts in numbers of words."""
     if compared.is_same:
         return "word for word the same"
     removed, stays = compared.num_own_words
@@ -257,7 +269,9 @@ def _describe_differences(compared: TextDifferences) -> str:
 
 
 def build_example_views(run: RunView) -> list[View]:
-    """Build a view of a few training examples of each shard set: each token with its segment and mask."""
+    """Build the template context for each shard set, with some training examples and their tokens, segments
+    and masks.
+    """
     views = []
     for name, shards in run.find_by_name("shards").items():
         vocabulary = run.find_vocabulary(shards)
@@ -282,7 +296,7 @@ def build_example_views(run: RunView) -> list[View]:
 def _build_example_view(
     run: RunView, shard_set: ShardSet, vocabulary: Vocabulary, number: int, example: Example
 ) -> View:
-    """Build the template values (a dict) of one example."""
+    """Build the template context for one example. `number` is the index of the example in the shard set."""
     tokens = list_shown_tokens(example, vocabulary, get_example_masks(shard_set, example))
     text = " ".join(token.text for token in tokens)
     readable, specials = run.privacy.samples == "text", frozenset(vocabulary.special_tokens.values())
@@ -298,16 +312,19 @@ def _build_example_view(
 
 
 def _build_token_view(token: ShownToken, readable: bool, specials: Collection[str]) -> View:
-    """Build the template values (a dict) of a token.
+    """Build the template context for a token.
 
-    If texts may not be shown, it is hidden unless it is a special token.
+    Args:
+        token: The token.
+        readable: True if texts may be shown. If False, all tokens except special tokens are hidden.
+        specials: The special tokens.
     """
     text, seen = (piece if readable or piece in specials else HIDDEN_TOKEN for piece in (token.text, token.seen))
     return {"text": text, "seen": seen, "segment": "ab"[token.segment], "kind": token.kind}
 
 
 def list_reasons(place: Place, manifest: Manifest, table: str, number: int) -> list[Reason]:
-    """List the reasons for which rows of an artifact were dropped or removed, the most frequent first, with samples.
+    """List the reasons why rows of an artifact were dropped or removed, most frequent first, with samples.
 
     Args:
         place: The store.
@@ -330,7 +347,9 @@ def list_reasons(place: Place, manifest: Manifest, table: str, number: int) -> l
 
 
 def _read_rows(place: Place, manifest: Manifest, table: str, name: str, number: int) -> list[DroppedDocument]:
-    """Read the first rows with a reason. Only parts (file sets) with such rows are opened."""
+    """Read the first `number` rows that were lost for a reason. Only parts (file sets) that contain such rows are
+    opened.
+    """
     rows_of_reason: list[DroppedDocument] = []
     for part in manifest.parts:
         if any(account.outcomes.get(f"{table}: {name}") for account in part.ledger.accounts):
@@ -344,17 +363,17 @@ def _read_rows(place: Place, manifest: Manifest, table: str, name: str, number: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removals:
-    """The duplicates that were removed from a corpus, one entry each.
+    """The duplicates that were removed from a corpus. All arrays have one entry per removed document.
 
     Attributes:
-        documents: Manifests of the documents that were judged, in the order of row numbers.
+        documents: Manifests of the documents that were searched for duplicates, in row order.
         source_names: Names of the sources.
-        rows: int64, row number of each removed document.
-        survivors: int64, row number of the document that stays in its place.
+        rows: int64, row index of each removed document over all of `documents`.
+        survivors: int64, row index of the document that was kept instead.
         sources: int64, index in `source_names` of the removed document's source.
-        survivor_sources: int64, index in `source_names` of the survivor's source.
-        similarity: float32, similarity of the two, 0 to 1.
-        missing: float32, share of the removed document's shingles that the survivor lacks, 0 to 1.
+        survivor_sources: int64, index in `source_names` of the kept document's source.
+        similarity: float32, similarity of the two documents, from 0 to 1.
+        missing: float32, share of the removed document's shingles that the kept document lacks, from 0 to 1.
         is_exact: bool, True if the texts are equal.
     """
 
@@ -370,7 +389,11 @@ class Removals:
 
 
 def read_removals(place: Place, verdicts: Manifest) -> Removals | None:
-    """Read the removed duplicates of a corpus; None if the store no longer has all documents that were judged."""
+    """Read the removed duplicates of a corpus.
+
+    Returns:
+        The removed duplicates; None if the store no longer has all documents that were searched for duplicates.
+    """
     documents = read_judged_documents(place, verdicts)
     if len(documents) < sum(parent.role == "documents" for parent in verdicts.parents):
         return None
@@ -394,7 +417,13 @@ def read_removals(place: Place, verdicts: Manifest) -> Removals | None:
 
 
 def summarize_missing(removals: Removals) -> list[View]:
-    """Summarize, for each source, the share of near-duplicates' shingles that their survivors lack."""
+    """Summarize, by source, the shingles of near-duplicates that the kept documents lack.
+
+    Returns:
+        The template context of each source that has near-duplicates: its name ("source"), the number of near-duplicates
+        ("removed"), the number of those that lack nothing ("whole"), and the "median" and "p99" of the share that is
+        missing.
+    """
     views = []
     for number, name in enumerate(removals.source_names):
         missing = removals.missing[(removals.sources == number) & ~removals.is_exact]
@@ -406,17 +435,19 @@ def summarize_missing(removals: Removals) -> list[View]:
 
 
 def select_pairs(place: Place, removals: Removals, number: int, exact: int) -> list[DuplicatePair]:
-    """Select duplicates to show, and read them with their survivors.
+    """Select duplicates to show, and read them together with the documents that were kept instead.
 
-    Pairs of two sources come first, the least similar first: they would show that a threshold is too low. If there are
-    more than `number` near-duplicates, half of the selection are these, and the others are at even distances in the
-    rest.
+    Pairs from different sources come first, then the least similar pairs, because they would show that the threshold is
+    too
+    low. If there are more than `number` near-duplicates, half of the selection are the first ones, and the other half
+    are
+    evenly spaced among the rest.
 
     Args:
         place: The store.
         removals: The removed duplicates.
         number: Maximum number of pairs.
-        exact: Maximum number of exact duplicates, which follow if there is room.
+        exact: Maximum number of exact duplicates, which are added at the end if there is room.
     """
     order = np.lexsort((removals.rows, removals.similarity, removals.sources == removals.survivor_sources))
     near = order[~removals.is_exact[order]]
@@ -439,7 +470,7 @@ def select_pairs(place: Place, removals: Removals, number: int, exact: int) -> l
 
 
 def _find_removals(table: pa.Table) -> tuple[Int64s, Int64s]:
-    """Return the row numbers of documents that were removed for a survivor, and the row numbers of these survivors."""
+    """Return the row indices of the removed duplicates, and the row indices of the documents that were kept instead."""
     removed = np.flatnonzero(table.column("survivor").is_valid().to_numpy())
     kept = np.flatnonzero(table.column("reason").is_null().to_numpy())
     wanted = table.column("survivor").take(pa.array(removed)).combine_chunks()

@@ -24,7 +24,7 @@ ALGORITHM_NAMES = {"wordpiece": "WordPiece", "byte-bpe": "byte-level BPE", "unig
 
 
 def build_vocabulary_views(run: RunView) -> list[View]:
-    """Build the template values (a dict) of each vocabulary: its size, special tokens, and measures."""
+    """Build the template context for each vocabulary of a run, with its size, special tokens and measures."""
     views: list[View] = []
     for name, manifest in run.find_by_name("vocabularies").items():
         vocabulary = run.find_vocabulary(manifest)
@@ -48,7 +48,9 @@ def build_vocabulary_views(run: RunView) -> list[View]:
 
 
 def _describe_vocabulary(vocabulary: Vocabulary) -> View:
-    """Return the facts that the tokens themselves give."""
+    """Return the algorithm, case, size and special tokens of a vocabulary, and its number of tokens that start
+    a word.
+    """
     return {
         "algorithm": ALGORITHM_NAMES.get(vocabulary.algorithm, vocabulary.algorithm),
         "case": "lower-case" if vocabulary.lowercase else "cased",
@@ -60,14 +62,14 @@ def _describe_vocabulary(vocabulary: Vocabulary) -> View:
 
 
 def compute_tokens_per_word(tokens: Manifest | None) -> float | None:
-    """Compute the number of training tokens per word of the corpus; None if no words were counted."""
+    """Compute the number of training tokens per word of the corpus; return None if words were not counted."""
     figures = tokens.ledger.figures if tokens is not None else {}
     words = figures.get("train words", 0)
     return figures["train tokens"] / words if words else None
 
 
 def build_measures_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary) -> View | None:
-    """Build the template values (a dict) of the measures of one vocabulary; None if it was not measured."""
+    """Build the template context for the measures of a vocabulary; return None if it was not measured."""
     stored = next((m for m in filter_kind(run.manifests, "measures") if find_parent(m, [manifest])), None)
     if stored is None:
         return None
@@ -85,7 +87,13 @@ def build_measures_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary
 
 
 def _build_split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[str, Any]]) -> list[View]:
-    """Build a row for each of the words that cost most tokens, with these tokens; empty if texts may not be shown."""
+    """Build a row for each of the words that take the most tokens. The result is empty if texts may not be shown.
+
+    Args:
+        run: The run.
+        vocabulary: The vocabulary.
+        splits: Dictionaries with a "word", its "count" and the "ids" of its tokens.
+    """
     if run.privacy.samples != "text":
         return []
     return [
@@ -99,7 +107,7 @@ def _build_split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Map
 
 
 def sum_by_generation(tokens: Manifest | None) -> dict[int, Counter[str]]:
-    """Add up the figures of a tokens artifact by generation (update of the raw files), in ascending order."""
+    """Sum the figures of a tokens artifact by generation (update of the raw files), in ascending order."""
     sums: dict[int, Counter[str]] = {}
     for part in tokens.parts if tokens is not None else ():
         if "generation" in part.labels:
@@ -108,8 +116,9 @@ def sum_by_generation(tokens: Manifest | None) -> dict[int, Counter[str]]:
 
 
 def build_drift_rows(tokens: Manifest | None) -> list[View]:
-    """Build a row for each generation (update of the raw files): tokens per word, and unknown tokens, if words were
-    counted.
+    """Build a row for each generation (update of the raw files), with its tokens per word and share of unknown tokens.
+
+    Generations for which words were not counted are omitted.
     """
     return [
         {

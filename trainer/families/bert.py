@@ -70,7 +70,12 @@ TOKEN_HEADS = {"token_head": {"decision": "classifier"}, "span_head": {"decision
 
 
 def prefix_names(name: str, encoder: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Return the table with a prefix before each of their names."""
+    """Return the table with a prefix added to each Hugging Face name.
+
+    Args:
+        name: The prefix.
+        encoder: Maps our module names to Hugging Face's.
+    """
     return {ours: tuple(f"{name}.{each}" for each in theirs) for ours, theirs in encoder.items()}
 
 

@@ -19,7 +19,7 @@ DEVIATION = 0.02  # of first weights, in all published models of these families
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecialIds:
-    """The ids of the special tokens by their role."""
+    """The ids of the special tokens, named by role."""
 
     pad: int
     unk: int
@@ -29,18 +29,18 @@ class SpecialIds:
 
     @staticmethod
     def from_roles(roles: Mapping[str, int]) -> "SpecialIds":
-        """Build the ids from a mapping of roles, such as a manifest's `special_ids`."""
+        """Build the ids from a mapping of roles to ids, such as a manifest's `special_ids`."""
         return SpecialIds(**{role: roles[role] for role in ("pad", "unk", "cls", "sep", "mask")})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInputs:
-    """The facts that a model needs about the examples.
+    """The properties of the examples that determine a model's inputs.
 
     Attributes:
         vocab_size: The number of tokens in the vocabulary.
         special_ids: The ids of the special tokens.
-        pair_labels: True if the examples have labels of pairs.
+        pair_labels: True if the examples have pair labels.
     """
 
     vocab_size: int
@@ -53,18 +53,21 @@ class EncoderShape:
     """The sizes and constants of an encoder.
 
     Attributes:
-        positions: Maximum tokens of a sequence, or rows of the position table, including those before `first_position`.
+        positions: The maximum number of tokens of a sequence or, with a position table, its number of rows, including
+            those before `first_position`.
         first_position: The row of a sequence's first token in the position table.
-        segment_types: Rows of the segment table. If 1, every token has the same; if 0, there is no table.
-        embedding_size: Size of the embeddings. If it differs from the hidden size, a matrix connects them (Lan et al.
+        segment_types: Rows of the segment table. If 1, all tokens share one row; if 0, there is no table.
+        embedding_size: The size of the embeddings. If it differs from the hidden size, a matrix connects them (Lan et
+            al.
             2020, 3.1).
         projects: True if there is such a matrix even if the sizes are equal.
         layer_groups: Sets of weights that the layers share, in order: as many as layers, or 1 (Lan et al. 2020, 3.1).
         norm_place: "after" each residual (Vaswani et al. 2017), or "before" each part and once at the end.
         feed_forward: "mlp", or "glu": one half of the widened vector gates the other (Shazeer 2020).
         position_kind: "learned" rows of a table, or "rope" (Su et al. 2021).
-        rope_bases: The base of layers without a window, and of those with one.
-        windows: For each layer the number of tokens that one attends to at most, half to each side; None: all.
+        rope_bases: The bases of rotary embeddings: in layers without a window, then in layers with one.
+        windows: The maximum number of tokens that a token attends to in each layer, half to each side; None for all
+            tokens.
         biases: True if matrices and norms of the encoder have biases.
         causal: True if a token attends to itself and earlier tokens only.
         norm_epsilon: The epsilon of every norm.
@@ -96,11 +99,11 @@ class EncoderShape:
     initializer_range: float = DEVIATION
 
     def get_window(self, layer: int) -> int | None:
-        """Return the window of a layer, or None. `layer` is zero-based."""
+        """Return the window of a layer in tokens, or None if it attends to all tokens. `layer` is zero-based."""
         return self.windows[layer] if self.windows else None
 
     def count_macs(self, lengths: Int64s) -> int:
-        """Count the multiply-accumulates of a forward pass over sequences of some lengths: int64 [B]."""
+        """Count the multiply-accumulates of a forward pass over sequences. `lengths` is int64 [B], in tokens."""
         hidden, tokens = self.hidden_size, int(lengths.sum())
         matrices = hidden * (4 * hidden + (3 if self.feed_forward == "glu" else 2) * self.feed_forward_size)
         projection = hidden * self.embedding_size if self.projects or self.embedding_size != hidden else 0
@@ -109,21 +112,24 @@ class EncoderShape:
         return tokens * (projection + self.layers * matrices) + 2 * hidden * pairs
 
     def count_vocabulary_head_macs(self, places: int) -> int:
-        """Count the multiply-accumulates of the head of masked tokens: a dense matrix, then the whole vocabulary."""
+        """Count the multiply-accumulates of the masked-token head (dense layer and projection onto the vocabulary).
+
+        `places` is the number of token positions to which the head is applied.
+        """
         return places * self.embedding_size * (self.hidden_size + self.vocab_size)
 
     def count_class_head_macs(self, places: int, classes: int = 2) -> int:
-        """Count the multiply-accumulates of a head with a dense matrix and a few classes.
+        """Count the multiply-accumulates of a classification head: a dense layer, then a projection onto the classes.
 
         Args:
-            places: The vectors that the head reads: first tokens for pairs, all tokens for replaced tokens.
+            places: The number of vectors that the head reads: first tokens for pairs, all tokens for replaced tokens.
             classes: The number of classes; 1 for replaced tokens.
         """
         return places * self.hidden_size * (self.hidden_size + classes)
 
 
 def count_attended_pairs(lengths: Int64s, window: int | None, causal: bool) -> int:
-    """Count the pairs of a token and one it attends to, in sequences of some lengths.
+    """Count the pairs of a token and a token that it attends to, over sequences of the given lengths.
 
     >>> count_attended_pairs(np.array([3, 2]), None, False), count_attended_pairs(np.array([4]), 2, False)
     (13, 10)
@@ -134,7 +140,7 @@ def count_attended_pairs(lengths: Int64s, window: int | None, causal: bool) -> i
 
 
 class Size(NamedTuple):
-    """The layers, hidden size, heads and feed-forward size of a named size.
+    """The number of layers, hidden size, number of heads and feed-forward size of a named model size.
 
     Attributes:
         embedding_size: The size of the embeddings; None if it is the hidden size.
@@ -149,11 +155,11 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskedHeadShape:
-    """The head of masked tokens.
+    """The shape of the masked-token head (dense layer, activation, norm, projection onto the vocabulary).
 
     Attributes:
-        activation: After its matrix; None for the encoder's activation.
-        biases: True if its matrix and norm have biases.
+        activation: The activation after the dense layer; None for the encoder's activation.
+        biases: True if the dense layer and the norm have biases.
     """
 
     activation: str | None = None
@@ -162,15 +168,16 @@ class MaskedHeadShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassHeadShape:
-    """The head of a classifier: [dropout,] matrix, activation[, norm], dropout, a row for each class.
+    """The shape of a classification head: [dropout,] dense layer, activation[, norm], dropout, projection to classes.
 
     Attributes:
-        drops_first: True if there is a dropout before the matrix too.
-        activation: After the matrix.
-        biases: True if the matrix has biases.
+        drops_first: True if there is also a dropout before the dense layer.
+        activation: The activation after the dense layer.
+        biases: True if the dense layer has biases.
         norm: True if a norm without bias follows.
-        pretrained: Prefix of the pre-trained head that it takes its matrix (and norm) from; "" for random weights.
-        dropout: None for that of hidden states.
+        pretrained: The name prefix of the pre-trained head that provides the dense layer (and the norm); "" for random
+            weights.
+        dropout: The dropout probability; None for that of hidden states.
     """
 
     drops_first: bool = False
@@ -183,11 +190,11 @@ class ClassHeadShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenHeadShape:
-    """The head that answers for every token: [matrix, activation, norm,] dropout, a row for each answer.
+    """The shape of a head applied to each token: [dense layer, activation, norm,] dropout, projection onto the classes.
 
     Attributes:
-        pooler: What comes first, for each token separately; None for nothing.
-        dropout: None for that of hidden states.
+        pooler: The layers before the dropout, applied to each token separately; None for no such layers.
+        dropout: The dropout probability; None for that of hidden states.
     """
 
     pooler: ClassHeadShape | None = None
@@ -196,25 +203,26 @@ class TokenHeadShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """Hugging Face's names of a family's parameters, module by module.
+    """Maps a family's parameters, module by module, to the names in Hugging Face's implementation ("theirs" below).
 
     Attributes:
-        encoder: Maps our modules below "encoder" to theirs; `{}` is a layer's number. If there are several, ours stacks
-            them.
-        heads: For each of our heads, maps its modules and parameters to theirs.
-        tied: Maps parameters that some files store in addition to the parameters they equal.
-        architectures: Their classes by what a folder holds: "encoder", "masked", "pairs" (with a pair head), or the
-            heads of a task ("classes", "tags", "spans", "choices").
-        config: Maps their keys to our values (see `trainer.huggingface.config`), in the order of writing.
+        encoder: Maps our modules below "encoder" to theirs; `{}` is the number of a layer. If there are several names,
+            our
+            parameter stacks theirs.
+        heads: Maps the modules and parameters of each of our heads to theirs.
+        tied: Maps parameters that some files store redundantly to the parameters that they equal.
+        architectures: Their class names by content of a folder: "encoder", "masked", "pairs" (with a pair head), or the
+            head of a task ("classes", "tags", "spans", "choices").
+        config: Maps their configuration keys to our values (see `trainer.huggingface.config`), in writing order.
         defaults: The values of their keys that a configuration may omit.
-        constants: Keys with the same value in all models of the family that are supported here; they are written.
-        fixed: Keys as `constants`, which are not written.
-        written: Keys that are written with one value and not checked.
-        activations: Their names of our activations, if they are not the usual ones.
-        begin_and_end: True if [CLS] and [SEP] are also the begin and end of a text.
+        constants: Keys that have the same value in all supported models of the family and are written.
+        fixed: Like `constants`, but these keys are not written.
+        written: Keys that are written with one value and not checked on reading.
+        activations: Their names of our activations, where they differ from the usual names.
+        begin_and_end: True if [CLS] and [SEP] also serve as begin-of-sequence and end-of-sequence tokens.
         normalize_config: Converts a newer form of configuration to the one expected here. It raises ValueError with the
-            key that is not supported.
-        ignored: Prefixes of parameters that a file may hold and that our models do not have.
+            name of a key that is not supported.
+        ignored: Name prefixes of parameters that a file may hold but our models do not have.
     """
 
     encoder: Mapping[str, tuple[str, ...]]
@@ -233,11 +241,11 @@ class Names:
 
 
 def name_classes(name: str, **others: str) -> dict[str, str]:
-    """Build the names of Hugging Face's classes of a family, as `Names.architectures`.
+    """Build the Hugging Face class names of a family, as used in `Names.architectures`.
 
     Args:
         name: The beginning of each class name.
-        others: Further classes, which not all families have.
+        others: Full names of classes that only some families have, by content of the folder.
 
     >>> name_classes("Bert", pairs="BertForPreTraining")["masked"]
     'BertForMaskedLM'
@@ -255,32 +263,32 @@ def name_classes(name: str, **others: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Everything that is particular to one family.
+    """A model family: its sizes, defaults, parameter names and heads.
 
     Attributes:
-        name: Its name in a recipe.
-        sizes: Its sizes by name; "base" is the default.
-        names: Hugging Face's names of its parameters.
+        name: The name in a recipe.
+        sizes: The sizes by name; "base" is the default.
+        names: Hugging Face's names of the parameters.
         model_type: Hugging Face's name of the family; "" if it is `name`.
-        objective: The kind of objective that is the default.
+        objective: The default kind of objective.
         max_length: The default maximum number of tokens of a sequence.
         segment_types, norm_epsilon, activation, dropout, attention_dropout: See `EncoderShape`.
-        position_from_pad: True if positions begin at the row after the padding token's id, as fairseq counts them. The
-            row of that id, of words and of positions, is initialized to zero.
+        position_from_pad: True if positions begin at the row after the padding token's id, as in fairseq. The rows with
+            that id in the word and position tables are initialized to zero.
         pairs: True if models have a pooler and a pair head for examples with pair labels.
         first_weights: The name of the random initialization (`trainer.model.encoder`).
-        scales_by_depth: True if random weights are smaller the more layers there are.
+        scales_by_depth: True if the random weights get smaller as the number of layers grows.
         shared_layers: True if all layers share one set of weights.
-        window: The window of layers that have one; None if none has.
+        window: The window, in tokens, of the layers that have one; None if no layer has a window.
         every_global: Every n-th layer, the first included, has no window.
-        rope_bases: The rotation bases of layers without a window, and of those with one.
-        pooling: What represents a whole text: its first token ("cls") or the "mean" of all.
+        rope_bases: The bases of rotary embeddings: in layers without a window, then in layers with one.
+        pooling: The vector that represents a whole text: that of the first token ("cls") or the "mean" over all tokens.
         shape: Further fields of `EncoderShape` that differ from BERT's.
-        generators: For each size, the hidden size of a generator as a share of the model's.
-        masked_head: The head of masked tokens.
-        class_head: The head of a whole text.
-        choice_head: The head of a text that is one of several to choose from; None for `class_head`.
-        token_head: The head of every token.
+        generators: The hidden size of the generator as a share of the model's, by size.
+        masked_head: The masked-token head.
+        class_head: The head that classifies a whole text.
+        choice_head: The head that scores each of several texts to choose from; None for `class_head`.
+        token_head: The head that classifies each token.
         span_head: The head that marks the tokens at which an answer begins and ends.
     """
 
@@ -318,9 +326,9 @@ class Family:
         return "pooling" in self.names.config.values()
 
     def find_first_position(self, inputs: ModelInputs) -> int:
-        """Return the row of a sequence's first token in the position table."""
+        """Return the row in the position table for the first token of a sequence."""
         return inputs.special_ids.pad + 1 if self.position_from_pad else 0
 
     def has_pairs(self, inputs: ModelInputs) -> bool:
-        """Return True if a model for these inputs has a pair head."""
+        """Return True if a model with these inputs has a pair head."""
         return self.pairs and inputs.pair_labels

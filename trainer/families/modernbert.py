@@ -10,10 +10,13 @@ GLOBAL_BASE, LOCAL_BASE = 160_000.0, 10_000.0
 
 
 def normalize_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration in which one key gives the layers with a window, and one key each rotation's base.
+    """Convert a newer form of configuration to the older one.
+
+    The older form has one key for the interval of layers without a window, and one for each base of the rotary
+    embeddings.
 
     Raises:
-        ValueError: With the key of layers or rotations that are not supported.
+        ValueError: With the name of an unsupported key, if its layers or rotary embeddings are not supported.
     """
     converted = dict(config)
     if kinds := config.get("layer_types"):

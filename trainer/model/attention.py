@@ -87,16 +87,19 @@ def attend(
 
 
 def to_sight(reach: int, causal: bool) -> tuple[int, int]:
-    """Return the number of tokens seen to the left and to the right, from a reach that is the same on both sides."""
+    """Convert a reach, the number of tokens seen on either side, to a pair: tokens seen to the left, and to the right.
+
+    With `causal`, no token to the right is seen.
+    """
     return (reach, 0 if causal else reach)
 
 
 def attend_padded(
     qkv_T3AD: Tensor, boundaries: Tensor, longest: int, dropout: float, window: int | None, causal: bool
 ) -> Tensor:
-    """Compute `attend` in dense rows of the longest length, or in a band if the longest sequence exceeds the window.
+    """Compute `attend` on sequences padded to the longest one, or in a band if the longest sequence exceeds the window.
 
-    It never waits for the device to learn a length.
+    Lengths are never read back from the device.
     """
     num_tokens, _, heads, size = qkv_T3AD.shape
     num_sequences = len(boundaries) - 1
@@ -118,7 +121,7 @@ def attend_padded(
 
 
 def attend_by_runs(qkv_T3AD: Tensor, boundaries: Tensor, dropout: float, window: int | None, causal: bool) -> Tensor:
-    """Compute `attend` with one dense product per run of equally long sequences, or in a band if that is less work."""
+    """Compute `attend` with one dense product per run of equally long sequences, or in a band if that is cheaper."""
     _, _, heads, size = qkv_T3AD.shape
     runs = [(length, len(list(run))) for length, run in groupby(boundaries.diff().tolist()) if length]
     pieces = torch.split(qkv_T3AD, [length * number for length, number in runs])
@@ -137,10 +140,10 @@ def attend_by_runs(qkv_T3AD: Tensor, boundaries: Tensor, dropout: float, window:
 
 
 def attend_in_band(qkv_T3AD: Tensor, boundaries: Tensor, sight: tuple[int, int], dropout: float) -> Tensor:
-    """Compute `attend` for tokens with a limited sight: T x (block + sight) scores for each head.
+    """Compute `attend` if each token sees a limited number of neighbors. It takes T x (block + sight) scores per head.
 
     Args:
-        sight: The number of tokens seen to the left and to the right.
+        sight: The number of tokens seen to the left, and the number seen to the right.
     """
     num_tokens = len(qkv_T3AD)
     left, right = sight
@@ -158,7 +161,16 @@ def attend_in_band(qkv_T3AD: Tensor, boundaries: Tensor, sight: tuple[int, int],
 
 
 def _mask_band(num_tokens: int, boundaries: Tensor, sight: tuple[int, int], block: int) -> Tensor:
-    """Mark the keys that each query of a block sees: bool [G, Q, K]. Padding of the last block sees itself."""
+    """Mark the keys that the queries of each block see: bool [G blocks, Q queries, K keys].
+
+    Padding at the end of the last block sees itself.
+
+    Args:
+        num_tokens: The number of tokens, T.
+        boundaries: The first token of each sequence, as in `attend`.
+        sight: The number of tokens seen to the left, and the number seen to the right.
+        block: The number of queries per block.
+    """
     left, right = sight
     num_blocks = -(-num_tokens // block)
     numbers = torch.arange(len(boundaries) - 1, device=boundaries.device)
@@ -171,7 +183,7 @@ def _mask_band(num_tokens: int, boundaries: Tensor, sight: tuple[int, int], bloc
 
 
 def _mask_near(queries: int, keys: int, sight: tuple[int, int], device: torch.device, first: int = 0) -> Tensor:
-    """Mark the keys, from position `first` on, that are in sight of queries from position 0 on: bool [Q, K]."""
+    """Mark the keys that each query sees: bool [Q, K]. Query positions begin at 0, and key positions at `first`."""
     left, right = sight
     places_K = torch.arange(first, first + keys, device=device)
     steps_QK = places_K - torch.arange(queries, device=device)[:, None]
@@ -179,7 +191,7 @@ def _mask_near(queries: int, keys: int, sight: tuple[int, int], device: torch.de
 
 
 def _attend_dense(qkv_NL3AD: Tensor, mask: Tensor | None, dropout: float, is_causal: bool = False) -> Tensor:
-    """Compute attention for sequences of one length, or padded to it: [N * L, A, D]."""
+    """Compute attention over N sequences of the same length L, or padded to it: [N * L, A, D]."""
     q_NALD, k_NALD, v_NALD = qkv_NL3AD.permute(2, 0, 3, 1, 4).unbind(0)
     attended_NALD = F.scaled_dot_product_attention(
         q_NALD, k_NALD, v_NALD, attn_mask=mask, dropout_p=dropout, is_causal=is_causal
@@ -190,7 +202,7 @@ def _attend_dense(qkv_NL3AD: Tensor, mask: Tensor | None, dropout: float, is_cau
 def _can_use_varlen(qkv_T3AD: Tensor, dropout: float) -> bool:
     """Return True if FlashAttention supports the input.
 
-    It takes half precision, no dropout, and heads of a multiple of 8 up to 256, on Ampere or later.
+    It needs half precision, no dropout, a head size of at most 256 that is a multiple of 8, and an Ampere GPU or later.
     """
     size = qkv_T3AD.shape[-1]
     return (
@@ -204,9 +216,9 @@ def _can_use_varlen(qkv_T3AD: Tensor, dropout: float) -> bool:
 
 
 def _is_ampere(device: torch.device) -> bool:
-    """Return True for an Ampere card or later.
+    """Return True if the device is an Ampere GPU or later.
 
-    In a compiled layer the answer is a constant, so that torch can cache its program.
+    In a compiled layer the result is a constant, so that torch can cache the compiled program.
     """
     return torch.cuda.get_device_capability(device) >= AMPERE
 
@@ -219,7 +231,7 @@ if HAS_CUDA:
 
 
 def compute_rotation(positions_T: Tensor, size: int, base: float) -> Tensor:
-    """Compute the cosines and sines of the angles of every token: float32 [2, T, C].
+    """Compute the rotary embeddings of all tokens, the cosines and sines of their angles: float32 [2, T, C].
 
     Args:
         positions_T: int64, the position of each token in its own sequence.
@@ -233,7 +245,13 @@ def compute_rotation(positions_T: Tensor, size: int, base: float) -> Tensor:
 
 
 def rotate(qkv_T3AD: Tensor, rotation_2TC: Tensor) -> Tensor:
-    """Rotate queries and keys, and leave values unchanged. The result has the precision of the input."""
+    """Apply rotary embeddings to queries and keys, and leave values unchanged. The result has the precision of the
+    input.
+
+    Args:
+        qkv_T3AD: Queries, keys and values of every token.
+        rotation_2TC: The rotary embeddings, as `compute_rotation` returns them.
+    """
     assert rotation_2TC.dtype == torch.float32, f"a rotation in {rotation_2TC.dtype} has lost the places of tokens"
     cosines_T11C, sines_T11C = rotation_2TC[:, :, None, None].unbind(0)
     firsts_T2AC, seconds_T2AC = to_float32_or_more(qkv_T3AD[:, :2]).chunk(2, -1)
@@ -248,5 +266,5 @@ def rotate(qkv_T3AD: Tensor, rotation_2TC: Tensor) -> Tensor:
 
 
 def to_float32_or_more(tensor: Tensor) -> Tensor:
-    """Return the tensor in float32, or unchanged if it has more precision."""
+    """Convert a tensor to float32, unless it already has at least that precision."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

@@ -23,15 +23,15 @@ from trainer.objectives.contract import HeadInputs, Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Sequences end to end, as tensors.
+    """A batch of sequences, concatenated without padding, as tensors.
 
     Attributes:
-        ids: int64 [T], with masks in place.
+        ids: int64 [T], the token ids of all sequences, with masks in place.
         segment_ids: int64 [T], 0 or 1.
-        boundaries: int32 [B + 1], the first token of each sequence; the last item is T.
+        boundaries: int32 [B + 1], the index of the first token of each sequence; the last item is T.
         longest: The number of tokens of the longest sequence.
-        points: int64 [M], the positions among the T tokens of the vectors that heads read.
-        targets: By name, the values with which an objective compares answers: [M], [B] or [T], as its `Target` says.
+        points: int64 [M], the token positions that the heads read, as indices into the T tokens.
+        targets: Maps names to the values that predictions are compared with: [M], [B] or [T], as `Target.per` says.
     """
 
     ids: Tensor
@@ -48,7 +48,7 @@ class Batch:
 
     @property
     def shape(self) -> BatchShape:
-        """The numbers T, B and M, and the tokens of the longest sequence."""
+        """The sizes of the batch: T, B, M, and the number of tokens of the longest sequence."""
         return BatchShape(len(self.ids), self.num_sequences, len(self.points), self.longest)
 
     def compute_positions(self) -> Tensor:
@@ -58,31 +58,28 @@ class Batch:
         return torch.arange(len(self.ids), device=self.ids.device) - starts
 
     def locate_first_tokens(self) -> Tensor:
-        """Return the index of each sequence's first token: int32 [B].
+        """Return the index, among all T tokens, of the first token of each sequence: int32 [B].
 
-        That of an empty sequence is some other token's.
+        The index of an empty sequence points to a token of another sequence.
         """
         return self.boundaries[:-1].clamp(max=len(self.ids) - 1)
 
     def compute_means(self, values_TH: Tensor) -> Tensor:
-        """Compute for each sequence the mean of its tokens' values: float32 [B, H].
-
-        That of an empty sequence is zeros.
-        """
+        """Compute the mean of each sequence's token values: float32 [B, H]. An empty sequence has a mean of zero."""
         lengths = self.boundaries.diff().long()
         sums: Tensor = torch.segment_reduce(values_TH.float(), "sum", lengths=lengths, axis=0, unsafe=True)
         return sums / lengths.clamp(min=1).unsqueeze(1)
 
     def to(self, device: torch.device) -> "Batch":
-        """Return the batch on a device. The copy may still be under way."""
+        """Copy the batch to a device. The copy may still be in progress when this returns."""
         return self._map_tensors(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin(self) -> "Batch":
-        """Return the batch in pinned memory, from which a GPU copies while the processor continues."""
+        """Copy the batch to pinned memory, from which a GPU can copy while the CPU continues."""
         return self._map_tensors(torch.Tensor.pin_memory)
 
     def _map_tensors(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        """Return a batch with a function applied to each tensor."""
+        """Return a batch with a function applied to every tensor."""
         names = ("ids", "segment_ids", "boundaries", "points")
         changed: dict[str, Any] = {name: change(getattr(self, name)) for name in names}
         targets = {name: change(target) for name, target in self.targets.items()}
@@ -90,7 +87,12 @@ class Batch:
 
 
 def to_batch(gathered: GatheredExamples, reads: HeadInputs) -> Batch:
-    """Return gathered examples as tensors on the processor. `reads` is what the heads of the objective read of them."""
+    """Convert gathered examples to a batch on the CPU.
+
+    Args:
+        gathered: The examples.
+        reads: The targets, and the token positions that heads read, as the objective's `read` returned them.
+    """
     second = np.repeat(gathered.offsets[:-1] + gathered.boundary, np.diff(gathered.offsets))
     return Batch(
         ids=torch.from_numpy(gathered.ids.astype(np.int64)),
@@ -103,20 +105,20 @@ def to_batch(gathered: GatheredExamples, reads: HeadInputs) -> Batch:
 
 
 def _to_targets(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return whole numbers as int64, which torch expects of targets; other values unchanged."""
+    """Convert whole numbers to int64, which torch requires for targets, and return other values unchanged."""
     return values.astype(np.int64) if values.dtype.kind in "iu" else values
 
 
 def fill_batch(batch: Batch, shape: BatchShape, pad: int, targets: Mapping[str, Target]) -> Batch:
-    """Pad a batch to a shape with dummy sequences, which follow its own.
+    """Pad a batch to a shape by appending dummy sequences of padding tokens.
 
-    They consist of padding tokens. Each is as long as possible; they are empty once all tokens are used up.
+    Each dummy sequence is as long as possible; once all tokens are used up, the remaining ones are empty.
 
     Args:
         batch: The batch, which must fit into the shape.
         shape: The shape of the result.
         pad: The id of the padding token.
-        targets: Give the padding values of the targets.
+        targets: The targets of the objective by name, with their padding values.
     """
     num_tokens, num_dummies = len(batch.ids), shape.num_sequences - batch.num_sequences
     ends = num_tokens + shape.max_length * torch.arange(1, num_dummies + 1)

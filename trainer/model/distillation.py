@@ -36,7 +36,7 @@ CHUNK = 1024
 
 
 class DistilledModel(MaskedModel):
-    """An encoder with the masked head, and a teacher that must be set before it learns (`set_teacher`).
+    """A student encoder with a masked-token head. Its teacher must be set with `set_teacher` before training.
 
     Attributes:
         teacher: The teacher, which is not a submodule; None until it is set.
@@ -49,16 +49,16 @@ class DistilledModel(MaskedModel):
         self.teacher: MaskedModel | None = None
 
     def set_teacher(self, teacher: MaskedModel) -> None:
-        """Set the teacher. It is changed to evaluation mode, and its parameters are frozen.
+        """Set the teacher, put it into evaluation mode and freeze its parameters.
 
         Raises:
-            InputError: If vectors are compared and differ in size.
+            InputError: If the objective compares hidden states, and those of student and teacher differ in size.
         """
         self.objective.check_vectors(self.encoder.shape, teacher.encoder.shape)
         object.__setattr__(self, "teacher", teacher.eval().requires_grad_(False))  # and so it is no module of this one
 
     def place(self, device: torch.device, dtype: torch.dtype | None, compiled: bool) -> None:
-        """Move the teacher to the device and the precision in which the model learns."""
+        """Move the teacher to a device and convert it to the precision in which the student is trained."""
         assert self.teacher is not None, "a student learns from a teacher"
         self.teacher.to(device, dtype)
         if compiled:
@@ -66,7 +66,7 @@ class DistilledModel(MaskedModel):
                 layer.compile()
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Count the multiply-accumulates of encoder and head; those of the teacher count as frozen."""
+        """Count the multiply-accumulates of the student's encoder and head. Those of the teacher count as frozen."""
         shape = self.encoder.shape
         compared = 0 if SOFT not in {term.name for term in self.terms} else int(lengths.sum())
         ours = shape.count_macs(lengths) + shape.count_vocabulary_head_macs(places + compared)
@@ -76,21 +76,30 @@ class DistilledModel(MaskedModel):
         return Macs(ours, theirs.count_macs(lengths) + theirs.count_vocabulary_head_macs(compared))
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the losses of masked tokens, of distributions and of vectors: [terms, 2]."""
+        """Sum the loss of each term: masked tokens, distributions, hidden states. Return float32 [terms, 2].
+
+        Each row has the summed loss and the number of right predictions.
+        """
         ours_TH = self.encoder(batch)
         masked_MH, words_VE = ours_TH.index_select(0, batch.points), self.encoder.embeddings.word.weight
         masked = sum_loss_of_words(self.masked_head, masked_MH, words_VE, batch.targets["masked"])
         return self._with_teacher(masked, ours_TH, batch)
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """Return the sums, and the most probable token of each masked position."""
+        """Return the loss sums of a batch, and the most probable token at each masked position."""
         ours_TH = self.encoder(batch)
         masked_MV = self.masked_head(ours_TH.index_select(0, batch.points), self.encoder.embeddings.word.weight)
         masked = sum_loss(masked_MV, batch.targets["masked"])
         return JudgedBatch(self._with_teacher(masked, ours_TH, batch), masked_MV.argmax(-1))
 
     def _with_teacher(self, masked: Tensor, ours_TH: Tensor, batch: Batch) -> Tensor:
-        """Append the sums of the terms that compare with the teacher: [terms, 2]."""
+        """Append the sums of the terms that compare student and teacher to those of masked tokens: [terms, 2].
+
+        Args:
+            masked: The sums of the masked-token term.
+            ours_TH: The student's hidden states.
+            batch: The batch.
+        """
         assert self.teacher is not None, "a student learns from a teacher"
         with torch.no_grad():
             theirs_TH = self.teacher.encoder(batch)
@@ -102,7 +111,7 @@ class DistilledModel(MaskedModel):
         return torch.stack(sums)
 
     def _compute_divergence(self, ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
-        """Sum the divergence of the student's distributions from the teacher's."""
+        """Sum the divergence between the token distributions of student and teacher."""
         assert self.teacher is not None
         teacher = self.teacher
         with torch.no_grad():
@@ -116,7 +125,7 @@ class DistilledModel(MaskedModel):
 
 
 def _sum_angles(ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
-    """Sum 1 - cosine over the tokens of examples."""
+    """Sum the cosine distance between the hidden states of student and teacher over all tokens that are not padding."""
     cosines_T = F.cosine_similarity(to_float32_or_more(ours_TH), to_float32_or_more(theirs_TH), dim=-1)
     return ((1 - cosines_T) * batch.targets[PRESENT]).sum()
 
@@ -128,14 +137,14 @@ Guesses = tuple[Tensor, Tensor, Tensor]
 def compute_divergence(
     ours: Guesses, theirs: Guesses, counted_N: Tensor, temperature: float, chunk: int = CHUNK
 ) -> Tensor:
-    """Sum temperature^2 times KL(theirs || ours) over tokens, both of logits / temperature.
+    """Sum temperature^2 * KL(teacher || student) over tokens, after dividing the logits of both by the temperature.
 
     Args:
-        ours: Of the student: vectors [N, E] before the decoder, its rows [V, E] and its bias [V].
-        theirs: The same of the teacher.
-        counted_N: 1 for a token that counts, 0 for one that does not.
+        ours: The student's tensors: vectors [N, E] before the decoder, decoder weights [V, E] and decoder bias [V].
+        theirs: The teacher's tensors, in the same order.
+        counted_N: 1 for each token that counts, 0 for the others.
         temperature: The number by which logits are divided.
-        chunk: The number of tokens with logits that are held at a time.
+        chunk: The number of tokens whose logits are held in memory at a time.
     """
     learns = torch.is_grad_enabled()
     summed = _Divergence.apply(*ours, *theirs, counted_N, temperature, chunk, learns)  # type: ignore[no-untyped-call]
@@ -143,7 +152,7 @@ def compute_divergence(
 
 
 class _Divergence(torch.autograd.Function):
-    """The divergence chunk by chunk, with the student's gradients, which are computed in the forward pass if needed."""
+    """Autograd function for the divergence in chunks. The forward pass already computes the gradients."""
 
     @staticmethod
     def forward(
@@ -159,7 +168,7 @@ class _Divergence(torch.autograd.Function):
         chunk: int,
         learns: bool,
     ) -> Tensor:
-        """Return the sum, and keep the gradients of the student's three tensors: []."""
+        """Return the sum as a scalar tensor, and save the gradients of the student's three tensors for `backward`."""
         summed = torch.zeros((), dtype=to_float32_or_more(ours_NE).dtype, device=ours_NE.device)
         gradients = [torch.zeros_like(to_float32_or_more(each)) for each in (ours_NE, words_VE, bias_V) if learns]
         for part in (slice(first, first + chunk) for first in range(0, len(ours_NE), chunk)):
@@ -184,16 +193,17 @@ class _Divergence(torch.autograd.Function):
 
 
 def _compute_log_shares(vectors_CE: Tensor, words_VE: Tensor, bias_V: Tensor, temperature: float) -> Tensor:
-    """Compute the log-probabilities of a chunk: [C, V], in float32 or more."""
+    """Compute the log-probabilities of all tokens for a chunk of C vectors: [C, V], in at least float32."""
     return F.log_softmax(to_float32_or_more(compute_logits(vectors_CE, words_VE, bias_V)) / temperature, -1)
 
 
 @torch.no_grad()
 def copy_teacher(student: DistilledModel, teacher: MaskedModel) -> tuple[int, ...]:
-    """Copy a teacher's layers, embeddings and head into a student.
+    """Copy a teacher's embeddings, head and selected layers into a student, in place.
 
     Returns:
-        The zero-based numbers of the copied layers; empty if the objective asks for none, and nothing is copied.
+        The zero-based indices of the copied layers. If the objective selects no layers, this is empty and nothing is
+        copied.
 
     Raises:
         InputError: As `DistillationObjective.choose_layers` does.
@@ -212,7 +222,7 @@ def copy_teacher(student: DistilledModel, teacher: MaskedModel) -> tuple[int, ..
 
 
 def _copy_embeddings(ours: TransformerEncoder, theirs: TransformerEncoder) -> None:
-    """Copy words and norm, and the rows of positions and segments that both have."""
+    """Copy the word embeddings and the norm, and the position and segment rows that both models have."""
     mine, given = ours.embeddings, theirs.embeddings
     _copy_module(mine.word, given.word)
     _copy_module(mine.norm, given.norm)
@@ -227,6 +237,6 @@ def _copy_embeddings(ours: TransformerEncoder, theirs: TransformerEncoder) -> No
 
 
 def _copy_module(ours: nn.Module | None, theirs: nn.Module | None) -> None:
-    """Copy the parameters of a module by name. Parameters that only one of the two has are left unchanged."""
+    """Copy parameters by name. Parameters that only one of the two modules has are left unchanged."""
     if ours is not None and theirs is not None:
         ours.load_state_dict(theirs.state_dict(), strict=False)

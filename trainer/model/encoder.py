@@ -41,7 +41,7 @@ def build_norm(size: int, shape: EncoderShape) -> nn.LayerNorm:
 
 
 class Embeddings(nn.Module):
-    """The sum of the embeddings of words and, if there are tables for them, of positions and segments."""
+    """Embedding layer: the sum of word embeddings and, where tables exist, of position and segment embeddings."""
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Embeddings(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Attention within sequences. One matrix makes queries, keys and values of all heads; another follows."""
+    """Self-attention within sequences, with one matrix for queries, keys and values and one for the output."""
 
     def __init__(self, shape: EncoderShape, number: int) -> None:
         super().__init__()
@@ -77,7 +77,14 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=shape.biases)
 
     def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
-        """Return [T, H]. `turns` is the rotation of every token, if positions are rotations."""
+        """Return the attention output for each token: [T, H].
+
+        Args:
+            hidden_TH: The hidden states of all tokens.
+            boundaries: int32 [B + 1], the index of the first token of each sequence; the last item is T.
+            longest: The number of tokens of the longest sequence.
+            turns: The rotary embeddings of all tokens; None unless positions are rotary.
+        """
         num_tokens, hidden_size = hidden_TH.shape
         qkv_T3AD = self.query_key_value(hidden_TH).view(num_tokens, 3, self.heads, hidden_size // self.heads)
         if turns is not None:
@@ -89,9 +96,9 @@ class SelfAttention(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention, then feed-forward, each with dropout and a residual.
+    """Transformer layer: attention, then feed-forward, each with dropout and a residual connection.
 
-    LayerNorm follows each of them, or precedes it.
+    LayerNorm follows or precedes each of them, depending on the encoder's shape.
     """
 
     def __init__(self, shape: EncoderShape, number: int) -> None:
@@ -108,7 +115,14 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
-        """Return [T, H]. `boundaries` is int32 [B + 1], `longest` as in `Batch`, `turns` as in `SelfAttention`."""
+        """Return the layer's hidden states: [T, H].
+
+        Args:
+            hidden_TH: The hidden states of all tokens.
+            boundaries: int32 [B + 1], the index of the first token of each sequence; the last item is T.
+            longest: The number of tokens of the longest sequence.
+            turns: The rotary embeddings of all tokens; None unless positions are rotary.
+        """
         if self.norms_before:
             attended_TH = self.attention(self.attention_norm(hidden_TH), boundaries, longest, turns)
             hidden_TH = hidden_TH + self.dropout(attended_TH)
@@ -120,7 +134,7 @@ class Layer(nn.Module):
         return output_TH
 
     def feed_forward(self, hidden_TH: Tensor) -> Tensor:
-        """Return [T, H]."""
+        """Apply the feed-forward network to each token: [T, H]."""
         wide = self.widen(hidden_TH)
         if self.gated:
             activated_TF, gate_TF = wide.chunk(2, -1)
@@ -131,14 +145,14 @@ class Layer(nn.Module):
 
 
 class TransformerEncoder(nn.Module):
-    """Embeddings and layers. `layers` holds each set of weights once."""
+    """Transformer encoder. `layers` holds each set of weights once, even if several layers share it."""
 
     def __init__(self, shape: EncoderShape, embeds: bool = True) -> None:
         """Create the encoder.
 
         Args:
-            shape: Its sizes and constants.
-            embeds: False if it has no embeddings and is called with those of another encoder.
+            shape: The sizes and constants of the encoder.
+            embeds: False to create no embeddings; `forward` must then be given those of another encoder.
         """
         super().__init__()
         self.shape = shape
@@ -155,11 +169,11 @@ class TransformerEncoder(nn.Module):
         return self.shape.layer_groups < self.shape.layers
 
     def forward(self, batch: Batch, embedded_TE: Tensor | None = None, states: list[Tensor] | None = None) -> Tensor:
-        """Return the last layer's vectors: [T, H].
+        """Return the hidden states of the last layer: [T, H].
 
         Args:
             batch: The sequences.
-            embedded_TE: Used instead of its own embeddings; None to compute those.
+            embedded_TE: Embeddings to use instead of the encoder's; None to compute them from the batch.
             states: A list to which the result of `list_hidden_states` is appended; None if it is not needed.
         """
         hidden_TH: Tensor = self.embeddings(batch) if embedded_TE is None else embedded_TE
@@ -179,13 +193,19 @@ class TransformerEncoder(nn.Module):
         return hidden_TH
 
     def list_hidden_states(self, batch: Batch) -> list[Tensor]:
-        """Return the first layer's input and each layer's output, the last after the norm: layers + 1 of [T, H]."""
+        """Return the input of the first layer, then the output of each layer: layers + 1 tensors [T, H].
+
+        The last output is taken after the norm.
+        """
         states = list[Tensor]()
         self(batch, states=states)
         return states
 
     def _compute_rotations(self, batch: Batch) -> Mapping[bool, Tensor]:
-        """Compute the rotation of every token in layers without a window (True) and in layers with one (False)."""
+        """Compute the rotary embeddings of all tokens, for layers without a window (True) and with one (False).
+
+        The mapping is empty unless positions are rotary.
+        """
         if self.shape.position_kind != "rope":
             return {}
         positions_T, size = batch.compute_positions(), self.shape.hidden_size // self.shape.heads
@@ -195,7 +215,7 @@ class TransformerEncoder(nn.Module):
 
 @torch.no_grad()
 def draw_truncated(weight: Tensor, deviation: float) -> None:
-    """Fill a tensor with normal numbers, redrawn beyond two deviations, as the authors of BERT initialize matrices.
+    """Fill a tensor from a normal distribution truncated at two standard deviations, as BERT's authors do.
 
     `nn.init.trunc_normal_` has the same distribution and takes seven times as long.
     """
@@ -207,7 +227,7 @@ def draw_truncated(weight: Tensor, deviation: float) -> None:
 
 
 def draw_normal(weight: Tensor, deviation: float) -> None:
-    """Fill a tensor with normal numbers, as fairseq initializes RoBERTa's matrices."""
+    """Fill a tensor from a normal distribution, as fairseq initializes RoBERTa's matrices."""
     nn.init.normal_(weight, std=deviation)
 
 
@@ -215,17 +235,18 @@ FIRST_WEIGHTS: Mapping[str, Draw] = MappingProxyType({"truncated-normal": draw_t
 
 
 def init_weights(model: nn.Module, family: Family, layers: int, deviation: float = DEVIATION) -> None:
-    """Draw the matrices of a whole model, or only of a head, from torch's generator. Biases become 0, norms 1 and 0.
+    """Initialize the weights of a whole model or of a head, using torch's generator.
 
-    If the family scales by depth, matrices that add to the residual are divided by the root of twice the layers, and so
-    are
-    heads: ModernBERT's authors call it Megatron's initialisation (Warner et al. 2024, appendix A.2).
+    Matrices are drawn at random, biases are set to 0, and norms to weight 1 and bias 0. If the family scales by depth,
+    heads and the matrices that add to the residual are divided by the square root of twice the number of layers:
+    ModernBERT's
+    authors call it Megatron initialization (Warner et al. 2024, appendix A.2).
 
     Args:
         model: The module to initialize, in place.
-        family: Its family.
-        layers: The number of layers of its encoder.
-        deviation: The standard deviation.
+        family: The family of the model.
+        layers: The number of layers of the encoder.
+        deviation: The standard deviation of matrices.
     """
     draw = FIRST_WEIGHTS[family.first_weights]
     for name, module in model.named_modules():

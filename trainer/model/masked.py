@@ -25,7 +25,7 @@ ALIGNED_DEVICES = ("cuda",)  # devices on which that counts
 
 
 class MaskedHead(nn.Module):
-    """Dense, activation, LayerNorm, and the word embeddings with a bias as decoder (Devlin et al. 2018, appendix A)."""
+    """Masked-token head: dense, activation, LayerNorm, tied word embeddings with a bias (Devlin et al. 2018, A)."""
 
     def __init__(self, shape: EncoderShape, head: MaskedHeadShape) -> None:
         super().__init__()
@@ -35,21 +35,25 @@ class MaskedHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
 
     def forward(self, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor | None = None) -> Tensor:
-        """Return logits [M, V] or, if there are targets, their `sum_loss` [2], which copies no logits if compiled."""
+        """Return the vocabulary logits [M, V] or, if targets are given, their `sum_loss` [2].
+
+        When compiled with targets, the logits are never copied to memory.
+        """
         logits_MV = compute_logits(self.transform(hidden_MH), words_VE, self.bias)
         return logits_MV if targets_M is None else sum_loss(logits_MV, targets_M)
 
     def transform(self, hidden_MH: Tensor) -> Tensor:
-        """Compute the vectors that are compared with the words: [M, E]."""
+        """Compute the vectors that the decoder multiplies with the word embeddings: [M, E]."""
         vectors_ME: Tensor = self.norm(self.activation(self.dense(hidden_MH)))
         return vectors_ME
 
 
 def compute_logits(vectors_ME: Tensor, words_VE: Tensor, bias_V: Tensor) -> Tensor:
-    """Compute the product with the word embeddings, plus their bias: [M, V].
+    """Multiply vectors by the word embeddings and add the bias: [M, V].
 
-    On CUDA the words are padded with rows of zeros to a multiple of ROW_MULTIPLE, which is several times as fast as an
-    odd number of tokens. The result is without them, so no weight, no softmax and no file contains such rows.
+    On CUDA the word embeddings are padded with zero rows to a multiple of ROW_MULTIPLE, which is several times faster
+    than
+    an odd number of rows. The padding is cut from the result, so no weight, softmax or file contains such rows.
     """
     more = -len(words_VE) % ROW_MULTIPLE
     if not (more and vectors_ME.device.type in ALIGNED_DEVICES):
@@ -59,7 +63,7 @@ def compute_logits(vectors_ME: Tensor, words_VE: Tensor, bias_V: Tensor) -> Tens
 
 
 class Pooler(nn.Module):
-    """A sequence as one vector: a matrix and an activation, applied to its first token."""
+    """Represents a sequence by one vector: applies a matrix and an activation to its first token."""
 
     def __init__(self, shape: EncoderShape, head: ClassHeadShape = POOLER) -> None:
         super().__init__()
@@ -68,13 +72,13 @@ class Pooler(nn.Module):
         self.norm = nn.LayerNorm(shape.hidden_size, eps=shape.norm_epsilon, bias=False) if head.norm else None
 
     def forward(self, first_BH: Tensor) -> Tensor:
-        """Return [B, H]."""
+        """Return the pooled vector of each sequence: [B, H]."""
         pooled_BH: Tensor = self.activation(self.dense(first_BH))
         return pooled_BH if self.norm is None else self.norm(pooled_BH)
 
 
 class PairHead(nn.Module):
-    """Tells from the pooled sequence whether a pair's label is 0 or 1 (whether the second segment follows)."""
+    """Classifies a pooled sequence by its pair label, 0 or 1 (for example, whether the second segment follows)."""
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
@@ -82,7 +86,7 @@ class PairHead(nn.Module):
         self.decision = nn.Linear(shape.hidden_size, 2)
 
     def forward(self, first_BH: Tensor) -> Tensor:
-        """Return logits [B, 2]."""
+        """Return the logits of both labels for each sequence: [B, 2]."""
         logits_B2: Tensor = self.decision(self.pooler(first_BH))
         return logits_B2
 
@@ -102,7 +106,9 @@ class MaskedModel(Objective):
         self.pair_head = pair_head
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the losses of masked tokens, and of pairs if there is a pair head: [terms, 2]."""
+        """Sum the losses of masked tokens, and of pairs if there is a pair head, and count right predictions: [terms,
+        2].
+        """
         hidden_TH = self.encoder(batch)
         masked_MH = hidden_TH.index_select(0, batch.points)
         words_VE = self.encoder.embeddings.word.weight
@@ -110,13 +116,13 @@ class MaskedModel(Objective):
         return self._with_pairs(masked, batch, self._compute_pair_logits(hidden_TH, batch))
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """Return the sums, and the most probable token of each masked position."""
+        """Return the loss sums of a batch, and the most probable token at each masked position."""
         masked_MV, pair_B2 = self.compute_logits(batch)
         masked = sum_loss(masked_MV, batch.targets["masked"])
         return JudgedBatch(self._with_pairs(masked, batch, pair_B2), masked_MV.argmax(-1))
 
     def _compute_pair_logits(self, hidden_TH: Tensor, batch: Batch) -> Tensor | None:
-        """Compute the logits of pairs [B, 2]; None without a pair head."""
+        """Compute the pair head's logits for each sequence: [B, 2]. Return None if there is no pair head."""
         return (
             None if self.pair_head is None else self.pair_head(hidden_TH.index_select(0, batch.locate_first_tokens()))
         )
@@ -135,13 +141,13 @@ class MaskedModel(Objective):
         return Macs(shape.count_macs(lengths) + shape.count_vocabulary_head_macs(places) + pairs)
 
     def answer(self, batch: Batch) -> Tensor:
-        """Compute the logits of the tokens at the points: [M, V]."""
+        """Compute the vocabulary logits at the batch's token positions (`batch.points`): [M, V]."""
         return self.compute_logits(batch)[0]
 
     def compute_logits(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Compute the logits of masked tokens [M, V], and of pairs [B, 2] or None without a pair head.
+        """Compute the logits of masked tokens [M, V], and those of pairs [B, 2], or None if there is no pair head.
 
-        It must not be called on a sharded model, because only `forward` gathers its weights.
+        Do not call this on a sharded model, because only `forward` gathers its weights.
         """
         hidden_TH = self.encoder(batch)
         masked_MH = hidden_TH.index_select(0, batch.points)

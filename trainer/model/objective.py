@@ -74,11 +74,11 @@ POINTS_AT_ONCE = {"cpu": 8192, "cuda": 2048}  # whose logits are held: of 50,000
 
 
 class Macs(NamedTuple):
-    """The multiply-accumulates of a forward pass.
+    """The number of multiply-accumulates of a forward pass.
 
     Attributes:
-        trained: Those of parameters that learn.
-        frozen: Those of frozen parameters.
+        trained: Multiply-accumulates of trainable parameters.
+        frozen: Multiply-accumulates of frozen parameters.
     """
 
     trained: int = 0
@@ -86,12 +86,12 @@ class Macs(NamedTuple):
 
     @property
     def flops(self) -> int:
-        """The FLOPs of a step: forward and backward, but only forward for what is frozen."""
+        """The FLOPs of a training step: forward and backward for trainable parameters, forward only for frozen ones."""
         return FLOPS_OF_MAC * (PASSES * self.trained + self.frozen)
 
 
 def find_peak_flops(device: str) -> float | None:
-    """Find the peak FLOPs per second of a device by its name; None if it is unknown.
+    """Look up the peak FLOPs per second of a device by its name. Return None if the device is unknown.
 
     >>> find_peak_flops("NVIDIA H100 80GB HBM3"), find_peak_flops("NVIDIA H100 PCIe"), find_peak_flops("cpu")
     (989000000000000.0, 756000000000000.0, None)
@@ -102,13 +102,14 @@ def find_peak_flops(device: str) -> float | None:
 
 
 class JudgedBatch(NamedTuple):
-    """The answers of a model for held-out text.
+    """The losses and predictions of a model for a batch of held-out examples.
 
     Attributes:
         sums: float32 [terms, 2], as `Objective.sum_losses` returns them.
-        guesses: int64 [M], the most probable token at each point; None if the objective guesses no tokens.
-        measures: float64 [num_measures], summed over batches and processes; None if there is nothing to sum.
-        answers: What a task's model answers; None for other models.
+        guesses: int64 [M], the most probable token at each position to predict; None if the objective predicts no
+            tokens.
+        measures: float64 [num_measures], to be summed over batches and processes; None if there is nothing to sum.
+        answers: The predictions of a task's model; None for other models.
     """
 
     sums: Tensor
@@ -118,14 +119,14 @@ class JudgedBatch(NamedTuple):
 
 
 class Objective(nn.Module):
-    """A module that learns. Its attributes hold the encoders and heads that `ModelPart` names.
+    """A trainable module that computes the losses of an objective. `ModelPart` names its encoders and heads.
 
-    A batch with nothing to guess, or without a sequence, has sums of zero with gradients of zero, not None. When it is
-    sharded, parameters that several of its parts read (word embeddings, layers that share weights) belong to the group
+    For a batch without targets or without sequences, the sums and their gradients are zero, not None. When the module
+    is sharded, parameters used by several submodules (word embeddings, layers that share weights) belong to the group
     of this module.
 
     Attributes:
-        num_measures: The number of values besides losses that an evaluation sums, for `compute_figures`.
+        num_measures: The number of values besides losses that an evaluation sums and passes to `compute_figures`.
         terms: The terms of the loss.
     """
 
@@ -138,110 +139,119 @@ class Objective(nn.Module):
 
     @abstractmethod
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the losses of each term over the batch, and count its right answers: float32 [terms, 2].
+        """Sum the loss of each term over the batch, and count the right predictions: float32 [terms, 2].
 
-        The code that has all batches of a step divides the sums.
+        The sums are not divided: the training loop divides them by the counts of the whole step.
         """
 
     def answer(self, batch: Batch) -> Tensor:
-        """Return the model's answers for a batch; their shape depends on the objective.
+        """Return the model's predictions for a batch. Their shape depends on the objective.
 
         Raises:
-            NotImplementedError: If the objective has only losses.
+            NotImplementedError: If the objective only computes losses.
         """
         raise NotImplementedError(f"{type(self).__name__} says nothing but its losses")
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
         """Count the multiply-accumulates of a forward pass.
 
-        By default this is zero; the use of the device is then not reported.
+        The default implementation returns zero; the log then does not report device utilization.
 
         Args:
             lengths: int64 [B], the lengths of the sequences.
-            places: The number of tokens that heads read.
+            places: The number of token positions that the heads read.
         """
         return Macs()
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """Return the sums of a batch together with the guessed tokens, from one pass."""
+        """Return the loss sums of a batch together with the predicted tokens, from one forward pass."""
         return JudgedBatch(self.sum_losses(batch), None)
 
     def compute_figures(self, measures: Float64s) -> dict[str, float]:
-        """Compute the figures of an evaluation from the summed measures of all batches: float64 [num_measures]."""
+        """Compute named scores of an evaluation from its measures, float64 [num_measures], summed over all batches."""
         return {}
 
     def forward(self, batch: Batch, answering: bool = False, judging: bool = False) -> Tensor | JudgedBatch:
-        """Return `answer` or `judge` on request, otherwise `sum_losses`."""
+        """Return the result of `judge` or `answer` if the respective flag is set, otherwise that of `sum_losses`."""
         if judging:
             return self.judge(batch)
         return self.answer(batch) if answering else self.sum_losses(batch)
 
     def list_encoders(self) -> Iterable[TransformerEncoder]:
-        """Return all encoders that learn."""
+        """Return all trainable encoders."""
         return [module for module in self.children() if isinstance(module, TransformerEncoder)]
 
     def list_shard_groups(self) -> list[nn.Module]:
-        """Return the modules that are compiled, checkpointed and sharded one by one; the rest is sharded together."""
+        """Return the modules to compile, checkpoint and shard one by one. The other modules are sharded together."""
         return [layer for encoder in self.list_encoders() if not encoder.shares_layers for layer in encoder.layers]
 
     def list_shared_parts(self) -> list[nn.Module]:
-        """Return the modules that are compiled and checkpointed one by one, but sharded with the rest.
+        """Return the modules to compile and checkpoint one by one, but to shard together with the remaining modules.
 
-        They are called several times in each pass.
+        These modules are called several times in each pass.
         """
         return [layer for encoder in self.list_encoders() if encoder.shares_layers for layer in encoder.layers]
 
     def place(self, device: torch.device, dtype: torch.dtype | None, compiled: bool) -> None:
-        """Move what is frozen and no submodule to a device. `dtype` is that of matrices; None for float32."""
+        """Move frozen modules that are not submodules, such as a teacher, to a device.
+
+        Args:
+            device: The device.
+            dtype: The precision of matrices; None for float32.
+            compiled: True if the modules are to be compiled.
+        """
 
     def init_weights(self) -> None:
-        """Draw random weights from torch's generator: the same for the same seed on the same kind of device."""
+        """Initialize the weights at random, using torch's generator.
+
+        The same seed gives the same weights on the same kind of device.
+        """
         shape = next(iter(self.list_encoders())).shape
         init_weights(self, self.family, shape.layers, shape.initializer_range)
 
 
 def build_model(settings: ModelSettings, inputs: ModelInputs) -> Objective:
-    """Build the module of the settings' objective, on torch's default device. Its weights are not initialized."""
+    """Build the model for the objective in the settings, on torch's default device. Its weights are not initialized."""
     module, _, name = settings.objective_settings.builder.partition(":")
     built: Objective = getattr(importlib.import_module(module), name)(settings, inputs)
     return built
 
 
 def sum_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Sum the cross-entropy, and count the targets with the highest logit: float32 [2].
+    """Sum the cross-entropy over targets, and count the targets with the highest logit: float32 [2], in this order.
 
     Args:
-        logits: [N, C].
-        targets: int64 [N]. Targets equal to IGNORED are omitted.
+        logits: [N, C], the logits of C classes.
+        targets: int64 [N], the index of the right class. Targets equal to IGNORED are omitted.
     """
     return sum_loss_and_guess(logits, targets)[0]
 
 
 def sum_loss_and_guess(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Return `sum_loss`, and the class with the highest logit for each target: int64 [N]."""
+    """Return the result of `sum_loss`, and the index of the highest logit in each row: int64 [N]."""
     highest = logits.detach().argmax(-1)
     loss = F.cross_entropy(logits.float(), targets, reduction="sum", ignore_index=IGNORED)
     return torch.stack([loss, (highest == targets).sum().float()]), highest
 
 
 def sum_loss_of_words(head: nn.Module, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor) -> Tensor:
-    """Compute `sum_loss` of a `MaskedHead` in chunks of points. Its decoder is the word embeddings."""
+    """Compute the `sum_loss` of a `MaskedHead` in chunks of token positions. The word embeddings serve as decoder."""
     sums = map_stretches(lambda some, wanted: head(some, words_VE, wanted), hidden_MH, targets_M)
     return add_stretches(sums)
 
 
 def map_stretches(function: Callable[..., Found], *points: Tensor) -> list[Found]:
-    """Apply a function to points in chunks, as many at once as memory has room for the logits of.
+    """Apply a function to tensors of token positions, chunk by chunk, so that the logits of a chunk fit into memory.
 
-    If there are more than POINTS_AT_ONCE, the logits of one chunk after another are recomputed in the backward pass, so
-    that [M, V] is held for one chunk only.
+    With more than POINTS_AT_ONCE positions, logits are recomputed chunk by chunk in the backward pass, so that [M, V]
+    is held for one chunk only.
 
     Args:
-        function: Called with a chunk of each tensor.
-        points: Tensors of one length.
+        function: Called with the same chunk of each tensor.
+        points: One or more tensors with one row per token position, all of the same length.
 
     Returns:
-        The result of each chunk.
+        The result of each chunk, in order.
     """
     number = len(points[0])
     at_once = POINTS_AT_ONCE.get(points[0].device.type, number)
@@ -257,10 +267,10 @@ def add_stretches(sums: Sequence[Tensor]) -> Tensor:
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Count the parameters that learn, each once."""
+    """Count the trainable values of a model. Shared parameters count once."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
 def select_state(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Select the items of a state with a prefix, and remove the prefix."""
+    """Select the items of a state with a name prefix, and remove the prefix from their names."""
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}

@@ -32,7 +32,7 @@ UNITS = 2.0**30  # of a probability; the sum of all, each rounded by half a unit
 
 
 class ReplacedHead(nn.Module):
-    """Dense, activation, and one number: whether the token is a replaced one."""
+    """Replaced-token head: dense, activation, and one logit per token for whether it was replaced."""
 
     def __init__(self, shape: EncoderShape) -> None:
         super().__init__()
@@ -41,18 +41,18 @@ class ReplacedHead(nn.Module):
         self.decision = nn.Linear(shape.hidden_size, 1)
 
     def forward(self, hidden_TH: Tensor) -> Tensor:
-        """Return logits [T]."""
+        """Return the logit of each token: [T]."""
         logits_T1: Tensor = self.decision(self.activation(self.dense(hidden_TH)))
         return logits_T1.squeeze(-1)
 
 
 class JointAnswers(NamedTuple):
-    """The answers of generator and discriminator for a batch.
+    """The predictions of generator and discriminator for a batch.
 
     Attributes:
-        masked: float32 [2], `sum_loss` of the generator.
-        guesses: int64 [M], the generator's most probable tokens.
-        logits: float32 [T], of the discriminator.
+        masked: float32 [2], the `sum_loss` of the generator.
+        guesses: int64 [M], the generator's most probable token at each masked position.
+        logits: float32 [T], the discriminator's logits that each token was replaced.
         replaced: bool [T], True for tokens that were replaced.
     """
 
@@ -83,17 +83,25 @@ class ReplacedModel(Objective):
         self.replaced_head = ReplacedHead(shape)
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the losses of masked tokens, and of all tokens: [2, 2]."""
+        """Sum the losses of the generator (masked tokens) and of the discriminator (all tokens): [2, 2].
+
+        Each row has the summed loss and the number of right predictions.
+        """
         return self._sum_losses(self.answer_jointly(batch), batch)
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """Return the sums, the generator's most probable tokens, and counts of tokens by the discriminator's logit."""
+        """Return the loss sums, the generator's most probable tokens, and a histogram of the discriminator's logits.
+
+        The histogram is the result of `count_ranks`, in `measures`.
+        """
         answers = self.answer_jointly(batch)
         ranked = count_ranks(answers.logits, answers.replaced, batch.targets[PRESENT])
         return JudgedBatch(self._sum_losses(answers, batch), answers.guesses, ranked)
 
     def compute_figures(self, measures: Float64s) -> dict[str, float]:
-        """Compute the area under the ROC curve of replaced tokens, if there are both kinds of tokens."""
+        """Compute "replaced_auc", the area under the ROC curve. Return {} unless there are both replaced and original
+        tokens.
+        """
         area = compute_area(measures)
         return {} if area is None else {"replaced_auc": area}
 
@@ -115,7 +123,7 @@ class ReplacedModel(Objective):
         return torch.stack([answers.masked, replaced_2])
 
     def answer_jointly(self, batch: Batch) -> JointAnswers:
-        """Compute the generator's answers, and the discriminator's answers for the tokens that are drawn from them."""
+        """Predict masked tokens with the generator, draw replacements, and run the discriminator on the result."""
         masked, guesses_M, drawn_M = self._guess_and_draw(batch)
         targets_M, seen_M = batch.targets[MASKED.name], batch.ids.index_select(0, batch.points)
         real_M = targets_M != IGNORED  # the points that fill a batch are all at one place, which may be a token's
@@ -125,7 +133,7 @@ class ReplacedModel(Objective):
         return JointAnswers(masked, guesses_M, self.answer(replace(batch, ids=ids_T)), replaced_T)
 
     def _guess_and_draw(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the generator's `sum_loss`, its most probable tokens and the drawn tokens: [2], [M], [M]."""
+        """Return the generator's `sum_loss` [2], its most probable tokens [M] and the tokens drawn from it [M]."""
 
         def of_stretch(hidden_MH: Tensor, targets_M: Tensor, numbers_M: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             logits_MV = self._compute_logits(hidden_MH)
@@ -137,11 +145,11 @@ class ReplacedModel(Objective):
         return add_stretches(sums), torch.cat(guesses), torch.cat(drawn)
 
     def guess(self, batch: Batch) -> Tensor:
-        """Compute the logits of the generator at the points: [M, V]."""
+        """Compute the generator's vocabulary logits at the batch's token positions (`batch.points`): [M, V]."""
         return self._compute_logits(self._compute_vectors(batch))
 
     def _compute_vectors(self, batch: Batch) -> Tensor:
-        """Compute the generator's vectors at the points: [M, H]."""
+        """Compute the generator's hidden states at the batch's token positions (`batch.points`): [M, H]."""
         hidden_TH: Tensor = self.generator(batch, self.encoder.embeddings(batch))
         return hidden_TH.index_select(0, batch.points)
 
@@ -151,17 +159,30 @@ class ReplacedModel(Objective):
 
     @torch.no_grad()
     def draw(self, masked_MV: Tensor, numbers_M: Tensor) -> Tensor:
-        """Draw a token for each point, by its number in [0, 1): int64 [M]."""
+        """Draw a replacement token for each masked position.
+
+        Args:
+            masked_MV: The generator's logits at each masked position.
+            numbers_M: A random number in [0, 1) for each masked position, which determines the drawn token.
+
+        Returns:
+            int64 [M], the ids of the drawn tokens.
+        """
         return draw_tokens((masked_MV.float() / self.objective.temperature).softmax(-1), numbers_M)
 
     def answer(self, batch: Batch) -> Tensor:
-        """Compute the discriminator's logits that tokens were replaced, for the tokens as they are: float32 [T]."""
+        """Compute the discriminator's logits that tokens were replaced, for the tokens in the batch: float32 [T]."""
         logits_T: Tensor = self.replaced_head(self.encoder(batch))
         return logits_T.float()
 
 
 def draw_tokens(probabilities_MV: Tensor, numbers_M: Tensor) -> Tensor:
-    """Return for each distribution the token that a number in [0, 1) falls on: int64 [M]."""
+    """Draw a token from each distribution by inverse transform sampling: int64 [M].
+
+    Args:
+        probabilities_MV: One distribution over the vocabulary in each row.
+        numbers_M: A number in [0, 1) for each row, which determines the drawn token.
+    """
     sums_MV = (probabilities_MV * UNITS).round().int().cumsum(-1, dtype=torch.int32)
     total_M = sums_MV[:, -1]
     reached_M = torch.minimum((numbers_M * total_M).int(), total_M - 1)
@@ -170,7 +191,13 @@ def draw_tokens(probabilities_MV: Tensor, numbers_M: Tensor) -> Tensor:
 
 
 def count_ranks(logits_T: Tensor, replaced_T: Tensor, present_T: Tensor) -> Tensor:
-    """Count the original and the replaced tokens with a logit in each bin: float64 [2 * BINS]."""
+    """Build histograms of the logits of original tokens and of replaced tokens, in this order: float64 [2 * BINS].
+
+    Args:
+        logits_T: The discriminator's logits.
+        replaced_T: True for replaced tokens.
+        present_T: 1 for tokens that count, 0 for padding.
+    """
     far_T = logits_T.nan_to_num().clamp(-MAX_LOGIT, MAX_LOGIT) + MAX_LOGIT
     bins_T = (far_T * ((BINS - 1) / (2 * MAX_LOGIT))).long() + BINS * replaced_T.long()
     counts = torch.zeros(2 * BINS, dtype=torch.float64, device=logits_T.device)
@@ -178,9 +205,11 @@ def count_ranks(logits_T: Tensor, replaced_T: Tensor, present_T: Tensor) -> Tens
 
 
 def compute_area(counts: Float64s) -> float | None:
-    """Compute the probability that a replaced token has a higher logit than an original one; None without both kinds.
+    """Compute the probability that a replaced token has a higher logit than an original one.
 
-    Two tokens of one bin count as one half, so the error is at most half the share of such pairs.
+    Return None if there are no tokens of one kind.
+
+    Two tokens in the same bin count as one half, so the error is at most half the share of such pairs.
 
     Args:
         counts: The summed results of `count_ranks`.

@@ -28,12 +28,12 @@ IGNORED = -100  # a target or label that no loss counts: what cross entropy igno
 
 
 class Term(NamedTuple):
-    """One term of the loss.
+    """A term of the loss.
 
     Attributes:
-        name: Its name in metrics, as `{name}_loss` and `{name}_accuracy`.
-        weight: The factor on its mean in the loss.
-        has_rights: True if an answer is right or wrong.
+        name: The name in metrics, as in `{name}_loss` and `{name}_accuracy`.
+        weight: The factor by which the term's mean is multiplied in the loss.
+        has_rights: True if each prediction is either right or wrong, so that the term has an accuracy.
         has_area: True if an evaluation computes the area under the ROC curve, as `{name}_auc`.
     """
 
@@ -44,11 +44,12 @@ class Term(NamedTuple):
 
 
 class Target(NamedTuple):
-    """The values of a batch with which a term compares answers.
+    """The values that the predictions for a batch are compared with.
 
     Attributes:
         values: An array of [M], [B] or [T].
-        per: What there is one value for: "point" [M], "sequence" [B] or "token" [T].
+        per: The unit that has one value: "point" (a token position that heads read, [M]), "sequence" [B] or "token"
+            [T].
         fill: The value for padding.
     """
 
@@ -58,12 +59,13 @@ class Target(NamedTuple):
 
 
 class HeadInputs(NamedTuple):
-    """What the heads of an objective read of a batch, on the processor.
+    """The token positions and targets that an objective's heads read from a batch, on the CPU.
 
     Attributes:
-        points: int64 [M], the positions among the T tokens of the vectors that heads read.
+        points: int64 [M], the token positions that the heads read, as indices into the batch's T tokens.
         targets: The targets by name.
-        guessed: [M], the id of the token to guess at each point, from which guessing by frequency is computed.
+        guessed: [M], the id of the token to predict at each of these positions. The loss of guessing by frequency is
+            computed from them.
     """
 
     points: Int64s
@@ -72,16 +74,16 @@ class HeadInputs(NamedTuple):
 
 
 class ModelPart(NamedTuple):
-    """A part of a model that is exported as a folder.
+    """A part of a model that is exported to a folder.
 
     Attributes:
-        folder: Its folder below the export; "" for the export itself.
-        encoder: The attribute of the module that holds its encoder.
-        heads: Maps the attributes of the module that hold its heads to the names of these heads in the family.
-        architecture: The key of its class in the family's names.
-        config: Further keys of its configuration.
-        embeddings: The attribute of the module with the encoder that shares its embeddings; "" if it has its own.
-        width: Its hidden size as a share of the model's; None for the share that the family gives for the size.
+        folder: The subfolder of the export; "" for the export folder.
+        encoder: The module's attribute that holds the encoder.
+        heads: Maps the module's attributes that hold heads to the names of these heads in the family.
+        architecture: The key of the part's class in `Names.architectures` of the family.
+        config: Additional keys of the part's configuration.
+        embeddings: The module's attribute with another encoder whose embeddings this part uses; "" if it has its own.
+        width: The hidden size as a share of the model's; None for the share that the family gives for the size.
     """
 
     folder: str
@@ -94,12 +96,12 @@ class ModelPart(NamedTuple):
 
 
 class ObjectiveSettings(Protocol):
-    """The settings of one kind of objective, a frozen dataclass. Raise `version` whenever it learns differently.
+    """The settings of one kind of objective, a frozen dataclass. Increase `version` whenever training changes.
 
     Attributes:
-        kind: Its name in a recipe.
-        version: Enters the fingerprint if it is above 1.
-        builder: "package.module:Class" of the module that learns. It is called with ModelSettings and ModelInputs.
+        kind: The name in a recipe.
+        version: Part of the fingerprint if it is greater than 1.
+        builder: "package.module:Class" of the module to train. The class is called with ModelSettings and ModelInputs.
     """
 
     kind: ClassVar[str]
@@ -110,27 +112,32 @@ class ObjectiveSettings(Protocol):
         """Raise InputError if no model of the family can be trained with this objective."""
 
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
-        """Raise InputError if there is nothing to learn from shards.
+        """Raise InputError if shards hold nothing that the objective can be trained on.
 
         Args:
-            what: Names the shards in the message.
-            facts: The facts of their manifest.
+            what: The name of the shards in the message.
+            facts: The facts in the shards' manifest.
         """
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Return the terms of the loss for a family and the inputs of the model."""
+        """Return the terms of the loss for a model of a family and its inputs."""
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
-        """Return what the heads need of some examples. The result must depend only on the arguments.
+        """Return the token positions and targets that the heads read from some examples.
+
+        The result must depend only on the arguments.
 
         Args:
             gathered: The examples.
             terms: The terms of the loss.
-            seed: The seed of the training.
+            seed: The seed of the training run.
         """
 
     def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
-        """Return one number per term. The term's summed loss is divided by the total of this number over the step."""
+        """Return the number of targets of each term, in the order of the terms.
+
+        The summed loss of a term is divided by the total of this number over the step.
+        """
 
     def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-        """Return the parts of the model that are exported. The first one is the model itself."""
+        """Return the parts of the model to export. The first one is the model itself."""

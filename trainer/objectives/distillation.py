@@ -76,19 +76,20 @@ class DistillationObjective(MaskedObjective):
             )
 
     def check(self, family: Family) -> None:
-        """Raise InputError if the family does not guess masked words."""
+        """Raise InputError if the family has no masked-token head."""
         if "masked" not in family.names.architectures:
             raise InputError(f'A {family.name} has no head of words, which objective "distillation" compares.')
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Return the term of masked tokens, which is always reported, and those of "soft" and "cosine" if they have a
-        weight.
-        """
+        """Return the term of masked tokens, which is always reported, and "soft" and "cosine" if they have a weight."""
         learnt = [Term(name, getattr(self, name), has_rights=False) for name in (SOFT, COSINE) if getattr(self, name)]
         return (Term(MASKED.name, self.masked), *learnt)
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
-        """Return the masked tokens, and 1 for every token of an example; padding has 0 and enters no sum."""
+        """Return the positions and ids of masked tokens, and a target of 1 for each token of an example.
+
+        Padding has a target of 0 and does not contribute to the sums.
+        """
         targets = {
             MASKED.name: Target(gathered.targets, "point"),
             PRESENT: Target(np.ones(len(gathered.ids), np.float32), "token", 0.0),
@@ -96,22 +97,22 @@ class DistillationObjective(MaskedObjective):
         return HeadInputs(gathered.masked, targets, gathered.targets)
 
     def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
-        """Return the number of masked tokens for that term, and of all tokens for the others."""
+        """Return the number of masked tokens for the masked-token term, and that of all tokens for the other terms."""
         masked, every = len(gathered.masked), len(gathered.ids)
         return tuple(masked if term.name == MASKED.name else every for term in terms)
 
     def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-        """Return the student with its masked head. Nothing of the teacher is exported."""
+        """Return the student with its masked-token head. The teacher is not exported."""
         return (ModelPart("", "encoder", {"masked_head": "masked_head"}, "masked"),)
 
     def choose_layers(self, student: EncoderShape, teacher: EncoderShape) -> tuple[int, ...]:
-        """Return the teacher's layers that the student's layers start from, one for each set of the student's weights.
+        """Choose the teacher layers that initialize the student, one for each set of weights of the student.
 
         Returns:
-            Zero-based numbers; empty if the student starts with random weights.
+            Zero-based indices of teacher layers; empty if the student starts with random weights.
 
         Raises:
-            InputError: If there is no such layer, or if the shapes differ.
+            InputError: If the teacher lacks one of the layers, or if the shapes differ.
         """
         if self.layers == ():
             return ()
@@ -136,7 +137,7 @@ class DistillationObjective(MaskedObjective):
         return chosen
 
     def check_vectors(self, student: EncoderShape, teacher: EncoderShape) -> None:
-        """Raise InputError if "cosine" has a weight and the vectors of student and teacher differ in size."""
+        """Raise InputError if "cosine" has a weight but the hidden sizes of student and teacher differ."""
         if self.cosine and student.hidden_size != teacher.hidden_size:
             raise InputError(
                 f"The student's hidden_size is {student.hidden_size} and its teacher's {teacher.hidden_size}, so their "
@@ -145,7 +146,7 @@ class DistillationObjective(MaskedObjective):
 
 
 def spread_layers(num_layers: int, num_chosen: int) -> tuple[int, ...]:
-    """Choose a number of layers, spread evenly from the first to the last.
+    """Choose a number of layers spread evenly from the first to the last. Return their zero-based indices.
 
     >>> spread_layers(12, 6), spread_layers(24, 4), spread_layers(6, 1)
     ((0, 2, 4, 7, 9, 11), (0, 8, 15, 23), (0,))
@@ -155,7 +156,7 @@ def spread_layers(num_layers: int, num_chosen: int) -> tuple[int, ...]:
 
 
 def find_different_token(ours: Sequence[str], theirs: Sequence[str]) -> int | None:
-    """Return the first id at which two vocabularies differ; None if they are equal."""
+    """Return the first token id at which two vocabularies differ, or None if the vocabularies are equal."""
     if len(ours) != len(theirs):
         return min(len(ours), len(theirs))
     return next((number for number, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other), None)

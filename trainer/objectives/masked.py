@@ -26,10 +26,10 @@ class MaskedObjective:
     builder: ClassVar[str] = "trainer.model.masked:MaskedModel"
 
     def check(self, family: Family) -> None:
-        """Do nothing, because every family guesses masked tokens."""
+        """Do nothing, because every family has a masked-token head."""
 
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
-        """Raise InputError if the shards mask nothing."""
+        """Raise InputError if the shards mask no tokens."""
         if facts["masking"] == "none":
             raise InputError(
                 f'{what} mask nothing (masking.kind = "none"), and this model learns by guessing masked tokens: it '
@@ -37,7 +37,7 @@ class MaskedObjective:
             )
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Return the term of masked tokens, and that of pairs if the family and the examples have pairs."""
+        """Return the masked-token term, and the pair term if both the family and the examples have pairs."""
         return (MASKED, PAIR) if family.has_pairs(inputs) else (MASKED,)
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
@@ -49,11 +49,11 @@ class MaskedObjective:
         return HeadInputs(gathered.masked, targets, gathered.targets)
 
     def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
-        """Return the number of masked tokens, and of examples if there is a term of pairs."""
+        """Return the number of masked tokens and, if there is a pair term, the number of examples."""
         return (len(gathered.masked), gathered.num_examples)[: len(terms)]
 
     def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-        """Return the encoder with its heads."""
+        """Return the encoder with its heads as a single part."""
         heads = ("masked_head", "pair_head") if family.has_pairs(inputs) else ("masked_head",)
         architecture = "pairs" if family.has_pairs(inputs) else "masked"
         return (ModelPart("", "encoder", {head: head for head in heads}, architecture),)

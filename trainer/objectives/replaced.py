@@ -64,11 +64,15 @@ class ReplacedObjective(MaskedObjective):
             )
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Return the terms of the generator and of the discriminator."""
+        """Return the generator's term, then the discriminator's."""
         return MASKED, Term(REPLACED, self.replaced_weight, has_area=True)
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
-        """Return the masked tokens, a random number for each that decides which token is drawn, and the real tokens."""
+        """Return the targets of generator and discriminator.
+
+        They are the ids of masked tokens, a random number for each masked token that selects its replacement, and a
+        mark for each token that is not padding.
+        """
         targets = {
             MASKED.name: Target(gathered.targets, "point"),
             NOISE: Target(draw_noise(gathered, seed), "point", 0.0),
@@ -77,17 +81,20 @@ class ReplacedObjective(MaskedObjective):
         return HeadInputs(gathered.masked, targets, gathered.targets)
 
     def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
-        """Return the number of masked tokens, and of all tokens."""
+        """Return the number of masked tokens (generator), and the number of all tokens (discriminator)."""
         return len(gathered.masked), len(gathered.ids)
 
     def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-        """Return the discriminator, and the generator in a folder below it."""
+        """Return the discriminator, and the generator, which is exported to a subfolder."""
         discriminator = ModelPart("", "encoder", {"replaced_head": "replaced_head"}, REPLACED)
         return discriminator, GENERATOR._replace(width=self.generator_size)
 
 
 def draw_noise(gathered: GatheredExamples, seed: int) -> Float64s:
-    """Draw a number in [0, 1) for each masked token, by its epoch, example and position there: float64 [M]."""
+    """Draw a number in [0, 1) for each masked token: float64 [M].
+
+    Each number depends only on the seed, the epoch, the example, and the token's position in the example.
+    """
     keys = compute_keys(seed, "replaced", gathered.epochs, gathered.example_ids)
     examples = np.searchsorted(gathered.offsets, gathered.masked, side="right") - 1
     return draw_uniform(keys[examples], gathered.masked - gathered.offsets[examples])
