@@ -109,7 +109,7 @@ class RunView:
         return {manifest.fingerprint: read_vocabulary(self.place, manifest) for manifest in artifacts}
 
     def find_vocabulary(self, manifest: Manifest) -> Vocabulary | None:
-        """Return the vocabulary that an artifact is or was built with; None if the store no longer has the vocabulary."""
+        """Return the vocabulary that an artifact is or was built with; None if the store no longer has it."""
         fingerprints = [manifest.fingerprint, *(parent.fingerprint for parent in manifest.parents)]
         return next((self._vocabularies[name] for name in fingerprints if name in self._vocabularies), None)
 
