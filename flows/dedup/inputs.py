@@ -204,11 +204,9 @@ def read_chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: boo
     Args:
         piece: The piece to read.
         wanted: bool [rows of the piece], True for the rows to read in full. Other rows are yielded too, but may lack
-            their
-            texts and fields. If None, all rows are read in full.
+            their texts and fields. If None, all rows are read in full.
         with_fields: If True, `fields` contains all columns. If False, it contains at least the columns of the row's id
-            and
-            group, and any columns named in `ADDED_COLUMNS`.
+            and group, and any columns named in `ADDED_COLUMNS`.
 
     Raises:
         InputError: During iteration, if the file cannot be read to its end or has no text column.
@@ -294,10 +292,8 @@ def read_texts(
 
     Returns:
         A large_string array of n texts, which are null where a line has none; and a list with one dictionary per line,
-        which
-        contains the other columns. None stands for a line that is not a JSON object. The dictionary of a line that the
-        fast
-        reader cannot handle contains all of its columns.
+        which contains the other columns. None stands for a line that is not a JSON object. The dictionary of a line
+        that the fast reader cannot handle contains all of its columns.
     """
     spans, plain = np.full((len(lines), len(names) + len(others), 2), ABSENT), np.ones(len(lines), np.bool_)
     spans[wanted], plain[wanted] = find_values(lines.select(np.flatnonzero(wanted)), [*names, *others])
@@ -327,8 +323,7 @@ def find_text(fields: Fields, names: Sequence[str]) -> str | None:
     """Return the first string in a row's fields under one of the names, or None if there is none.
 
     Invalid surrogates are replaced by replacement characters. A name such as "data.text" refers to the key "text" of
-    the
-    object "data".
+    the object "data".
 
     Args:
         fields: The fields of the row; None for a row that could not be read.
