@@ -251,7 +251,7 @@ def test_the_command_prints_the_table(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_call_goes_on_record_and_calls_come_back_as_ranges(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    """Fails where a call is lost, overwrites another, or a range leaves one out."""
+    """Fails if a call is lost, overwrites another, or a range leaves one out."""
     monkeypatch.setattr(record, "RECORD", tmp_path / "figures.jsonl")
     (tmp_path / "a.txt").write_text("\n\n".join(TEXTS), encoding="utf-8")
     monkeypatch.setattr("sys.argv", ["signatures.py", "--text", str(tmp_path), "--rounds", "1", "--record"])
@@ -298,7 +298,7 @@ def test_calls_on_other_texts_are_not_one_range() -> None:
 
 
 def test_the_page_has_the_tables_of_the_record() -> None:
-    """Fails where a call was put on record and the page was not written again, or a table was edited by hand."""
+    """Fails if a call was put on record and the page was not written again, or a table was edited by hand."""
     page = figures.PAGE.read_text(encoding="utf-8")
     assert figures.page_with(page, figures.tables(record.read_calls())) == page
 

@@ -366,7 +366,7 @@ def test_an_old_python_can_read_the_file() -> None:
 
 
 def test_the_pythons_are_the_same_everywhere() -> None:
-    """Fails where pyproject.toml, `cloze doctor` or a page names other Pythons than the set-up takes."""
+    """Fails if pyproject.toml, `cloze doctor` or a page names other Pythons than the set-up takes."""
     assert bootstrap.SUPPORTED == machine_checks.MIN_PYTHONS
     first, last = ".".join(map(str, bootstrap.SUPPORTED[0])), bootstrap.SUPPORTED[-1]
     asked = f'requires-python = ">={first},<{last[0]}.{last[1] + 1}"'

@@ -53,7 +53,7 @@ def unheld(block: Block) -> bool:
 
 
 def test_every_block_is_in_a_language_that_a_test_holds() -> None:
-    """Fails where a page gets a block that nothing runs, parses or compares."""
+    """Fails if a page gets a block that nothing runs, parses or compares."""
     assert len(all_blocks()) > 200
     assert [f"{block}: {block.language}" for block in all_blocks() if unheld(block)] == []
     made = blocks_of(
@@ -114,7 +114,7 @@ RECIPES = [block for block in all_blocks() if block.language == "toml" and block
 
 @pytest.mark.parametrize("block", [block for block in RECIPES if "seeds" not in block.text], ids=str)
 def test_a_recipe_shown_is_one(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a page shows a key or a value that the program refuses, or where another key would pass."""
+    """Fails if a page shows a key or a value that the program refuses, or where another key would pass."""
     shutil.copytree(ROOT / "examples" / "shouting_step", tmp_path / "site")
     (tmp_path / "site" / "shouting-1.dist-info").mkdir()
     declared = tomllib.loads((tmp_path / "site" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -128,7 +128,7 @@ def test_a_recipe_shown_is_one(block: Block, tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_suite_and_an_entry_point_shown_are_real(tmp_path: Path) -> None:
-    """Fails where the suite on a page is refused or takes any key, or the entry point is not the example's."""
+    """Fails if the suite on a page is refused or takes any key, or the entry point is not the example's."""
     [suite] = [block.text for block in all_blocks() if block.language == "toml" and "average" in block.text]
     (tmp_path / "mine.toml").write_text(suite, encoding="utf-8")
     (tmp_path / "reviews").mkdir()
@@ -149,14 +149,14 @@ def test_a_suite_and_an_entry_point_shown_are_real(tmp_path: Path) -> None:
 
 
 def test_lines_of_json_are_json() -> None:
-    """Fails where a line shown as JSON cannot be read as such, or is no object."""
+    """Fails if a line shown as JSON cannot be read as such, or is no object."""
     lines = [line for block in all_blocks() if block.language == "json" for line in block.text.splitlines()]
     assert len(lines) > 3 and all(isinstance(json.loads(line), dict) for line in lines)
 
 
 @pytest.mark.slow
 def test_the_automation_shown_is_one() -> None:
-    """Fails where Prefect would refuse it, or takes a trigger of another kind."""
+    """Fails if Prefect would refuse it, or takes a trigger of another kind."""
     yaml = pytest.importorskip("yaml")
     from prefect.events.schemas.automations import AutomationCore
 
@@ -189,7 +189,7 @@ def is_taken(block: Block, program: str, *arguments: str) -> bool:
 
 
 def test_commands_shown_are_understood() -> None:
-    """Fails where a page shows a command, an option or a target that is not there, or what no shell reads."""
+    """Fails if a page shows a command, an option or a target that is not there, or what no shell reads."""
     assert sum(len([*commands(block)]) for block in SHELL) > 150
     assert [line for block in SHELL for line in refused(block)] == []
     scripts = "".join(f"{{\n{block.text}}}\n" for block in SHELL if block.language == "sh")
@@ -208,14 +208,14 @@ def test_commands_shown_are_understood() -> None:
     ],
 )
 def test_a_command_that_is_not_there_is_noticed(text: str) -> None:
-    """Fails where the check above takes anything."""
+    """Fails if the check above takes anything."""
     assert len(refused(Block(page="x.md", line=1, language="sh", text=text))) == 1
 
 
 def test_recipes_are_started_as_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fails where a `cloze new` of a page does not work, or prints anything else."""
+    """Fails if a `cloze new` of a page does not work, or prints anything else."""
     monkeypatch.chdir(tmp_path)
     started = [(block, words[1:]) for block in SHELL for words in commands(block) if "new" in words[1:2]]
     assert len(started) > 2

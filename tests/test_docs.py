@@ -47,7 +47,7 @@ def executed_blocks(page: str, folder: Path) -> Iterator[tuple[re.Match[str], st
     ("page", "number"), [(EXECUTED, 10), (API, 4), (INDEX, 1), pytest.param(OWN_LOOP, 6, marks=pytest.mark.slow)]
 )
 def test_an_executed_page_prints_what_it_says(page: Path, number: int, tmp_path: Path) -> None:
-    """Fails where a block of the page does not run, or prints anything else."""
+    """Fails if a block of the page does not run, or prints anything else."""
     if page == OWN_LOOP:
         pytest.importorskip("torch")
     text = page.read_text(encoding="utf-8")
@@ -61,7 +61,7 @@ def test_an_executed_page_prints_what_it_says(page: Path, number: int, tmp_path:
 @pytest.mark.slow
 @pytest.mark.long
 def test_all_blocks_of_the_api_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a block without an output, one that trains or reads a folder, does not run; a few steps here."""
+    """Fails if a block without an output, one that trains or reads a folder, does not run; a few steps here."""
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "raw" / "tickets").mkdir(parents=True)
@@ -74,7 +74,7 @@ def test_all_blocks_of_the_api_page_run(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_an_output_that_lags_is_noticed(tmp_path: Path) -> None:
-    """Fails where the comparison above would pass whatever a block prints."""
+    """Fails if the comparison above would pass whatever a block prints."""
     page = "```python\nx = 1 + 1\n```\n\n```python\nprint(x)\n```\n\n```text\n3\n```\n".replace(
         "\n```\n\n```python", "", 1
     )
@@ -100,7 +100,7 @@ def test_a_command_of_the_readme_is_written_again(tmp_path: Path, capsys: pytest
 def test_what_is_generated_is_in_step(
     generate: Callable[..., int], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fails where a generated page lags behind the program or the pages, or where one that lags would pass."""
+    """Fails if a generated page lags behind the program or the pages, or where one that lags would pass."""
     assert generate(["--check"]) == 0
     copy = tmp_path / name
     target = copy if copy.parent == tmp_path else copy.parent
@@ -115,7 +115,7 @@ def test_what_is_generated_is_in_step(
 
 
 def test_the_reference_says_what_every_key_means() -> None:
-    """Fails where a setting is added without a word in its docstring."""
+    """Fails if a setting is added without a word in its docstring."""
     page = reference.render_reference()
     rows = [line for line in page.splitlines() if re.match(r"\| `[a-z_.]+` \| \w", line)]
     assert len(rows) > 60
@@ -129,7 +129,7 @@ def planned_commands(page: str) -> list[str]:
 
 
 def test_what_is_planned_is_not_built() -> None:
-    """Fails where a command is built and still listed as planned, or shown in the reference before it is built."""
+    """Fails if a command is built and still listed as planned, or shown in the reference before it is built."""
     planned = planned_commands((ROOT / "docs" / "planned.md").read_text(encoding="utf-8"))
     built = {name.split()[0] for name in list_command_names(app)}
     assert planned and set(planned) & built == set()
@@ -151,14 +151,14 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 def test_a_plot_needs_its_row() -> None:
-    """Fails where a table may lose a row that is drawn."""
+    """Fails if a table may lose a row that is drawn."""
     with pytest.raises(ValueError, match="no row 'blingfire'"):
         plots.pictures(plots.PAGE.read_text(encoding="utf-8").replace("| | blingfire |", "| | another |"))
 
 
 @pytest.mark.slow
 def test_the_site_is_whole_and_needs_no_network(tmp_path: Path) -> None:
-    """Fails where a link leads nowhere, a page is in no table of contents, or a page fetches something when read."""
+    """Fails if a link leads nowhere, a page is in no table of contents, or a page fetches something when read."""
     pytest.importorskip("sphinx")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html", "-d", tmp_path / "read"]
     done = subprocess.run(

@@ -46,7 +46,7 @@ def test_shares_are_of_words_in_a_common_order(fit_blocks: Any) -> None:
 
 
 def test_a_fit_finds_the_text_of_pages_of_other_domains(fit_blocks: Any) -> None:
-    """Fails where a column is taken for another, a fold sees its own domain, or a page's forms are measured."""
+    """Fails if a column is taken for another, a fold sees its own domain, or a page's forms are measured."""
     pages = list(fit_blocks.fitting_pages([marked(number) for number in range(60)]))
     assert sum(page.measured for page in pages) == 60 < len(pages)
     assert {page.domain: page.fold for page in pages} == {page.domain: page.fold for page in pages if page.measured}
@@ -56,7 +56,7 @@ def test_a_fit_finds_the_text_of_pages_of_other_domains(fit_blocks: Any) -> None
 
 
 def test_trees_are_kept_as_they_were_grown(fit_blocks: Any) -> None:
-    """Fails where a bound is rounded to the wrong side, or a child is taken for the other."""
+    """Fails if a bound is rounded to the wrong side, or a child is taken for the other."""
     source = np.random.default_rng(3)
     rows = source.random((2_000, 4)).astype(np.float32).round(3)
     wanted = (rows[:, 0] > rows[:, 1]).astype(float)

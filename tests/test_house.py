@@ -77,7 +77,7 @@ def project_files() -> list[Path]:
 
 
 def test_no_package_imports_a_higher_one() -> None:
-    """Fails where a contract of pyproject.toml is broken, or none is checked."""
+    """Fails if a contract of pyproject.toml is broken, or none is checked."""
     linter = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -85,7 +85,7 @@ def test_no_package_imports_a_higher_one() -> None:
 
 
 def test_packages_tell_their_story_and_import_nothing() -> None:
-    """Fails where an `__init__.py` holds anything but its docstring, or has none.
+    """Fails if an `__init__.py` holds anything but its docstring, or has none.
 
     That of `cloze`, the stable face, alone gives names; `tests/cloze/test_stability.py` says that it imports none.
     """
@@ -98,7 +98,7 @@ def test_packages_tell_their_story_and_import_nothing() -> None:
 
 
 def test_heavy_libraries_are_known_in_one_place_alone() -> None:
-    """Fails where a package or a room knows Prefect or torch that should not."""
+    """Fails if a package or a room knows Prefect or torch that should not."""
     seen = {(module.split(".")[0], path) for path in sources() for module, _ in imported(path)}
     strays = [
         f"{path.relative_to(ROOT)} imports {module}"
@@ -110,7 +110,7 @@ def test_heavy_libraries_are_known_in_one_place_alone() -> None:
 
 
 def test_what_is_imported_is_declared() -> None:
-    """Fails where a package imports what its installation does not bring, or a dependency is not used by any.
+    """Fails if a package imports what its installation does not bring, or a dependency is not used by any.
 
     What only tests and benchmarks compare with (mwparserfromhell, hypothesis, transformers) is in no package.
     """
@@ -128,7 +128,7 @@ def test_what_is_imported_is_declared() -> None:
 
 
 def test_what_tests_and_benchmarks_import_is_declared() -> None:
-    """Fails where they import what the development environment has by chance."""
+    """Fails if they import what the development environment has by chance."""
     everything = declared(
         *("trainer", "tensorboard", "onnx", "documents", "reference", "sentences", "dask", "docs", "dev")
     )
@@ -150,7 +150,7 @@ sys.exit(pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", *sys.arg
 @pytest.mark.slow
 @pytest.mark.long
 def test_where_torch_is_not_installed_nothing_that_wants_it_is_collected() -> None:
-    """Fails where plain `pytest` ends in import errors there. (The folders that are left out do not know torch.)"""
+    """Fails if plain `pytest` ends in import errors there. (The folders that are left out do not know torch.)"""
     others = [f"--ignore=tests/{name}" for name in ("corpora", "tokenizers_train", "shards", "flows")]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH, "trainer", "tests", *others],
@@ -163,7 +163,7 @@ def test_where_torch_is_not_installed_nothing_that_wants_it_is_collected() -> No
 
 
 def test_kernels_are_compiled_through_one_decorator() -> None:
-    """Fails where numba is imported outside of three files that decide how kernels are compiled and kept, and of
+    """Fails if numba is imported outside of three files that decide how kernels are compiled and kept, and of
     `instructions`, which Python has no word for."""
     users = {
         path.relative_to(ROOT).as_posix()
@@ -180,7 +180,7 @@ COLUMNS_AT = {"read_part_table": 4, "read_table": 3}  # which argument says the 
 
 
 def test_who_reads_a_table_names_its_columns() -> None:
-    """Fails where all columns are decompressed though few are used: the packages never read whole rows unseen."""
+    """Fails if all columns are decompressed though few are used: the packages never read whole rows unseen."""
     calls = [
         (path.relative_to(ROOT).as_posix(), node)
         for path in sources()
@@ -206,14 +206,14 @@ def classes() -> dict[tuple[str, str], list[str]]:
 
 
 def test_a_class_name_has_one_meaning_in_a_package() -> None:
-    """Fails where two files of a package define a class of the same name."""
+    """Fails if two files of a package define a class of the same name."""
     found = classes()
     assert found["tokenizers_train", "Vocabulary"] == ["tokenizers_train/vocabularies/vocabulary.py"]
     assert {name: files for name, files in found.items() if len(files) > 1} == {}
 
 
 def test_no_name_is_imported_under_itself() -> None:
-    """Fails where a file hands on what it imported (`import x as x`): a name is imported from where it is defined."""
+    """Fails if a file hands on what it imported (`import x as x`): a name is imported from where it is defined."""
     handed_on = [
         f"{path.relative_to(ROOT)}: {alias.name}"
         for path in sources()
@@ -226,12 +226,12 @@ def test_no_name_is_imported_under_itself() -> None:
 
 
 def test_files_are_named_after_what_they_hold() -> None:
-    """Fails where a module has a name that says nothing."""
+    """Fails if a module has a name that says nothing."""
     assert [path for path in sources() if path.stem in NAMES_TO_BE_FOUND] == []
 
 
 def test_names_of_test_files_are_unique() -> None:
-    """Fails where two test files have one name: pytest then imports one of them alone, and ends."""
+    """Fails if two test files have one name: pytest then imports one of them alone, and ends."""
     names = Counter(
         path.name
         for path in project_files()
@@ -255,7 +255,7 @@ def drawn_rooms(page: str) -> list[str]:
 
 
 def test_the_architecture_page_draws_every_room() -> None:
-    """Fails where a folder of a package is missing in the drawing, is drawn twice, or is not there any more."""
+    """Fails if a folder of a package is missing in the drawing, is drawn twice, or is not there any more."""
     folders = [path.parent.relative_to(ROOT).as_posix() for path in sources() if path.name == "__init__.py"]
     rooms = [folder for folder in folders if not folder.startswith("corpora/samples/")]  # those hold data alone
     assert sorted(drawn_rooms(architecture())) == sorted(rooms)
@@ -263,14 +263,14 @@ def test_the_architecture_page_draws_every_room() -> None:
 
 
 def test_the_architecture_page_says_where_each_stage_is_built() -> None:
-    """Fails where a stage is missing in the table, or its module is not there."""
+    """Fails if a stage is missing in the table, or its module is not there."""
     rows = re.findall(r"^\| (\w+) \|.*\| ([\w/]+\.py) \|$", architecture(), re.MULTILINE)
     assert tuple(stage for stage, _ in rows) == (*STAGES,)
     assert [module for _, module in rows if not (ROOT / module).is_file()] == []
 
 
 def test_stories_name_files_that_are_there() -> None:
-    """Fails where the story of a room names a file that is neither in it nor in a room below."""
+    """Fails if the story of a room names a file that is neither in it nor in a room below."""
     named = [
         (path.parent, name)
         for path in sources()
@@ -282,7 +282,7 @@ def test_stories_name_files_that_are_there() -> None:
 
 
 def test_samples_are_data() -> None:
-    """Fails where a script goes out with the samples: what makes them belongs to the tests."""
+    """Fails if a script goes out with the samples: what makes them belongs to the tests."""
     samples = ROOT / "corpora" / "samples"
     assert len([path for path in samples.rglob("*") if path.is_file()]) > 100
     assert {path.name for path in samples.rglob("*.py")} == {"__init__.py"}
@@ -290,7 +290,7 @@ def test_samples_are_data() -> None:
 
 @pytest.mark.parametrize("what", UNSAID)
 def test_no_file_says(what: str) -> None:
-    """Fails where a file of the checkout says what it should not."""
+    """Fails if a file of the checkout says what it should not."""
     files = project_files()
     assert {ROOT / "README.md", ROOT / "Makefile", ROOT / "flows" / "main.py"} <= {*files}
     pattern = re.compile(UNSAID[what])
@@ -302,7 +302,7 @@ def test_no_file_says(what: str) -> None:
 
 @pytest.mark.parametrize("said", ["# TO" + "DO: mend", "pip from pypi" + ".org", 'open("/ro' + 'ot/x/data")'])
 def test_what_is_not_to_be_said_would_be_found(said: str) -> None:
-    """Fails where the patterns above match nothing."""
+    """Fails if the patterns above match nothing."""
     assert any(re.search(pattern, said) for pattern in UNSAID.values())
 
 
@@ -311,7 +311,7 @@ def readme() -> str:
 
 
 def test_the_readme_has_ten_of_the_programs_commands() -> None:
-    """Fails where a command to know first is renamed or described otherwise; the reference has all of them."""
+    """Fails if a command to know first is renamed or described otherwise; the reference has all of them."""
     rows = re.findall(r"^\| `cloze .+$", readme(), re.MULTILINE)
     assert rows == render_commands_table().splitlines()[2:12]
     assert len(list_command_names(app)) > 10
@@ -322,7 +322,7 @@ def test_the_readme_has_ten_of_the_programs_commands() -> None:
     [("README.md", {"demo", "site", "check"}), ("CONTRIBUTING.md", {"test-all", "test-quick", "check"})],
 )
 def test_targets_named_on_a_page_are_in_the_makefile(page: str, least: set[str]) -> None:
-    """Fails where a page names a target that make does not have."""
+    """Fails if a page names a target that make does not have."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     named = set(re.findall(r"(?:^|`)make ([a-z-]+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE))
     assert least <= named
@@ -330,7 +330,7 @@ def test_targets_named_on_a_page_are_in_the_makefile(page: str, least: set[str])
 
 
 def test_files_named_for_contributors_exist() -> None:
-    """Fails where CONTRIBUTING.md names a file or folder that is not there."""
+    """Fails if CONTRIBUTING.md names a file or folder that is not there."""
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`((?:\w+/)+(?:\w+\.\w+)?|\w+\.(?:md|toml|txt))`", page))
     assert len(named) > 20
@@ -338,7 +338,7 @@ def test_files_named_for_contributors_exist() -> None:
 
 
 def test_tests_named_with_the_promises_exist() -> None:
-    """Fails where a promise points to a test file that is not there."""
+    """Fails if a promise points to a test file that is not there."""
     named = set(re.findall(r"tests/[\w/]+\.py", (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")))
     assert len(named) > 5
     assert [name for name in named if not (ROOT / name).is_file()] == []

@@ -50,7 +50,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Installe
 
 
 def test_the_wheel_holds_the_data_that_the_program_reads(wheel: Path) -> None:
-    """Fails where a recipe, a template, a sample or a list of calls stays behind, or tests come along."""
+    """Fails if a recipe, a template, a sample or a list of calls stays behind, or tests come along."""
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
     for wanted in ("flows/recipes/shipped/demo.toml", "flows/command/kernel_calls.txt", "cloze/documents.py"):
@@ -60,7 +60,7 @@ def test_the_wheel_holds_the_data_that_the_program_reads(wheel: Path) -> None:
 
 
 def test_doctor_and_version_without_a_checkout(installed: Installed) -> None:
-    """Fails where `cloze doctor` ends in a trace, or caches go next to the installed packages."""
+    """Fails if `cloze doctor` ends in a trace, or caches go next to the installed packages."""
     assert installed.run("cloze", "--version").strip() == version()
     page = installed.run("cloze", "doctor")
     assert "nothing required is missing" in page
@@ -70,7 +70,7 @@ def test_doctor_and_version_without_a_checkout(installed: Installed) -> None:
 
 
 def test_a_folder_and_a_fine_tuning(installed: Installed) -> None:
-    """Fails where a folder's corpus, the Python API or a fine-tuning does not work from the wheel."""
+    """Fails if a folder's corpus, the Python API or a fine-tuning does not work from the wheel."""
     pytest.importorskip("torch")
     installed.run(
         "cloze", "run", "--source", "texts", "--set", "vocabulary.size=300", "--set", "duplicates.enabled=false"
@@ -91,6 +91,6 @@ def test_a_folder_and_a_fine_tuning(installed: Installed) -> None:
 
 
 def test_the_demo(installed: Installed) -> None:
-    """Fails where the demo does not run from the wheel."""
+    """Fails if the demo does not run from the wheel."""
     pytest.importorskip("torch")
     assert "nothing is unaccounted for" in installed.run("cloze", "demo")

@@ -13,7 +13,7 @@ PAGE = licences.PAGE.read_text(encoding="utf-8")
 
 
 def test_the_licence_is_said_alike() -> None:
-    """Fails where a file names another licence or version than pyproject.toml."""
+    """Fails if a file names another licence or version than pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert (project["license"], project["license-files"]) == ("Apache-2.0", ["LICENSE"])
     words = " ".join((ROOT / "LICENSE").read_text(encoding="utf-8").split())

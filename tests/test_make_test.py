@@ -52,7 +52,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_processes_report_all_tests_also_where_one_dies(files: Path) -> None:
-    """Fails where a test or its output is lost or told twice, or where the rest of a dead process's file is not run."""
+    """Fails if a test or its output is lost or told twice, or where the rest of a dead process's file is not run."""
     done = pytest_run(files, "-p", "side_by_side", "--processes", "2", "-v", "-rA")
     assert done.returncode == 1
     assert "4 passed, 2 failed" in done.stdout or "2 failed, 4 passed" in done.stdout, done.stdout + done.stderr
@@ -79,7 +79,7 @@ def test_seconds_of_a_run_are_shown_and_kept(files: Path, tmp_path: Path) -> Non
 
 @pytest.mark.long
 def test_the_same_tests_are_collected_on_every_machine(request: pytest.FixtureRequest) -> None:
-    """Fails where a test's name depends on the clock, the hash seed, the machine or a folder's order.
+    """Fails if a test's name depends on the clock, the hash seed, the machine or a folder's order.
 
     What was collected here is compared with the same collection in a process of its own, in another year.
     """
@@ -95,7 +95,7 @@ def test_the_same_tests_are_collected_on_every_machine(request: pytest.FixtureRe
 
 
 def test_each_promise_has_its_test() -> None:
-    """Fails where docs/tests.md names a test that is gone or that `make test` leaves out."""
+    """Fails if docs/tests.md names a test that is gone or that `make test` leaves out."""
     named = re.findall(r"(tests/[\w/]+\.py)::(\w+)", (ROOT / "docs" / "tests.md").read_text(encoding="utf-8"))
     assert len(named) > 30
     for file, test in named:

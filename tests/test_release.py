@@ -23,7 +23,7 @@ def version() -> str:
 
 
 def test_the_version_stands_in_one_place() -> None:
-    """Fails where the changelog or the citation has another version, or a module states one."""
+    """Fails if the changelog or the citation has another version, or a module states one."""
     [newest, *_] = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     [cited] = re.findall(r"^version: (\S+)", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
     assert (newest, cited) == (version(), version())
@@ -82,7 +82,7 @@ def test_a_change_that_says_nothing_is_refused(text: str, tmp_path: Path) -> Non
 
 
 def test_the_workflow_runs_what_is_there() -> None:
-    """Fails where the workflow is no YAML, a job waits for none, or a module or a file that it names is gone."""
+    """Fails if the workflow is no YAML, a job waits for none, or a module or a file that it names is gone."""
     workflow = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))
     jobs = workflow["jobs"]
     needed = [job["needs"] for job in jobs.values() if "needs" in job]
@@ -104,7 +104,7 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def test_the_image_is_not_root_and_prepared() -> None:
-    """Fails where the image's command runs as root, or the kernels are compiled for another user than its own."""
+    """Fails if the image's command runs as root, or the kernels are compiled for another user than its own."""
     names = [name for name, _ in instructions()]
     users = [rest for name, rest in instructions() if name == "USER"]
     assert users and users[-1] not in ("root", "0")
@@ -116,7 +116,7 @@ def test_the_image_is_not_root_and_prepared() -> None:
 @pytest.mark.server
 @pytest.mark.long
 def test_the_steps_of_the_image_run_in_an_empty_root(tmp_path: Path) -> None:
-    """Fails where a step of the image's file fails, or what its user then runs does, is another user's, or compiles."""
+    """Fails if a step of the image's file fails, or what its user then runs does, is another user's, or compiles."""
     if not is_permitted():
         pytest.skip("an empty root needs root, and unshare, chroot, ip and useradd")
     context, image = tmp_path / "context", EmptyRoot(tmp_path / "root")

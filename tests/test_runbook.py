@@ -74,7 +74,7 @@ def quotes(text: str) -> list[str]:
 
 @pytest.mark.parametrize("title", entries())
 def test_an_entry_quotes_the_program_and_says_what_to_do(title: str) -> None:
-    """Fails where a message was changed and the page still has the old one, or an entry is half written."""
+    """Fails if a message was changed and the page still has the old one, or an entry is half written."""
     text = entries()[title]
     assert quotes(text), title
     assert [quote for quote in quotes(text) if not is_said(quote)] == []
@@ -82,7 +82,7 @@ def test_an_entry_quotes_the_program_and_says_what_to_do(title: str) -> None:
 
 
 def test_a_quote_that_lags_is_noticed() -> None:
-    """Fails where the search above finds anything."""
+    """Fails if the search above finds anything."""
     assert is_said("The embedded Prefect server did not start; its log is ….")
     assert not is_said("The embedded Prefect server did not begin; its log is ….")
     assert not is_said("its log is …. The embedded Prefect server did not start")
@@ -105,7 +105,7 @@ def has_words(line: str, texts: list[list[str]]) -> bool:
 
 
 def test_outputs_of_the_guides_have_the_words_of_the_program() -> None:
-    """Fails where a message was changed and a page still shows the old one, or a page gets an output; count it then."""
+    """Fails if a message was changed and a page still shows the old one, or a page gets an output; count it then."""
     pages = {*PRINTING, *WALKED, *DRAWN}
     shown = [block for block in all_blocks() if block.language in ("text", "console") and block.page not in pages]
     texts = [pieces for text in said().split("\n") if (pieces := words_of(text))]
@@ -114,7 +114,7 @@ def test_outputs_of_the_guides_have_the_words_of_the_program() -> None:
 
 
 def test_every_command_of_the_page_is_one() -> None:
-    """Fails where the page tells to type what the program does not take."""
+    """Fails if the page tells to type what the program does not take."""
     ours = re.sub(r"^    .+$", "", PAGE, flags=re.MULTILINE)
     shown = [" ".join(text.split()) for text in re.findall(r"`([^`]+)`", ours) if text.startswith("cloze ")]
     assert len(shown) > 20
@@ -126,7 +126,7 @@ def test_every_command_of_the_page_is_one() -> None:
 
 
 def test_every_class_of_failure_is_listed() -> None:
-    """Fails where an exception that can end a run is added and the page does not name it."""
+    """Fails if an exception that can end a run is added and the page does not name it."""
     bases = {
         node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
         for path in sources()
@@ -144,7 +144,7 @@ def test_every_class_of_failure_is_listed() -> None:
 
 
 def test_every_state_and_exit_code_is_listed() -> None:
-    """Fails where a run can end in a state or with a code that the table does not have."""
+    """Fails if a run can end in a state or with a code that the table does not have."""
     makers = {"Completed", "Failed", "Cancelled", "Crashed"}
     calls = [node for path in sources() for node in nodes_of(path) if isinstance(node, ast.Call)]
     made = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in makers]
@@ -164,7 +164,7 @@ def test_every_state_and_exit_code_is_listed() -> None:
 
 
 def test_links_inside_of_the_page_lead_somewhere() -> None:
-    """Fails where an entry was given another title and the tables still point to the old one."""
+    """Fails if an entry was given another title and the tables still point to the old one."""
     heads = {
         re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in re.findall(r"^#+ (.+)$", PAGE, re.MULTILINE)
     }

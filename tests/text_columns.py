@@ -21,7 +21,7 @@ def table(counts: Mapping[str, int]) -> WordCounts:
 
 
 def assert_equal(found: Any, expected: Any) -> None:
-    """Fails where a column of two named tuples differs, in its type too."""
+    """Fails if a column of two named tuples differs, in its type too."""
     for name, one, other in zip(found._fields, found, expected, strict=True):
         assert np.asarray(one).dtype == np.asarray(other).dtype, name
         np.testing.assert_array_equal(one, other, err_msg=name)

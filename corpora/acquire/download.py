@@ -61,7 +61,7 @@ class Version:
 
     @property
     def condition(self) -> str | None:
-        """The value for an `If-Range` header: the strong ETag if there is one, otherwise the Last-Modified value or
+        """The `If-Range` value for this version: the strong ETag if there is one, otherwise the Last-Modified value or
         None.
         """
         return self.etag if self.etag is not None and not self.etag.startswith("W/") else self.modified
@@ -79,8 +79,9 @@ class Version:
 
 
 class PartFile:
-    """A partly downloaded file, open and locked, which is stored as `NAME.part` next to its target. Created by
-    `open_part`.
+    """A partly downloaded file, open and locked, which is stored as `NAME.part` next to its target.
+
+    Created by `open_part`.
 
     `position` is the number of bytes received so far. `version` describes the version of the file that these bytes
     belong to, or is None if nothing was received.
@@ -139,8 +140,9 @@ class PartFile:
         self.version, self.position, self._digests = None, 0, self._build_digests()
 
     def write_note(self, version: Version) -> None:
-        """Save the version's description as JSON. Call this before the first byte is appended, and again once the size
-        is known.
+        """Save the version's description as JSON.
+
+        Call this before the first byte is appended, and again once the size is known.
         """
         self.version = version
         with replace_file(self._note, is_only_writer=True) as new:
@@ -154,8 +156,9 @@ class PartFile:
         self._count(chunk)
 
     def compute_digest(self, kind: str) -> str:
-        """Return the hex digest of the bytes received so far. `kind` is "sha256" or the kind of digest that the
-        publisher states.
+        """Return the hex digest of the bytes received so far.
+
+        `kind` is "sha256" or the kind of digest that the publisher states.
         """
         return str(self._digests[kind].hexdigest())
 
@@ -247,9 +250,7 @@ def parse_modified(header: str | None) -> float | None:
 
 @contextmanager
 def explain_write_faults(target: Path) -> Iterator[None]:
-    """Convert an OSError raised in this block into an InputError that names the target and a remedy (a context
-    manager).
-    """
+    """Convert an OSError raised in this block to an InputError with the target and a remedy (a context manager)."""
     try:
         yield
     except OSError as error:
@@ -365,8 +366,9 @@ class _Download:
                 self._hosts.wait(self._hosts.patience.compute_wait(1))
 
     def _receive(self) -> None:
-        """Request the missing bytes and append them. Raises TransientFault if the file is still incomplete
-        afterwards.
+        """Request the missing bytes and append them.
+
+        Raises TransientFault if the file is still incomplete afterwards.
         """
         part = self._part
         if part.is_whole:
@@ -383,8 +385,9 @@ class _Download:
             raise TransientFault(f"the body ended at byte {part.position}")
 
     def _build_headers(self) -> dict[str, str]:
-        """Build the request headers. They ask for the missing range only if its version can be checked by a validator
-        or digest.
+        """Build the request headers.
+
+        They ask for the missing range only if its version can be checked by a validator or digest.
         """
         part, version = self._part, self._part.version
         if version is None or part.position == 0 or not (version.condition or self._remote.promised_digest):
@@ -443,8 +446,8 @@ class _Download:
             part.write_note(replace(part.version, size_bytes=part.position))
 
     def _verify(self) -> None:
-        """Raise Mismatch if the received file differs from the stated size or digest, or lacks the signature of its
-        file type.
+        """Raise Mismatch if the received file differs from the stated size or digest, or is not of the expected file
+        type.
         """
         part, remote = self._part, self._remote
         if remote.size_bytes not in (None, part.position):

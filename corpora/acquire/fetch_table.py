@@ -82,8 +82,9 @@ class AcquireSettings:
             check_address("fetch.mirror", self.mirror)
 
     def _check_wanted(self) -> None:
-        """Check that exactly one key for this catalogue, and no key for another, says which files are wanted. Raises
-        InputError.
+        """Check that exactly one key for this catalogue, and no key for another, says which files are wanted.
+
+        Raises InputError.
         """
         given = [key for key in WANTED_KEYS if getattr(self, key)]
         if len(given) != 1 or WANTED_KEYS[given[0]][0] != self.catalogue:
@@ -104,9 +105,7 @@ class AcquireSettings:
             raise InputError('fetch.months names "latest" with other months: give it alone, or name all months.')
 
     def to_question_json(self) -> dict[str, Json]:
-        """Return the settings that determine which files are meant, without `limit`, `mirror` and other download
-        options.
-        """
+        """Return the settings that determine which files are meant, without `limit`, `mirror` and download options."""
         key = next(key for key in WANTED_KEYS if getattr(self, key))
         value = getattr(self, key)
         return {"catalogue": self.catalogue, key: list(value) if isinstance(value, tuple) else value}
@@ -173,8 +172,9 @@ def check_address(where: str, line: str) -> None:
 
 
 def find_folder(settings: AcquireSettings, root: Path) -> str:
-    """Return the absolute path of the raw-file folder. A relative path is resolved against `root`, the recipe's
-    folder.
+    """Return the absolute path of the raw-file folder.
+
+    A relative path is resolved against `root`, the recipe's folder.
     """
     return str((root / settings.folder).resolve())
 
@@ -207,8 +207,9 @@ class RemoteFile:
 
     @property
     def promised_digest(self) -> tuple[str, str] | None:
-        """The strongest known digest, as a tuple of kind ("sha256", "sha1" or "md5") and hex digits, or None if none is
-        known.
+        """The strongest known digest, as (kind, hex digits), or None if none is known.
+
+        The kind is "sha256", "sha1" or "md5".
         """
         return next(((kind, digits) for kind in DIGEST_DIGITS if (digits := getattr(self, kind)) is not None), None)
 

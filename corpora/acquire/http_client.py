@@ -59,8 +59,9 @@ class Patience:
         return min(self.max_seconds, self.first_seconds * 2.0 ** min(failures - 1, 60))
 
     def parse_retry_after(self, header: str) -> float:
-        """Parse a `Retry-After` header (RFC 9110, section 10.2.3) to seconds, at most `max_seconds`. Return 0 if it is
-        invalid.
+        """Parse a `Retry-After` header (RFC 9110, section 10.2.3) to seconds, at most `max_seconds`.
+
+        Return 0 if it is invalid.
 
         >>> Patience().parse_retry_after("120"), Patience().parse_retry_after("Thu, 01 Jan 1970 00:00:07 GMT")
         (120.0, 0.0)
@@ -82,8 +83,9 @@ class Absent(InputError):
 
 
 class TransientFault(Exception):
-    """Raised if a request failed but may be repeated. `seconds` is how long to wait before the next request to
-    `host`.
+    """Raised if a request failed but may be repeated.
+
+    `seconds` is how long to wait before the next request to `host`.
     """
 
     def __init__(self, message: str, host: str = "", seconds: float = 0.0) -> None:
@@ -150,8 +152,9 @@ class Hosts:
             yield reply
 
     def fetch_document(self, url: str) -> bytes:
-        """Download a small file into memory and return its bytes, with retries. Raises InputError, Absent and
-        Stopped.
+        """Download a small file into memory and return its bytes, with retries.
+
+        Raises InputError, Absent and Stopped.
         """
 
         def read() -> bytes:
@@ -204,8 +207,9 @@ class Attempts:
         self._failures = 0
 
     def _wait(self, fault: TransientFault) -> None:
-        """Wait before the next attempt. Raises InputError if no attempt is left, and Stopped if `Hosts.stop` was
-        called.
+        """Wait before the next attempt.
+
+        Raises InputError if no attempt is left, and Stopped if `Hosts.stop` was called.
         """
         self._failures += 1
         seconds = max(self._hosts.patience.compute_wait(self._failures), fault.seconds)

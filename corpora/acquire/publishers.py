@@ -115,8 +115,9 @@ def _build_dump_file(wiki: str, date: str, name: str, facts: Any, where: str) ->
 
 
 def compute_dump_order(name: str) -> tuple[int, ...]:
-    """Compute the sort key of a dump file from the page numbers in its name. An index has the same key as its dump
-    file.
+    """Compute the sort key of a dump file from the page numbers in its name.
+
+    An index has the same key as its dump file.
 
     >>> compute_dump_order("enwiki-20261101-pages-articles-multistream-index2.txt-p41243p151573.bz2")
     (2, 41243, 151573)
@@ -293,8 +294,9 @@ def _find_wikipedia_files(settings: AcquireSettings, hosts: Hosts, root: Path, f
 
 
 def _find_newest_dump(settings: AcquireSettings, hosts: Hosts, wiki: str) -> tuple[str, bytes]:
-    """Return the date and `dumpstatus.json` of the newest dump with complete articles. Raises InputError if there is
-    none.
+    """Return the date and `dumpstatus.json` of the newest dump with complete articles.
+
+    Raises InputError if there is none.
     """
     listing = settings.to_mirror(f"{WIKIMEDIA}/{wiki}/")
     dates = find_dump_dates(hosts.fetch_document(listing))
@@ -443,8 +445,9 @@ def resolve(
 
 
 def _ask(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str] = ()) -> ResolvedFetch:
-    """Ask the publisher for the current files. `fixed` is the dump, months, crawl or list that an earlier run resolved
-    to.
+    """Ask the publisher for the current files.
+
+    `fixed` is the dump, months, crawl or list that an earlier run resolved to.
     """
     found, files = FINDERS[settings.catalogue](settings, hosts, root, fixed)
     if not files:

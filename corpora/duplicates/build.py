@@ -54,7 +54,13 @@ SKETCH_COLUMNS = ("id", "keyed", "revision", "text", "source", "group", "quality
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignatureJob:
-    """One part of documents for which to compute signatures. `folder` is the folder of their stage, in the store."""
+    """The job of computing the signatures of the documents in one part (file set).
+
+    Attributes:
+        part: The part with the documents.
+        folder: Folder of the documents' stage in the store.
+        settings: Settings of the duplicate search.
+    """
 
     part: Part
     folder: str
@@ -64,7 +70,11 @@ class SignatureJob:
 def plan_signatures(documents: Manifest, settings: DuplicateSettings) -> Stage:
     """Plan the stage that computes the signatures of all documents of an artifact.
 
-    It has one part for each part of the artifact.
+    The stage has one part (file set) for each part of the artifact.
+
+    Args:
+        documents: Manifest of the artifact.
+        settings: Settings of the duplicate search.
     """
     folder = documents.stage_folder
     return Stage(
@@ -87,9 +97,16 @@ def plan_signatures(documents: Manifest, settings: DuplicateSettings) -> Stage:
 
 
 def build_signatures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Compute the signatures of one part of documents.
+    """Compute the signatures of the documents in one part (file set), and write them to the "signatures" table.
 
-    The ids and revisions of dropped records with a stable key are written as well.
+    The ids and revisions of dropped records with a stable key are written to the "revisions" table.
+
+    Args:
+        writer: Writes the tables.
+        plan: The plan of the part; its job is a `SignatureJob`.
+
+    Returns:
+        The number of documents, as a ledger.
     """
     job: SignatureJob = plan.job
     schema = build_signature_schema(job.settings.permutations)
@@ -119,14 +136,22 @@ def _sketch_batch(batch: pa.RecordBatch, schema: pa.Schema, settings: DuplicateS
 
 
 def hash_groups(source: pa.Array, group: pa.Array) -> pa.Array:
-    """Return a 64-bit hash of the source and group of each document: uint64, or null if a document has no group."""
+    """Compute a 64-bit hash of each document's source and group.
+
+    Args:
+        source: String array of n source names.
+        group: String array of n group names, which are null for documents without a group.
+
+    Returns:
+        uint64 array of n hashes, which are null for documents without a group.
+    """
     named = pc.binary_join_element_wise(source, group, "\0").dictionary_encode()
     hashes = pa.array([hash_text_64(name) for name in named.dictionary.to_pylist()], pa.uint64())
     return hashes.take(named.indices)
 
 
 def hash_texts(texts: pa.Array) -> list[bytes]:
-    """Return `hash_text` of each text in a large_string column."""
+    """Return the result of `hash_text` for each text in a large_string array."""
     data, offsets = to_text_buffers(texts)
     return [hash_text(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
 
@@ -138,14 +163,14 @@ def plan_verdicts(
     split: SplitSettings,
     tombstones: Tombstones,
 ) -> Stage:
-    """Plan the stage that decides which documents of all generations are kept. It has a single part.
+    """Plan the stage that decides which documents of all generations are kept. The stage has a single part (file set).
 
     Args:
         name: Name of the artifact.
-        inputs: The sources of all generations, in order. A new generation is appended to those before it.
-        duplicates: How duplicates are detected.
-        split: Which documents are held out.
-        tombstones: The list of ids and texts to forget.
+        inputs: The sources of all generations, in order. Those of a new generation are appended at the end.
+        duplicates: Settings of the duplicate search.
+        split: Settings that select the documents to hold out.
+        tombstones: The ids and texts of forgotten documents.
     """
     job = VerdictsJob(
         inputs=tuple(item.address for item in inputs), duplicates=duplicates, split=split, tombstones=tombstones
@@ -174,10 +199,18 @@ def plan_verdicts(
 
 
 def build_verdicts(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Decide for each document whether it is kept, and write one row per document in the order of the inputs.
+    """Decide which documents are kept, and write one row per document to the "verdicts" table, in the order of the
+    inputs.
 
-    Each part of documents gets a record batch of its own, so that the verdicts of a part can be read as a range of
+    The rows of each part (file set) of documents are a separate record batch, so that they can be read as a range of
     rows.
+
+    Args:
+        writer: Writes the table.
+        plan: The plan of the part; its job is a `VerdictsJob`.
+
+    Returns:
+        The number of documents that are kept, and that are removed for each reason, as a ledger.
     """
     job: VerdictsJob = plan.job
     inputs = [read_input(writer.place, address) for address in job.inputs]

@@ -34,7 +34,11 @@ REVISIONS = pa.schema([pa.field("id", pa.binary(ID_BYTES), nullable=False), pa.f
 
 
 def build_signature_schema(permutations: int) -> pa.Schema:
-    """Return the schema of the "signatures" table: one row per document, with its MinHash signature."""
+    """Build the schema of the "signatures" table, which has one row per document.
+
+    Args:
+        permutations: Number of values in a signature.
+    """
     return pa.schema(
         [
             pa.field("id", pa.binary(ID_BYTES), nullable=False),
@@ -71,10 +75,9 @@ class Input:
 
     Attributes:
         generation: Number of the generation.
-        priority: Priority of the source. Of several duplicates of one generation, the one with the lowest number is
-            kept.
-        documents: The artifact with the documents.
-        signatures: The artifact with their signatures.
+        priority: Priority of the source. Of the duplicates in the same generation, one with the lowest number is kept.
+        documents: Manifest of the documents.
+        signatures: Manifest of their signatures.
     """
 
     generation: int
@@ -84,7 +87,7 @@ class Input:
 
     @property
     def address(self) -> "InputAddress":
-        """The input with addresses instead of manifests, to be sent to workers."""
+        """The same input with the addresses of the manifests, which can be sent to worker processes."""
         return InputAddress(
             generation=self.generation,
             priority=self.priority,
@@ -95,7 +98,14 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputAddress:
-    """An `Input` with addresses instead of manifests."""
+    """The addresses of the manifests of an `Input`.
+
+    Attributes:
+        generation: Number of the generation.
+        priority: Priority of the source; lower numbers are preferred.
+        documents: Address of the manifest of the documents.
+        signatures: Address of the manifest of their signatures.
+    """
 
     generation: int
     priority: int
@@ -107,7 +117,7 @@ def read_input(place: Place, address: InputAddress) -> Input:
     """Read the manifests of an input.
 
     Raises:
-        Damaged: If a manifest is missing or damaged, or has another digest.
+        Damaged: If a manifest is missing or damaged, or if its digest does not match the address.
     """
     return Input(
         generation=address.generation,
@@ -119,7 +129,14 @@ def read_input(place: Place, address: InputAddress) -> Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictsJob:
-    """Everything that a worker needs to decide which documents are kept."""
+    """The job of deciding which documents are kept.
+
+    Attributes:
+        inputs: Addresses of the documents and signatures, in order.
+        duplicates: Settings of the duplicate search.
+        split: Settings that select the documents to hold out.
+        tombstones: The ids and texts of forgotten documents.
+    """
 
     inputs: tuple[InputAddress, ...]
     duplicates: DuplicateSettings
@@ -128,7 +145,7 @@ class VerdictsJob:
 
 
 def hash_text_64(text: str) -> int:
-    """Return the first 64 bits of the SHA-256 of a text."""
+    """Return the first 64 bits of the SHA-256 digest of a string."""
     return int.from_bytes(hash_text(text.encode())[:8], "little")
 
 
@@ -150,12 +167,19 @@ CANDIDATE_COLUMNS: Mapping[str, npt.DTypeLike] = {
 def open_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSettings) -> Iterator[ScratchTable]:
     """Read the signatures of all inputs into a scratch table, with one row per document in the order of the inputs.
 
-    The columns are CANDIDATE_COLUMNS and one column of keys per band. The revision of a record that has none is the
-    number of its generation. A document without words gets its keys from its bytes. The table is deleted at the end of
-    the block.
+    The table has the columns CANDIDATE_COLUMNS and one column of keys per band. The keys of a document without words
+    are
+    computed from its bytes. A record without a revision gets its generation number as the revision. The table is
+    deleted
+    when the block ends.
+
+    Args:
+        place: The store.
+        inputs: The inputs.
+        settings: Settings of the duplicate search.
 
     Raises:
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: If a file is missing, damaged or has changed.
         InputError: If there is not enough disk space.
     """
     kinds = {**CANDIDATE_COLUMNS, **dict.fromkeys(name_key_columns(settings.bands), np.uint64)}
@@ -174,7 +198,7 @@ def _read_sketches(place: Place, item: Input, settings: DuplicateSettings) -> It
 
 
 def _build_columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSettings) -> dict[str, UInt64s]:
-    """Return the columns of the scratch table for a batch of signatures."""
+    """Return the columns of the scratch table for a batch of signatures, by column name."""
     text_hashes, set_hash = to_number_pairs(batch.column("text_hash")), batch.column("set_hash").to_numpy().copy()
     num_shingles = batch.column("num_shingles").to_numpy()
     keys = compute_band_keys(to_lanes(batch.column("signature")), settings.band)
@@ -195,7 +219,9 @@ def _build_columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSe
 
 
 def _compute_split_keys(group_keys: pa.Array, ids: pa.Array) -> UInt64s:
-    """Return the number that decides whether a document is held out: a hash of its group, or else of its id."""
+    """Return a hash of each document's group, or of its id if it has no group. It determines which documents are held
+    out.
+    """
     keys: UInt64s = group_keys.fill_null(0).to_numpy().copy()
     alone = np.flatnonzero(group_keys.is_null().to_numpy(zero_copy_only=False))
     keys[alone] = hash_ids(ids.take(pa.array(alone)))
@@ -203,14 +229,14 @@ def _compute_split_keys(group_keys: pa.Array, ids: pa.Array) -> UInt64s:
 
 
 def hash_ids(ids: pa.Array) -> UInt64s:
-    """Return `hash_text_64` of each id, written in hexadecimal digits: uint64 [n]."""
+    """Return the result of `hash_text_64` for the hexadecimal form of each id: uint64 [n]."""
     digits, width = to_byte_matrix(ids).tobytes().hex().encode(), 2 * ID_BYTES
     digests = b"".join([sha256(digits[at : at + width]).digest() for at in range(0, len(digits), width)])
     return np.frombuffer(digests, np.uint64)[::4]
 
 
 def to_lanes(signatures: pa.Array) -> UInt32s:
-    """View a column of signatures as uint32 [n, permutations], without copying."""
+    """View a column of n signatures as uint32 [n, permutations], without copying."""
     return to_byte_matrix(signatures).view(np.uint32)
 
 
@@ -219,16 +245,16 @@ def read_document_sets(
 ) -> Iterator[ShingleSets]:
     """Yield the shingle sets of selected documents, in blocks of consecutive rows.
 
-    In each part, all texts between the first and the last selected row are read.
+    In each part (file set), all texts from the first to the last selected row are read.
 
     Args:
         place: The store.
-        inputs: The inputs, whose documents are numbered in order.
+        inputs: The inputs that contain the documents.
         rows: int64, row indices over all inputs, in ascending order.
         settings: Settings that determine the shingles.
 
     Raises:
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: During iteration, if a file is missing, damaged or has changed.
     """
     for manifest, part, rows_in_part in _locate_rows([item.documents for item in inputs], rows):
         at, stop = int(rows_in_part[0]), int(rows_in_part[-1]) + 1
@@ -240,7 +266,13 @@ def read_document_sets(
 
 
 def _locate_rows(judged: Sequence[Manifest], rows: Int64s) -> Iterator[tuple[Manifest, Part, Int64s]]:
-    """Yield each part of documents that contains any of the rows, with their indices relative to the part."""
+    """Yield the manifest, the part and the row indices relative to the part, for each part that contains any of the
+    rows.
+
+    Args:
+        judged: Manifests of the documents.
+        rows: int64, row indices over all manifests, in ascending order.
+    """
     first = 0
     for manifest in judged:
         for part in manifest.parts:
@@ -252,19 +284,19 @@ def _locate_rows(judged: Sequence[Manifest], rows: Int64s) -> Iterator[tuple[Man
 
 
 def read_documents_at(place: Place, judged: Sequence[Manifest], rows: Collection[int]) -> dict[int, Document]:
-    """Read selected documents, by their row indices in the verdicts.
+    """Read selected documents by their row indices in the verdicts.
 
     Args:
         place: The store.
-        judged: The artifacts with the documents, in the order of the verdicts.
-        rows: Zero-based row indices over all artifacts.
+        judged: Manifests of the documents, in the order of the verdicts.
+        rows: Zero-based row indices over all manifests.
 
     Returns:
-        The documents by row index.
+        Maps row indices to documents.
 
     Raises:
         ValueError: If a row does not exist.
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: If a file is missing, damaged or has changed.
     """
     wanted = np.array(sorted(rows), np.int64)
     found: list[Document] = []

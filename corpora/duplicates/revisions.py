@@ -24,14 +24,14 @@ from corpora.store.tables import read_part_table
 
 
 class DroppedRecords(NamedTuple):
-    """Records with a stable key that were dropped before they became documents.
+    """The n records with a stable key that were dropped before they became documents.
 
-    They replace earlier revisions of the same records nonetheless.
+    Earlier revisions of these records are superseded nonetheless.
 
     Attributes:
-        ids: uint64 [n, 2]
-        revision: int64 [n]
-        generation: int64 [n]
+        ids: uint64 [n, 2], the ids of the records.
+        revision: int64 [n], their revisions.
+        generation: int64 [n], the generations that added them.
     """
 
     ids: UInt64s
@@ -40,12 +40,12 @@ class DroppedRecords(NamedTuple):
 
 
 class SettledIds(NamedTuple):
-    """What `settle_ids` found out about rows with equal ids.
+    """The decisions of `settle_ids` about rows with equal ids. All rows are row indices in the scratch table.
 
     Attributes:
-        since: int32 [rows], the generation in which each row's id first appeared.
+        since: int32 [rows], the generation in which the id of each row first appeared.
         numbered: int64 [m], in ascending order, the rows that get a new id because an earlier record is identical.
-        new_ids: uint64 [m, 2], the new ids.
+        new_ids: uint64 [m, 2], the new ids of these rows.
         repeated: int64, the rows with the same text as an older row of the same id, which is kept.
         superseded: int64, the rows that a newer revision replaces.
     """
@@ -60,10 +60,10 @@ class SettledIds(NamedTuple):
 def read_dropped(place: Place, inputs: Sequence[Input]) -> DroppedRecords:
     """Read the dropped records with a stable key of all inputs.
 
-    The revision of a record that has none is the number of its generation.
+    A record without a revision gets its generation number as the revision.
 
     Raises:
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: If a file is missing, damaged or has changed.
     """
     found = [DroppedRecords(np.empty((0, 2), np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))]
     for item in inputs:
@@ -80,19 +80,23 @@ def _read_revisions(place: Place, item: Input) -> Iterator[pa.RecordBatch]:
 
 
 def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords, forgotten: Bools) -> SettledIds:
-    """Decide which of several rows with equal ids is kept.
+    """Decide which of the rows with equal ids are kept.
 
-    Identical records without a stable key get different ids, numbered in order of appearance. Of the rows with the same
-    key, the newest text is kept, in the oldest row that has this text. The newest row is the one with the highest
-    (revision, generation), or the last one if these are equal. So a page that a later dump repeats unchanged stays in
-    its row, and a changed one replaces it. If the newest revision was dropped, none of the rows is kept.
+    Identical records without a stable key get different ids, numbered in order of appearance. Among the rows with the
+    same
+    key, the newest text is kept, in the oldest row with this text. The newest row is the one with the highest
+    (revision,
+    generation), or the last one if these are equal. For example, a page that a later dump repeats unchanged keeps its
+    row,
+    and a changed page replaces it. If the newest revision was dropped, none of the rows is kept.
 
     Args:
-        table: The result of `open_candidates`.
+        table: The scratch table from `open_candidates`.
         generation: int32 [rows], the generation of each row.
-        dropped: The result of `read_dropped`.
-        forgotten: bool [rows], rows on the tombstone list. They are not reported as repeated or superseded, but they
-            can be the newest revision and then replace others.
+        dropped: The dropped records from `read_dropped`.
+        forgotten: bool [rows], True for rows on the tombstone list. They are not reported as repeated or superseded,
+            but
+            they can be the newest revision and replace others.
     """
     since = generation.astype(np.int32)
     rows = _find_shared(table.read_column("id")[:, 0], dropped.ids[:, 0])
@@ -148,7 +152,15 @@ def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords,
 
 
 def _find_shared(halves: UInt64s, dropped: UInt64s) -> Int64s:
-    """Return the rows, in ascending order, that share the first half of their id with a row or a dropped record."""
+    """Return the indices of the rows that share the first half of their id with another row or with a dropped record.
+
+    Args:
+        halves: uint64 [rows], the first half of each id.
+        dropped: uint64, the first halves of the ids of the dropped records.
+
+    Returns:
+        int64, the row indices in ascending order.
+    """
     ordered = np.sort(halves)
     repeated = np.unique(np.concatenate([ordered[1:][ordered[1:] == ordered[:-1]], dropped]))
     del ordered
@@ -159,7 +171,12 @@ def _find_shared(halves: UInt64s, dropped: UInt64s) -> Int64s:
 
 
 def _count_before(group: Int64s, counted: Bools) -> Int64s:
-    """Return how many counted entries of the same group precede each entry. `group` must be in ascending order."""
+    """Count the earlier entries of the same group that are marked in `counted`, for each entry.
+
+    Args:
+        group: int64 [n], the group of each entry: zero-based numbers without gaps, in ascending order.
+        counted: bool [n], True for the entries to count.
+    """
     before: Int64s = np.cumsum(counted) - counted
     begins = np.flatnonzero(np.r_[True, group[1:] != group[:-1]][: len(group)])
     return before - before[begins][group] if len(group) else before

@@ -20,13 +20,13 @@ READ_AROUND_BYTES = 1 << 16  # that the system maps at once, around the place th
 
 
 class ShingleFile:
-    """Stores the shingle sets of documents in a scratch file and compares them. It implements `Similarity`.
+    """Stores the shingle sets of documents in a scratch file, and compares them. It implements `Similarity`.
 
     Args:
         file: An open scratch file.
-        folder: The folder of the file, for messages.
-        order: int32, the row of each document in the total order.
-        read: Returns the shingle sets of the given rows, which are in ascending order, in blocks.
+        folder: Folder of the file, shown in error messages.
+        order: int32, the row index of each document in the total order.
+        read: Function that takes row indices in ascending order and yields the rows' shingle sets in blocks.
     """
 
     def __init__(self, file: Any, folder: str, order: Int32s, read: Callable[[Int64s], Iterator[ShingleSets]]) -> None:
@@ -37,7 +37,7 @@ class ShingleFile:
         self._read_bytes = 0
 
     def load(self, documents: Int64s) -> None:
-        """Read the shingle sets of documents into the file. Call this once, before `compute_overlaps`.
+        """Store the shingle sets of documents in the file. This must be called once, before `compute_overlaps`.
 
         Args:
             documents: int64, positions in the total order.
@@ -60,7 +60,7 @@ class ShingleFile:
         self._values = np.frombuffer(self._map or b"", np.uint64, total)
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """Return the similarities of documents left[k] and right[k] for all k. They must have been loaded.
+        """Compute the overlap of the documents left[k] and right[k] for all k. The documents must have been loaded.
 
         Args:
             left: int64 [n], positions in the total order.
@@ -74,7 +74,11 @@ class ShingleFile:
         return overlaps
 
     def _release_pages(self, read_bytes: int) -> None:
-        """Release the memory-mapped pages if many were read, so that they do not count as memory of this process."""
+        """Release the memory-mapped pages if many have been read, so that they do not count as memory of this process.
+
+        Args:
+            read_bytes: Number of bytes read in the last call.
+        """
         self._read_bytes += read_bytes
         if self._read_bytes > MAPPED_BYTES < self._values.nbytes:
             assert self._map is not None, "values that are read are in the file"

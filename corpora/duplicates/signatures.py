@@ -65,10 +65,11 @@ class SignatureBatch(NamedTuple):
     """The MinHash signatures of a text column with n rows.
 
     Attributes:
-        signature: uint32 [n, permutations]
-        num_shingles: int32 [n], number of distinct shingles.
-        set_hash: uint64 [n], order-independent hash of the set of shingles. EMPTY_SET only if there are no shingles.
-        shingles: uint64, the distinct shingles of all rows one after another. Empty unless they were requested.
+        signature: uint32 [n, permutations], the signature of each row.
+        num_shingles: int32 [n], number of distinct shingles in each row.
+        set_hash: uint64 [n], order-independent hash of each row's set of shingles. It is EMPTY_SET only if the set is
+            empty.
+        shingles: uint64, the distinct shingles of all rows, in row order; empty unless they were requested.
     """
 
     signature: UInt32s
@@ -79,9 +80,9 @@ class SignatureBatch(NamedTuple):
 
 @cache
 def draw_permutations(settings: SignatureSettings) -> tuple[UInt32s, UInt32s]:
-    """Return the factors and summands of the permutations: two uint32 arrays [permutations].
+    """Draw the factors and summands of the random permutations, as two uint32 [permutations] arrays.
 
-    They are equal to those of datasketch, which is not imported here because that takes half a second.
+    They are equal to those of datasketch, which is not imported here because importing it takes half a second.
     """
     random = np.random.RandomState(settings.seed)
     factors = random.randint(0, 1 << 31, settings.permutations, np.uint32) * np.uint32(2) + np.uint32(1)
@@ -89,7 +90,7 @@ def draw_permutations(settings: SignatureSettings) -> tuple[UInt32s, UInt32s]:
 
 
 def compute_signature_plain(text: str, settings: SignatureSettings) -> UInt32s:
-    """Compute the signature of a text with datasketch, for tests: uint32 [permutations]."""
+    """Compute the signature of a text with datasketch, as uint32 [permutations]. This is for tests."""
     from datasketch import MinHash
 
     sketch = MinHash(num_perm=settings.permutations, seed=settings.seed, hashfunc=int)
@@ -99,18 +100,18 @@ def compute_signature_plain(text: str, settings: SignatureSettings) -> UInt32s:
 
 
 def hash_set_plain(shingles: set[int]) -> int:
-    """Reference implementation of `hash_set`, for tests."""
+    """Reference implementation of `hash_set` for a set of distinct shingles, for tests."""
     total = sum(((value ^ value >> 31) * int(_SPREAD)) % 2**64 >> 32 ^ value for value in shingles) % 2**64
     return total if total or not shingles else 1
 
 
 def compute_signatures(texts: pa.Array, settings: SignatureSettings, with_shingles: bool = False) -> SignatureBatch:
-    """Compute the MinHash signature of each row of a text column.
+    """Compute the MinHash signature of each row in a text column.
 
     Args:
         texts: A large_string or large_binary column without nulls.
         settings: Settings of the signatures.
-        with_shingles: Whether to return the shingles as well.
+        with_shingles: If True, the shingles are returned as well.
 
     Raises:
         InputError: If the column has another type or contains nulls.
@@ -143,20 +144,21 @@ def sign_rows(
     set_hashes: UInt64s,
     values: UInt64s,
 ) -> None:
-    """Compute the signature, number of shingles and set hash of each row of a text column.
+    """Compute the signature, number of shingles and set hash of each row in a text column.
 
     Args:
         data: UTF-8 bytes of all rows.
         offsets: int64 [n + 1]. Row i is data[offsets[i]:offsets[i + 1]].
         length: Number of words in a shingle.
-        tables: The result of `read_word_tables`.
+        tables: The word tables from `read_word_tables`.
         factors: uint32 [lanes], from `draw_permutations` and padded to a multiple of BLOCK_LANES.
-        summands: uint32 [lanes], likewise.
+        summands: uint32 [lanes], from `draw_permutations` and padded like `factors`.
         lanes: uint32 [n, lanes], filled with the signatures.
-        num_shingles: int32 [n], filled.
-        set_hashes: uint64 [n], filled.
-        values: Filled with the shingles of one row after another, unless its length is 0. Otherwise it must be at least
-            `compute_max_shingles(offsets)` long.
+        num_shingles: int32 [n], filled with the numbers of distinct shingles.
+        set_hashes: uint64 [n], filled with the set hashes.
+        values: uint64, filled with the shingles of all rows, in row order. Its length must be 0, to write no shingles,
+            or at
+            least `compute_max_shingles(offsets)`.
     """
     most_words, table_size = compute_buffer_sizes(offsets)
     shingles, mixed = np.empty(most_words, np.uint64), np.empty(most_words, np.uint32)
@@ -175,7 +177,7 @@ def sign_rows(
 
 @kernel
 def hash_set(shingles: UInt64s, number: int) -> np.uint64:
-    """Return an order-independent hash of the first `number` shingles, which must be distinct.
+    """Compute an order-independent hash of the first `number` shingles, which must be distinct.
 
     The hash is the sum of the mixed shingles modulo 2^64. It is 0 only if `number` is 0.
     """
@@ -188,7 +190,13 @@ def hash_set(shingles: UInt64s, number: int) -> np.uint64:
 
 @kernel
 def mix_upper_halves(shingles: UInt64s, number: int, mixed: UInt32s) -> None:
-    """Mix the upper 32 bits of each shingle, as datasketch does with its input, and write the results to `mixed`."""
+    """Mix the upper 32 bits of each shingle, as datasketch does with its input, and write the results to `mixed`.
+
+    Args:
+        shingles: uint64, the shingles.
+        number: Number of shingles to mix.
+        mixed: uint32, filled with the first `number` results.
+    """
     for at in range(number):
         value = np.uint32(shingles[at] >> _32)
         value = np.uint32((value ^ value >> _16) * _MIX_1)
@@ -205,9 +213,17 @@ def take_minima(
     block: int,
     lanes: UInt32s,
 ) -> None:
-    """Compute BLOCK_LANES values of a signature, from lane `block` on.
+    """Compute BLOCK_LANES values of a signature, starting at index `block`.
 
-    Each one is the minimum of factor * hash + summand modulo 2^32 over the first `number` values of `mixed`.
+    Each value is the minimum of factor * hash + summand modulo 2^32 over the mixed shingles.
+
+    Args:
+        mixed: uint32, the mixed shingles.
+        number: Number of mixed shingles to use.
+        factors: uint32 [lanes], the factors of the permutations.
+        summands: uint32 [lanes], the summands of the permutations.
+        block: Index of the first value to compute.
+        lanes: uint32 [lanes], the signature, in which the values are written.
     """
     minima = np.full(BLOCK_LANES, EMPTY_MINIMUM, np.uint32)
     factor, summand = factors[block : block + BLOCK_LANES], summands[block : block + BLOCK_LANES]
@@ -241,7 +257,7 @@ class BandSettings:
         check_range("rows", self.rows, 1, 4096)
 
     def check_fits(self, permutations: int) -> None:
-        """Raise InputError if the bands need more values than a signature has."""
+        """Raise InputError if the bands need more values than a signature of `permutations` values has."""
         if self.bands * self.rows > permutations:
             raise InputError(
                 f"bands = {self.bands} of rows = {self.rows} need {self.bands * self.rows} numbers a "
@@ -250,7 +266,12 @@ class BandSettings:
 
 
 def compute_probability(similarity: float, bands: int, rows: int) -> float:
-    """Return the probability that two documents with this Jaccard similarity share at least one band.
+    """Compute the probability that two documents with the given Jaccard similarity have a common band key.
+
+    Args:
+        similarity: Jaccard similarity of the documents, from 0 to 1.
+        bands: Number of bands.
+        rows: Number of values in a band.
 
     >>> round(compute_probability(0.8, 18, 7), 3)
     0.986
@@ -269,14 +290,14 @@ def compute_band_keys_plain(signature: UInt32s, settings: BandSettings) -> UInt6
 
 
 def compute_band_keys(signature: UInt32s, settings: BandSettings) -> UInt64s:
-    """Compute the band keys of documents. Documents that share a key in the same band are compared later.
+    """Compute the band keys of documents. Documents with the same key in the same band are candidates for duplicates.
 
     Args:
-        signature: uint32 [n, permutations]
+        signature: uint32 [n, permutations], the signatures.
         settings: The number and length of the bands.
 
     Returns:
-        uint64 [n, bands]
+        uint64 [n, bands], the keys.
 
     Raises:
         InputError: If the bands need more values than a signature has.
@@ -288,17 +309,22 @@ def compute_band_keys(signature: UInt32s, settings: BandSettings) -> UInt64s:
 
 
 def compute_text_keys(text_hashes: UInt64s, bands: int) -> tuple[UInt64s, UInt64s]:
-    """Return set hashes [n] and band keys [n, bands] for documents without words. Only equal texts get equal keys.
+    """Compute set hashes and band keys for documents without words, from the hashes of their texts.
+
+    Only documents with equal text hashes get equal keys.
 
     Args:
         text_hashes: uint64 [n, 2], hashes of the texts.
         bands: Number of bands.
+
+    Returns:
+        The set hashes, uint64 [n], and the band keys, uint64 [n, bands].
     """
     return np.maximum(text_hashes[:, 0], np.uint64(1)), np.repeat(text_hashes[:, 1:], bands, axis=1)
 
 
 def name_key_columns(bands: int) -> list[str]:
-    """Return the names of the columns in a scratch table that hold the band keys.
+    """Return the names of the scratch table columns that contain the band keys.
 
     >>> name_key_columns(2)
     ['band 0', 'band 1']
@@ -311,9 +337,9 @@ def fold_bands(signature: UInt32s, rows: int, keys: UInt64s) -> None:
     """Compute the band keys of each signature. Each key is a hash of the band's index and its values.
 
     Args:
-        signature: uint32 [n, permutations]
+        signature: uint32 [n, permutations], the signatures.
         rows: Number of values in a band.
-        keys: uint64 [n, bands], filled.
+        keys: uint64 [n, bands], filled with the keys.
     """
     for document in range(len(keys)):
         for band in range(keys.shape[1]):

@@ -100,16 +100,17 @@ class DuplicateSettings:
 
 
 class Verdicts(NamedTuple):
-    """The results for n documents, indexed by position in the total order.
+    """The decisions about n documents, indexed by position in the total order.
 
     Attributes:
-        survivor: int64 [n], position of the kept document that it duplicates, or KEPT.
-        similarity: float32 [n], Jaccard similarity to the survivor. 0 if the document is kept.
-        missing: float32 [n], share of its shingles that the survivor lacks. 0 if the document is kept.
-        exact: bool [n], whether its set of shingles is equal to that of the survivor.
-        num_compared: Number of compared pairs of documents with a common band key.
-        num_cut: Number of kept documents that were not compared because of the limit, summed over documents and
-            buckets.
+        survivor: int64 [n], position of the kept document that the document duplicates; KEPT if the document is kept.
+        similarity: float32 [n], Jaccard similarity to the survivor; 0 if the document is kept.
+        missing: float32 [n], share of the document's shingles that the survivor lacks; 0 if the document is kept.
+        exact: bool [n], True if the document has the same set of shingles as the survivor.
+        num_compared: Number of pairs of documents with a common band key that were compared.
+        num_cut: Number of kept documents that were not compared because of `max_bucket_comparisons`, summed over
+            documents
+            and buckets.
     """
 
     survivor: Int64s
@@ -123,7 +124,7 @@ class Verdicts(NamedTuple):
 def judge_duplicates_plain(
     set_hash: UInt64s, band_keys: UInt64s, similarity: Similarity, settings: DuplicateSettings, num_given: int = 0
 ) -> Verdicts:
-    """Reference implementation of `judge_duplicates`, for tests. It makes one comparison at a time."""
+    """Reference implementation of `judge_duplicates`, for tests. It compares one pair at a time."""
     threshold, limit = parse_threshold(settings.threshold), settings.max_bucket_comparisons
     kept_sets, buckets = defaultdict[int, list[int]](list), defaultdict[tuple[int, int], list[int]](list)
     verdicts = _keep_all(len(set_hash))
@@ -167,19 +168,20 @@ def judge_duplicates_plain(
 def judge_duplicates(
     set_hash: UInt64s, band_keys: UInt64s, similarity: Similarity, settings: DuplicateSettings, num_given: int = 0
 ) -> Verdicts:
-    """Decide which of n documents are kept, by the rule in the module's docstring.
+    """Decide which of n documents are kept, according to the rule in the module docstring.
 
     Args:
-        set_hash: uint64 [n], hashes of the shingle sets, in the total order. A document with EMPTY_SET is kept.
-        band_keys: uint64 [n, bands], in the total order.
-        similarity: Compares pairs of documents, the earlier one first. It is called with many pairs at once, some of
-            which may turn out to be unnecessary.
-        settings: How duplicates are detected.
-        num_given: Number of documents at the beginning that are kept without being judged, e.g. those of another
+        set_hash: uint64 [n], hashes of the shingle sets, in the total order. Documents with EMPTY_SET are kept.
+        band_keys: uint64 [n, bands], the band keys, in the total order.
+        similarity: Compares pairs of documents, given by their positions in the total order. It is called with many
+            pairs
+            at once, not all of which may be needed.
+        settings: Settings of the duplicate search.
+        num_given: Number of documents at the beginning that are kept without being judged, such as those of another
             corpus.
 
     Returns:
-        The verdicts, in the total order.
+        The decisions, in the total order.
 
     Raises:
         InputError: If the threshold is not valid.
@@ -195,17 +197,20 @@ def judge_duplicates(
 def judge_table(
     table: ScratchTable, order: Int32s, similarity: Similarity, settings: DuplicateSettings, num_given: int = 0
 ) -> Verdicts:
-    """Like `judge_duplicates`, for rows of a scratch table.
+    """Decide which rows of a scratch table are kept, like `judge_duplicates`.
 
     Args:
-        table: Must have the column "set_hash" and the columns from `name_key_columns`.
-        order: int32, the row at each position of the total order. Other rows are not compared.
-        similarity: See `judge_duplicates`. Documents are given by their position in the total order.
-        settings: How duplicates are detected.
-        num_given: See `judge_duplicates`.
+        table: Table with the column "set_hash" and the columns from `name_key_columns`.
+        order: int32, the row index at each position of the total order. All other rows are ignored.
+        similarity: Compares pairs of documents, given by their positions in the total order.
+        settings: Settings of the duplicate search.
+        num_given: Number of documents at the beginning of the order that are kept without being judged.
 
     Returns:
-        The verdicts, by position in the total order.
+        The decisions, indexed by position in the total order.
+
+    Raises:
+        InputError: If the threshold is not valid.
     """
     places = np.full(table.rows, NO_PLACE, np.int32)
     places[order] = np.arange(len(order), dtype=np.int32)
@@ -222,15 +227,21 @@ def judge_buckets(
     num_documents: int,
     num_given: int = 0,
 ) -> Verdicts:
-    """Like `judge_duplicates`, for documents that are already grouped into buckets by their band keys.
+    """Decide which documents are kept, like `judge_duplicates`, given their buckets.
 
     Args:
-        buckets: The result of `build_buckets`. It is overwritten.
+        buckets: The buckets from `build_buckets`. They are overwritten.
         set_hash: uint64, the hashes of the shingle sets of `buckets.documents`.
-        similarity: See `judge_duplicates`.
-        settings: How duplicates are detected.
-        num_documents: Number of all documents in the total order.
-        num_given: See `judge_duplicates`.
+        similarity: Compares pairs of documents, given by their positions in the total order.
+        settings: Settings of the duplicate search.
+        num_documents: Number of all documents in the total order, including those without a bucket.
+        num_given: Number of documents at the beginning of the order that are kept without being judged.
+
+    Returns:
+        The decisions, indexed by position in the total order.
+
+    Raises:
+        InputError: If the threshold is not valid.
     """
     documents = buckets.documents
     similarity.load(documents)
@@ -251,7 +262,13 @@ def judge_buckets(
 
 
 def _build_verdicts(num_documents: int, places: Int64s, sweep: Sweep) -> Verdicts:
-    """Return the verdicts of a finished sweep, by position in the total order."""
+    """Convert the final state of a sweep to verdicts, indexed by position in the total order.
+
+    Args:
+        num_documents: Number of all documents in the total order.
+        places: int64, the position of each document of the sweep.
+        sweep: The final state.
+    """
     removed = np.flatnonzero(sweep.survivor != KEPT)
     common, union, own = sweep.common[removed], sweep.union[removed], sweep.num_shingles[removed]
     verdicts = _keep_all(num_documents)

@@ -31,26 +31,27 @@ _1, _2, _5, _31 = (np.uint64(number) for number in (1, 2, 5, 31))
 
 
 class Similarity(Protocol):
-    """Compares the shingle sets of documents, which are given by their positions in the total order."""
+    """Protocol for comparing the shingle sets of documents, which are given by their positions in the total order."""
 
     def load(self, documents: Int64s) -> None:
-        """Prepare for comparing the given documents, e.g. by reading their shingle sets in bulk."""
+        """Prepare to compare the given documents, for example by reading their shingle sets in bulk."""
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """Return the similarities of documents left[k] and right[k] for all k."""
+        """Compute the overlap of the documents left[k] and right[k] for all k."""
 
 
 class Buckets(NamedTuple):
-    """The buckets with at least two documents. A bucket consists of the documents that share a key in the same band.
+    """All buckets with at least two documents. A bucket contains the documents that have the same key in the same band.
 
-    Only the m documents in these buckets are included. They are renumbered from 0 to m - 1, in the total order.
+    Only the m documents in these buckets are included. They are numbered from 0 to m - 1, in the total order.
 
     Attributes:
         documents: int64 [m], the position of each document in the total order.
-        members: int32, the document numbers of one bucket after another, ascending in each. During the sweep, the kept
+        members: int32, the document numbers in each bucket, bucket by bucket, in ascending order. During the sweep, the
+            kept
             documents of a bucket are moved to its beginning and overwrite documents that have been judged.
         offsets: int64 [buckets + 1]. Bucket b is members[offsets[b]:offsets[b + 1]].
-        buckets_of: int32, the bucket numbers of one document after another.
+        buckets_of: int32, the bucket numbers of each document, document by document.
         heads: int64 [m + 1]. The buckets of document d are buckets_of[heads[d]:heads[d + 1]].
     """
 
@@ -62,17 +63,18 @@ class Buckets(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """The state while the m documents of `Buckets` are judged in order.
+    """The state of judging the m documents of `Buckets` in order. Documents are given by their numbers in `Buckets`.
 
     Attributes:
-        first: int64 [m], the first document with an equal set of shingles. Only this one can be kept.
-        survivor: int64 [m], the kept document that it duplicates, or KEPT.
+        first: int64 [m], the first document with the same set of shingles. Only that document can be kept.
+        survivor: int64 [m], the kept document that the document duplicates; KEPT if there is none.
         common: int64 [m], size of the intersection with the survivor's shingles.
         union: int64 [m], size of the union with the survivor's shingles.
-        num_shingles: int64 [m], number of shingles, or 1 if the document was not compared with others.
+        num_shingles: int64 [m], number of shingles; 1 if the document was not compared with others.
         num_kept: int32 [buckets], number of documents kept so far.
         num_gathered: int32 [buckets], number of documents for which pairs have been gathered.
-        seen: int64 [m], the last ticket (a running number) under which a document was visited, to visit it only once.
+        seen: int64 [m], the last ticket (a running number) with which a document was visited, so that each document is
+            visited only once per ticket.
         counts: int64 [3], indexed by COMPARED, CUT and TICKET.
     """
 
@@ -88,7 +90,12 @@ class Sweep(NamedTuple):
 
 
 def start_sweep(buckets: Buckets, first: Int64s) -> Sweep:
-    """Return the initial state of a sweep. `first` is the result of `find_equal_sets`."""
+    """Return the initial state of a sweep.
+
+    Args:
+        buckets: The buckets.
+        first: int64 [m], the result of `find_equal_sets`.
+    """
     size = len(buckets.documents)
     return Sweep(
         first=first,
@@ -107,8 +114,8 @@ def build_buckets(places: Int32s, bands: Iterable[UInt64s]) -> Buckets:
     """Group documents into buckets by their band keys.
 
     Args:
-        places: int32 [n], the position of each row in the total order, or NO_PLACE to leave the row out.
-        bands: For each band, the keys of all rows: uint64 [n].
+        places: int32 [n], the position of each row in the total order; NO_PLACE to ignore the row.
+        bands: The keys of all rows in each band, as one uint64 [n] array per band.
     """
     assert len(places) < 2**31, "numbers of documents have 32 bits"
     total = int(places.max(initial=NO_PLACE)) + 1
@@ -131,10 +138,17 @@ def build_buckets(places: Int32s, bands: Iterable[UInt64s]) -> Buckets:
 
 
 def find_shared_rows(keys: UInt64s, places: Int32s) -> tuple[Int32s, Int32s]:
-    """Return the rows whose key occurs in two or more rows, grouped by key, and the size of each group.
+    """Find the rows whose key occurs more than once. Rows without a place are ignored.
 
-    Rows without a place are ignored. Most keys occur only once. A table of bits excludes about seven in eight of these,
-    so that only the rest has to be sorted.
+    A table of bits first excludes about seven in eight of the keys that occur only once, so that fewer have to be
+    sorted.
+
+    Args:
+        keys: uint64 [n], the key of each row.
+        places: int32 [n], the position of each row in the total order; NO_PLACE to ignore the row.
+
+    Returns:
+        The row indices, grouped by key, and the size of each group, both int32.
     """
     slots = max(64, 8 << len(keys).bit_length())
     table, rows = np.zeros(slots // 32, np.uint64), np.empty(len(keys), np.int32)
@@ -155,7 +169,12 @@ def find_shared_rows(keys: UInt64s, places: Int32s) -> tuple[Int32s, Int32s]:
 
 @kernel
 def sort_runs(values: Int32s, sizes: Int32s) -> None:
-    """Sort each run of values in place. `sizes` are the lengths of the consecutive runs, most of which are short."""
+    """Sort consecutive runs of values in place. Most of the runs should be short.
+
+    Args:
+        values: int32, the values of all runs.
+        sizes: int32, the length of each run.
+    """
     start = 0
     for size in sizes:
         if size > MAX_INSERTION_SORT:
@@ -172,14 +191,14 @@ def sort_runs(values: Int32s, sizes: Int32s) -> None:
 
 @kernel
 def find_repeated_keys(keys: UInt64s, places: Int32s, shift: np.uint64, table: UInt64s, rows: Int32s) -> int:
-    """Find rows whose key may occur in another row as well. Some of the keys found occur only once.
+    """Find the rows whose key may occur more than once. Some of the keys found occur only once.
 
     Args:
-        keys: uint64 [n]
+        keys: uint64 [n], the key of each row.
         places: int32 [n], NO_PLACE for rows to ignore.
-        shift: How many bits to drop from a key to get its slot in `table`.
-        table: uint64, two bits per slot, zero-initialized. They mean "seen once" and "seen again".
-        rows: int32 [n], filled with the rows found.
+        shift: Number of low bits to remove from a key to get its slot in `table`.
+        table: uint64, two bits per slot, which mean "seen once" and "seen again". Must be zero-initialized.
+        rows: int32 [n], filled with the indices of the rows found.
 
     Returns:
         The number of rows found.
@@ -203,11 +222,12 @@ def list_buckets(members: Int32s, offsets: Int64s, numbers: Int32s, buckets_of: 
     """Renumber the members of the buckets in place, and list the buckets of each document.
 
     Args:
-        members: int32, positions in the total order, replaced by document numbers.
-        offsets: int64 [buckets + 1]
+        members: int32, positions in the total order, which are replaced by document numbers.
+        offsets: int64 [buckets + 1]. Bucket b is members[offsets[b]:offsets[b + 1]].
         numbers: int32, the document number of each position in the total order.
-        buckets_of: int32, as long as `members`, filled with the bucket numbers of one document after another.
-        heads: int64 [m + 2], zero-initialized. Afterwards, document d has buckets_of[heads[d]:heads[d + 1]].
+        buckets_of: int32, as long as `members`, filled with the bucket numbers of each document, document by document.
+        heads: int64 [m + 2], zero-initialized. Afterwards, the buckets of document d are
+            buckets_of[heads[d]:heads[d + 1]].
     """
     for place in range(len(members)):
         members[place] = numbers[members[place]]
@@ -221,7 +241,7 @@ def list_buckets(members: Int32s, offsets: Int64s, numbers: Int32s, buckets_of: 
 
 
 def _count_runs(values: UInt64s) -> Int64s:
-    """Return the number of occurrences of each distinct value in a sorted array."""
+    """Return the number of occurrences of each distinct value in a sorted array, in the order of the values."""
     ends = np.flatnonzero(np.r_[values[1:] != values[:-1], len(values) > 0]) + 1
     return np.diff(ends, prepend=0)
 
@@ -231,14 +251,17 @@ def _to_offsets(sizes: Int64s) -> Int64s:
 
 
 def find_equal_sets(hashes: UInt64s, documents: Int64s, similarity: Similarity) -> Int64s:
-    """Return, for each document, the index of the first document with an equal set of shingles: int64 [m].
+    """Find the first document with the same set of shingles as each document.
 
-    Documents with equal hashes are compared exactly, so collisions of hashes do no harm.
+    Documents with equal hashes are compared exactly, so hash collisions do no harm.
 
     Args:
         hashes: uint64 [m], hashes of the shingle sets.
         documents: int64 [m], positions in the total order.
         similarity: Compares pairs of documents.
+
+    Returns:
+        int64 [m], index of the first document with the same set, which may be the document itself.
     """
     first = np.arange(len(documents))
     pending = np.argsort(hashes, kind="stable")
@@ -260,20 +283,20 @@ def find_equal_sets(hashes: UInt64s, documents: Int64s, similarity: Similarity) 
 def gather_pairs(
     buckets: Buckets, sweep: Sweep, start: int, num_given: int, limit: int, others: Int64s, ends: Int64s
 ) -> int:
-    """Gather the pairs to compare for a block of documents that begins at `start`.
+    """Gather the pairs of documents to compare, for a block of documents that begins at `start`.
 
     Args:
         buckets: The buckets.
         sweep: The state of the sweep.
-        start: The first document of the block.
+        start: Number of the first document in the block.
         num_given: Number of documents at the beginning that are not judged.
         limit: Maximum number of kept documents per bucket to compare with.
-        others: int64, filled with the second document of each pair. If it is full, the block ends.
-        ends: int64 [maximum length of a block + 1], filled. ends[0] must be 0. The pairs of document start + i are
+        others: int64, filled with the second document of each pair. When it is full, the block ends.
+        ends: int64 [maximum length of a block + 1], filled. ends[0] must be 0. Document start + i is paired with
             others[ends[i]:ends[i + 1]].
 
     Returns:
-        The end of the block, i.e. the first document after it.
+        The number of the first document after the block.
     """
     document, num_pairs = start, 0
     while document < len(buckets.documents) and document - start < len(ends) - 1:
@@ -291,7 +314,15 @@ def gather_pairs(
 
 @kernel
 def bound_candidates(buckets: Buckets, sweep: Sweep, document: int, start: int, limit: int) -> int:
-    """Return an upper bound on the number of pairs that `add_candidates` adds for a document."""
+    """Return an upper bound on the number of pairs that `add_candidates` adds for a document.
+
+    Args:
+        buckets: The buckets.
+        sweep: The state of the sweep.
+        document: Number of the document.
+        start: Number of the first document in the block.
+        limit: Maximum number of kept documents per bucket to compare with.
+    """
     most = 0
     for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
         most += min(sweep.num_kept[bucket], limit) + min(sweep.num_gathered[bucket], document - start)
@@ -302,10 +333,19 @@ def bound_candidates(buckets: Buckets, sweep: Sweep, document: int, start: int, 
 def add_candidates(
     buckets: Buckets, sweep: Sweep, document: int, start: int, limit: int, others: Int64s, num_pairs: int
 ) -> int:
-    """Append to `others` each document, once, with which the rule may compare this one.
+    """Append the documents with which a document may have to be compared to `others`. Each one is added only once.
 
-    These are the first kept documents of each bucket and, because the documents of the block are not judged yet, all
-    earlier ones of the block that may be kept.
+    These are the first kept documents of each bucket and, because the documents of the block have not been judged, all
+    earlier documents of the block that may be kept.
+
+    Args:
+        buckets: The buckets.
+        sweep: The state of the sweep.
+        document: Number of the document.
+        start: Number of the first document in the block.
+        limit: Maximum number of kept documents per bucket to compare with.
+        others: int64, the second document of each pair.
+        num_pairs: Number of pairs in `others` so far.
 
     Returns:
         The new number of pairs in `others`.
@@ -345,10 +385,21 @@ def judge_block(
     denominator: int,
     must_contain: bool,
 ) -> None:
-    """Judge the documents of a block in order, given the similarities of the pairs from `gather_pairs`.
+    """Judge the documents of a block in order, given the overlaps of the pairs from `gather_pairs`.
 
-    A pair reaches the threshold if its similarity is at least numerator / denominator. If `must_contain` is True, the
-    other document must also have all shingles of the judged one.
+    Args:
+        buckets: The buckets, updated in place.
+        sweep: The state of the sweep, updated in place.
+        start: Number of the first document in the block.
+        end: Number of the first document after the block.
+        num_given: Number of documents at the beginning that are not judged.
+        limit: Maximum number of kept documents per bucket to compare with.
+        others: int64, from `gather_pairs`.
+        ends: int64, from `gather_pairs`.
+        overlaps: The overlap of each pair.
+        numerator: Numerator of the threshold.
+        denominator: Denominator of the threshold.
+        must_contain: If True, a document is removed only if the other document has all of its shingles.
     """
     for document in range(start, end):
         first = sweep.first[document]
@@ -375,7 +426,7 @@ def judge_block(
 
 @kernel
 def keep_document(buckets: Buckets, sweep: Sweep, document: int) -> None:
-    """Add a document to the kept ones of all its buckets, so that later documents are compared with it."""
+    """Add a document to the kept documents of all its buckets, so that later documents are compared with it."""
     for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
         buckets.members[buckets.offsets[bucket] + sweep.num_kept[bucket]] = document
         sweep.num_kept[bucket] += 1
@@ -383,10 +434,16 @@ def keep_document(buckets: Buckets, sweep: Sweep, document: int) -> None:
 
 @kernel
 def mark_compared(buckets: Buckets, sweep: Sweep, document: int, limit: int) -> int:
-    """Mark the kept documents with which the rule compares this one, and count those beyond the limit.
+    """Mark the kept documents with which a document is compared, and count those that exceed the limit.
+
+    Args:
+        buckets: The buckets.
+        sweep: The state of the sweep, updated in place.
+        document: Number of the document.
+        limit: Maximum number of kept documents per bucket to compare with.
 
     Returns:
-        The ticket in `sweep.seen` that marks them.
+        The ticket in `sweep.seen` of the marked documents.
     """
     sweep.counts[TICKET] += 1
     ticket: int = sweep.counts[TICKET]
@@ -400,7 +457,16 @@ def mark_compared(buckets: Buckets, sweep: Sweep, document: int, limit: int) -> 
 
 @kernel
 def update_survivor(sweep: Sweep, document: int, other: int, common: int, union: int) -> None:
-    """Make `other` the survivor of a document if it is more similar than the current one, or as similar and earlier."""
+    """Set the survivor of a document to `other` if that is more similar than the current one, or equally similar and
+    earlier.
+
+    Args:
+        sweep: The state of the sweep, updated in place.
+        document: Number of the document.
+        other: Number of a kept document.
+        common: Size of the intersection of their sets of shingles.
+        union: Size of the union of their sets of shingles.
+    """
     so_far = sweep.survivor[document]
     gain = common * sweep.union[document] - sweep.common[document] * union
     if so_far == KEPT or gain > 0 or (gain == 0 and other < so_far):

@@ -51,13 +51,13 @@ VERDICTS = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """The decisions about each candidate row so far.
+    """The decisions made so far about the rows of the scratch table.
 
     Attributes:
-        reason: uint8 [rows]. 0 if the row is kept, else the index in REMOVAL_REASONS plus 1.
-        since: int32 [rows], the generation in which the row's id first appeared.
-        numbered: int64 [m], in ascending order, the rows that got a new id because an earlier record is identical.
-        new_ids: uint64 [m, 2], the new ids.
+        reason: uint8 [rows], 0 if the row is kept, otherwise the index in REMOVAL_REASONS plus 1.
+        since: int32 [rows], the generation in which the id of each row first appeared.
+        numbered: int64 [m], in ascending order, the rows that get a new id because an earlier record is identical.
+        new_ids: uint64 [m, 2], the new ids of these rows.
     """
 
     reason: Bytes
@@ -66,29 +66,30 @@ class Marks:
     new_ids: UInt64s
 
     def read_ids(self, table: ScratchTable) -> UInt64s:
-        """Return the final ids of all rows: uint64 [rows, 2]."""
+        """Return the final ids of all rows, uint64 [rows, 2], including the new ids of renumbered rows."""
         ids: UInt64s = table.read_column("id")
         ids[self.numbered] = self.new_ids
         return ids
 
     def count_reasons(self) -> list[int]:
-        """Return the number of kept rows, followed by the number of rows removed for each of REMOVAL_REASONS."""
+        """Return the number of kept rows, followed by the number of removed rows for each of REMOVAL_REASONS."""
         counts: list[int] = np.bincount(self.reason, minlength=1 + len(REMOVAL_REASONS)).tolist()
         return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duplicates:
-    """The results of duplicate detection. A place is a zero-based position in the total order of the judged rows.
+    """The results of the duplicate search. A place is a zero-based position in the total order of the compared rows.
 
     Attributes:
-        order: int32 [places], the row at each place.
-        places: int32 [rows], the place of each row, or NO_PLACE if it was not judged.
-        survivor: int64 [places], the place of the document that it duplicates, or KEPT.
-        similarity: float32 [places], its similarity to the survivor.
-        missing: float32 [places], the share of its shingles that the survivor lacks.
-        figures: How many pairs were compared, and how many were skipped because of the limit. Empty if duplicate
-            detection is disabled.
+        order: int32 [places], the row index at each place.
+        places: int32 [rows], the place of each row; NO_PLACE if the row was not compared.
+        survivor: int64 [places], the place of the kept document that the document duplicates; KEPT if there is none.
+        similarity: float32 [places], similarity to the survivor.
+        missing: float32 [places], share of the document's shingles that the survivor lacks.
+        figures: Number of pairs that were compared, and number skipped because of the limit, by name. Empty if the
+            duplicate
+            search is disabled.
     """
 
     order: Int32s
@@ -100,13 +101,13 @@ class Duplicates:
 
 
 def mark_revisions(table: ScratchTable, generation: Int32s, dropped: DroppedRecords, tombstones: Tombstones) -> Marks:
-    """Mark the rows that are on the tombstone list, and those that another revision of the same record replaces.
+    """Mark the rows that are on the tombstone list or replaced by another revision of the same record.
 
     Args:
-        table: The result of `open_candidates`.
+        table: The scratch table from `open_candidates`.
         generation: int32 [rows], the generation of each row.
         dropped: Records that were dropped before they became documents.
-        tombstones: The list of ids and texts to forget.
+        tombstones: The ids and texts of forgotten documents.
     """
     forgotten = np.zeros(table.rows, np.bool_)
     for first in range(0, table.rows if tombstones.key else 0, BLOCK_ROWS):
@@ -136,15 +137,15 @@ def find_duplicates(
     inputs: Sequence[Input],
     settings: DuplicateSettings,
 ) -> Duplicates:
-    """Find duplicates among the rows that are not marked yet, and mark them in `marks`.
+    """Find the duplicates among the rows that have not been removed so far, and mark them in `marks`.
 
     Args:
         place: The store.
-        table: The result of `open_candidates`.
-        marks: The result of `mark_revisions`, updated in place.
+        table: The scratch table from `open_candidates`.
+        marks: The decisions so far, updated in place.
         priority: int32 [rows], the priority of each row's source. Lower numbers are preferred.
-        inputs: The inputs from which `table` was made.
-        settings: How duplicates are detected.
+        inputs: The inputs of `table`.
+        settings: Settings of the duplicate search.
     """
     rows = np.flatnonzero(marks.reason == 0) if settings.enabled else np.empty(0, np.int64)
     order = sort_rows(rows, marks, priority, table, settings)
@@ -171,18 +172,18 @@ def find_duplicates(
 def sort_rows(rows: Int64s, marks: Marks, priority: Int32s, table: ScratchTable, settings: DuplicateSettings) -> Int32s:
     """Sort rows into the total order in which they are judged.
 
-    The sort keys are generation of the id, source priority, quality (best first) and id. If the longest document is
-    preferred, the number of shingles (highest first) comes before the quality.
+    The sort keys are the generation of the id, source priority, quality (best first) and id. If the longest document is
+    preferred, the number of shingles (highest first) comes before quality.
 
     Args:
-        rows: int64, the rows to sort.
-        marks: The result of `mark_revisions`.
-        priority: int32 [rows], the priority of each row's source.
-        table: The result of `open_candidates`.
-        settings: How duplicates are detected.
+        rows: int64, the row indices to sort.
+        marks: The decisions from `mark_revisions`.
+        priority: int32 [rows], the priority of each row's source. Lower numbers are preferred.
+        table: The scratch table from `open_candidates`.
+        settings: Settings of the duplicate search.
 
     Returns:
-        int32, the rows in order.
+        int32, the sorted row indices.
     """
     ids = marks.read_ids(table)[rows]
     order = np.argsort(ids[:, 0])
@@ -202,13 +203,13 @@ def sort_rows(rows: Int64s, marks: Marks, priority: Int32s, table: ScratchTable,
 def iter_verdict_batches(
     table: ScratchTable, marks: Marks, duplicates: Duplicates, split: SplitSettings, parts: Sequence[int]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield one record batch of `VERDICTS` for each part of documents that has any rows.
+    """Yield a `VERDICTS` record batch for each part (file set) of documents. Parts without rows are omitted.
 
     Args:
-        table: The result of `open_candidates`.
+        table: The scratch table from `open_candidates`.
         marks: All decisions.
-        duplicates: The result of `find_duplicates`.
-        split: Which documents are held out.
+        duplicates: The results of `find_duplicates`.
+        split: Settings that select the documents to hold out.
         parts: The number of rows of each part, in the order of the table.
     """
     ids = marks.read_ids(table)
@@ -236,14 +237,27 @@ def iter_verdict_batches(
 
 
 def _spread(values: Float32s, copy: Bools) -> pa.Array:
-    """Return a column with the given values in the rows that are duplicates, and null in all others."""
+    """Return a float column with the given values in the rows that are duplicates, and null in all other rows.
+
+    Args:
+        values: float32, the values of the duplicates, in row order.
+        copy: bool [rows], True for duplicates.
+    """
     spread = np.zeros(len(copy), np.float32)
     spread[copy] = values
     return pa.array(spread, mask=~copy)
 
 
 def _find_held_out(table: ScratchTable, marks: Marks, split: SplitSettings, first: int, stop: int) -> Bools:
-    """Return whether each row from `first` up to, but not including, `stop` is held out, by its group or id."""
+    """Find the rows that are held out, by their group or id: bool [stop - first].
+
+    Args:
+        table: The scratch table from `open_candidates`.
+        marks: All decisions.
+        split: Settings that select the documents to hold out.
+        first: Index of the first row.
+        stop: End index of the rows (exclusive).
+    """
     keys = table.read_column("split_key", first, stop)
     begin, end = np.searchsorted(marks.numbered, (first, stop))
     here = marks.numbered[begin:end] - first

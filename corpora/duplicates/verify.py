@@ -27,11 +27,11 @@ MAX_DECIMALS = 6  # of a threshold: then products with set sizes below 2**31 sta
 
 
 class Overlaps(NamedTuple):
-    """The similarities of n pairs of shingle sets: the Jaccard index is intersection / union.
+    """The overlaps of n pairs of shingle sets. The Jaccard similarity of a pair is intersection / union.
 
     Attributes:
         intersection: int64 [n], number of shingles in both sets.
-        union: int64 [n], number of shingles in at least one set.
+        union: int64 [n], number of shingles in at least one of the sets.
         right_size: int64 [n], number of shingles in the second set of the pair.
     """
 
@@ -44,7 +44,7 @@ class ShingleSets(NamedTuple):
     """The shingle sets of a text column with n rows.
 
     Attributes:
-        values: uint64, the hashes of all sets one after another. Each set is sorted and has no duplicates.
+        values: uint64, the shingle hashes of all sets, in row order. Each set is sorted and has no duplicates.
         offsets: int64 [n + 1]. The set of row i is values[offsets[i]:offsets[i + 1]].
     """
 
@@ -52,18 +52,18 @@ class ShingleSets(NamedTuple):
     offsets: Int64s
 
     def load(self, documents: Int64s) -> None:
-        """Do nothing, because all sets are in memory."""
+        """Do nothing, because all sets are in memory already."""
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """Return the similarities of rows left[k] and right[k] for all k."""
+        """Compute the overlap of the sets of rows left[k] and right[k] for all k."""
         return compute_overlaps(self.values, self.offsets, left, right)
 
 
 def parse_threshold(threshold: float) -> Fraction:
-    """Convert a threshold to the exact ratio of its decimal digits.
+    """Convert a threshold to an exact fraction of its decimal digits.
 
     Raises:
-        InputError: If it is not above 0 and at most 1, or has more than six decimals.
+        InputError: If it is not greater than 0 and at most 1, or has more than six decimals.
 
     >>> parse_threshold(0.8)
     Fraction(4, 5)
@@ -78,12 +78,12 @@ def parse_threshold(threshold: float) -> Fraction:
 
 
 def is_at_least(intersection: int, union: int, threshold: Fraction) -> bool:
-    """Return whether intersection / union >= threshold, without rounding. Returns False if union is 0."""
+    """Return True if intersection / union >= threshold, without rounding. Return False if `union` is 0."""
     return union > 0 and intersection * threshold.denominator >= threshold.numerator * union
 
 
 def build_shingle_sets(texts: pa.Array, words: int = 5) -> ShingleSets:
-    """Compute the shingle set of each row of a text column. A shingle is a hash of consecutive words.
+    """Compute the shingle set of each row in a text column. A shingle is a hash of consecutive words.
 
     Args:
         texts: A large_string or large_binary column without nulls.
@@ -108,15 +108,15 @@ def write_sets(
     values: UInt64s,
     ends: Int64s,
 ) -> None:
-    """Write the sorted shingle set of each row to `values`, and the end of each set to ends[1:].
+    """Compute the sorted shingle set of each row, and write the sets to `values` and their ends to ends[1:].
 
     Args:
         data: UTF-8 bytes of all rows.
         offsets: int64 [n + 1]. Row i is data[offsets[i]:offsets[i + 1]].
         length: Number of words in a shingle.
-        tables: The result of `read_word_tables`.
-        values: uint64, filled from the beginning. At least `compute_max_shingles(offsets)` long.
-        ends: int64 [n + 1]. ends[0] must be 0.
+        tables: The word tables from `read_word_tables`.
+        values: uint64, filled from the beginning. Its length must be at least `compute_max_shingles(offsets)`.
+        ends: int64 [n + 1]. ends[0] must be 0. Afterwards, the set of row i is values[ends[i]:ends[i + 1]].
     """
     most_words, table_size = compute_buffer_sizes(offsets)
     shingles, table = np.empty(most_words, np.uint64), np.empty(table_size, np.uint64)
@@ -130,7 +130,14 @@ def write_sets(
 
 @kernel
 def sort_sets(values: UInt64s, starts: Int64s, ends: Int64s, out: UInt64s) -> None:
-    """Sort each of the sets values[starts[i]:ends[i]], and write them one after another to `out`."""
+    """Sort each of the sets values[starts[i]:ends[i]], and write them to `out`, one after another.
+
+    Args:
+        values: uint64, the shingles.
+        starts: int64 [n], start index of each set.
+        ends: int64 [n], end index of each set (exclusive).
+        out: uint64, filled with the sorted sets.
+    """
     counts, at, longest = np.empty(0, np.uint64), 0, 2
     for row in range(len(starts)):
         number = ends[row] - starts[row]
@@ -146,11 +153,11 @@ def sort_hashes(hashes: UInt64s, number: int, counts: UInt64s, out: UInt64s) -> 
     """Sort the first `number` hashes into `out`, by a bucket sort on their high bits followed by an insertion sort.
 
     Args:
-        hashes: uint64, evenly distributed.
-        number: How many hashes to sort.
-        counts: uint64 scratch memory. Its length must be at least the smallest power of two that is not below `number`,
-            and at least 2.
-        out: uint64 [number], the sorted hashes.
+        hashes: uint64, evenly distributed hashes.
+        number: Number of hashes to sort.
+        counts: uint64, scratch memory. Its length must be at least 2 and at least `number` rounded up to a power of
+            two.
+        out: uint64 [number], filled with the sorted hashes.
     """
     size, shift = 2, np.uint64(63)
     while size < number:
@@ -174,7 +181,9 @@ def sort_hashes(hashes: UInt64s, number: int, counts: UInt64s, out: UInt64s) -> 
 
 
 def count_common_plain(sets: ShingleSets, left: int, right: int) -> tuple[int, int]:
-    """Return the sizes of the intersection and the union of two rows' sets. For tests."""
+    """Reference implementation that returns the sizes of the intersection and the union of two rows' sets,
+    for tests.
+    """
     one, other = (set(sets.values[sets.offsets[row] : sets.offsets[row + 1]].tolist()) for row in (left, right))
     return len(one & other), len(one | other)
 
@@ -185,13 +194,13 @@ def compute_overlaps(
     left: Int64s,
     right: Int64s,
 ) -> Overlaps:
-    """Return the similarities of sets left[k] and right[k] for all k.
+    """Compute the overlap of the sets left[k] and right[k] for all k.
 
     Args:
-        values: uint64, the sets one after another, each sorted and without duplicates.
+        values: uint64, the shingles of all sets, set by set. Each set is sorted and has no duplicates.
         offsets: int64. Set i is values[offsets[i]:offsets[i + 1]].
-        left: int64 [n], indices of the first set of each pair.
-        right: int64 [n], indices of the second set of each pair.
+        left: int64 [n], index of the first set of each pair.
+        right: int64 [n], index of the second set of each pair.
     """
     common = np.empty(len(left), np.int64)
     count_common(values, offsets, left, right, common)
@@ -207,7 +216,15 @@ def count_common(
     right: Int64s,
     common: Int64s,
 ) -> None:
-    """Write the size of each pair's intersection to `common`. The arguments are those of `compute_overlaps`."""
+    """Compute the size of the intersection of each pair of sets.
+
+    Args:
+        values: uint64, the shingles of all sets, set by set. Each set is sorted and has no duplicates.
+        offsets: int64. Set i is values[offsets[i]:offsets[i + 1]].
+        left: int64 [n], index of the first set of each pair.
+        right: int64 [n], index of the second set of each pair.
+        common: int64 [n], filled with the sizes.
+    """
     for pair in range(len(left)):
         at, at_end = offsets[left[pair]], offsets[left[pair] + 1]
         other, other_end = offsets[right[pair]], offsets[right[pair] + 1]

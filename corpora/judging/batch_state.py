@@ -16,7 +16,7 @@ from corpora.sources.contract import Record
 
 @dataclass(frozen=True, slots=True)
 class StepDrop:
-    """Why a record was dropped: the step, the reason that is counted in reports, and a detail for this record or ""."""
+    """Why a record was dropped: the step's name, the reason counted in reports, and a detail on this record or ""."""
 
     step: str
     reason: str
@@ -24,15 +24,15 @@ class StepDrop:
 
 
 class BatchState:
-    """The records of a batch while the judging steps run: which are left, their current texts, and every drop.
+    """The state of a batch while the judging steps run: the remaining records, their current texts, and drops.
 
-    `texts` is a large_string column without nulls, one row for each record that is left; `drops` has a drop or None for
-    each record of the batch; `left_indices` are the indices of the records that are left; `figures` are counts for
-    reports.
+    `texts` is a large_string column without nulls, with one row for each remaining record. `left_indices` are the
+    indices of these records in `records`. `drops` has a StepDrop for each dropped record of the batch and None for the
+    others. `figures` are counts for reports.
 
     Args:
         records: The records of the batch.
-        max_document_bytes: A record with a longer text (bytes of UTF-8) is dropped at once with the reason "too large".
+        max_document_bytes: Longer texts (in UTF-8 bytes) are dropped at once with the reason "too large".
         on_step: Called after each step with the step's name and this object.
     """
 
@@ -49,37 +49,43 @@ class BatchState:
 
     @property
     def records_left(self) -> list[Record]:
-        """The records that no step has dropped, in their order."""
+        """The records that no step has dropped, in their original order."""
         return [self.records[index] for index in self.left_indices]
 
     @property
     def columns(self) -> dict[str, list[object]]:
-        """The values that steps have set, by document column: one value for each record that is left."""
+        """The document columns set by steps, by name. Each has one value for each remaining record."""
         return {name: [values[index] for index in self.left_indices] for name, values in self._columns.items()}
 
     def set_column(self, column: str, values: Sequence[object]) -> None:
-        """Set the values of a document column, one for each record that is left.
+        """Set the values of a document column, one for each remaining record.
 
-        Raises ValueError for another number of values.
+        Raises:
+            ValueError: If `values` does not have one entry for each remaining record.
         """
         self._columns[column] = dict(zip(self.left_indices, values, strict=True))
 
     def replace_texts(self, step: str, texts: pa.Array) -> None:
-        """Replace the texts of the records that are left, and drop the records with an empty new text.
+        """Replace the texts of the remaining records.
+
+        Records whose new text is empty are dropped with the reason "empty".
 
         Args:
-            step: The name of the step, for the drops and the callback.
-            texts: A large_string column without nulls, one row for each record that is left.
+            step: Name of the step, for dropped records and the callback.
+            texts: A large_string column without nulls, with one row for each remaining record.
         """
         self.texts = texts
         self.apply_drops(step, [None] * len(texts))
 
     def apply_drops(self, step: str, new_drops: Sequence[StepDrop | None]) -> None:
-        """Drop the records for which a step returned a drop, and those with an empty text (reason "empty").
+        """Drop the records that a step rejected, and those with an empty text (reason "empty").
 
         Args:
-            step: The name of the step, for the callback.
-            new_drops: A drop or None for each record that is left. Raises ValueError for another number of entries.
+            step: Name of the step, for dropped records and the callback.
+            new_drops: A StepDrop or None for each remaining record.
+
+        Raises:
+            ValueError: If `new_drops` does not have one entry for each remaining record.
         """
         lengths = pc.binary_length(self.texts).to_pylist()
         drops = [drop or (None if n else StepDrop(step, "empty")) for drop, n in zip(new_drops, lengths, strict=True)]
@@ -93,7 +99,7 @@ class BatchState:
 
 
 def _find_parse_drop(record: Record, max_document_bytes: int) -> StepDrop | None:
-    """Return the drop of a record that its parser dropped or that is too large; else None."""
+    """Return the reason to drop a record that its parser dropped or that is too large, or None to keep it."""
     if record.drop is not None:
         return StepDrop("parse", record.drop.reason, record.drop.detail)
     if 4 * len(record.text) > max_document_bytes and len(record.text.encode()) > max_document_bytes:

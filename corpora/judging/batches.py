@@ -48,11 +48,11 @@ NO_TABLE_PREFIX = "no table of words: "  # begins the name of the figure of a la
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgingStep:
-    """A step of judging, as an entry of `STEPS`.
+    """A judging step, as listed in `STEPS`.
 
-    name:   how drops, previews and reports call it
-    tables: the recipe tables with its settings, which are fields of `DocumentsSettings`
-    apply:  applies the step to a batch in place; does nothing if the settings have it off
+    name:   name used in previews, reports and the reasons of dropped records
+    tables: names of the recipe tables with its settings, which are fields of `DocumentsSettings`
+    apply:  function that applies the step to a batch in place; it does nothing if the settings disable the step
     """
 
     name: str
@@ -69,7 +69,7 @@ def _clean_texts(batch: BatchState, settings: DocumentsSettings, inputs: Judging
 
 
 def _edit_lines(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Remove the lines that line rules name, and the lines that many documents of the source share."""
+    """Remove lines that fail a line rule, and lines that many documents of the source share."""
     repeated = inputs.statistics.repeated_lines
     if settings.lines != LineSettings() or repeated is not None:
         texts, removed = edit_lines(batch.texts, settings.lines, repeated)
@@ -79,7 +79,7 @@ def _edit_lines(batch: BatchState, settings: DocumentsSettings, inputs: JudgingI
 
 
 def _judge_language(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Drop documents in languages that are not wanted, and set the column `language` of the others."""
+    """Drop documents in unwanted languages, and set the column `language` of the others."""
     languages, reasons = judge_languages(batch.texts, settings.language)
     codes = languages.to_pylist()
     batch.set_column("language", codes)
@@ -115,7 +115,7 @@ def _mask_personal_data(batch: BatchState, settings: DocumentsSettings, inputs: 
 
 
 def _drop_contaminated(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Drop the documents that share a run of words with an evaluation set, or only count them if `drop` is off."""
+    """Drop documents that share a run of words with an evaluation set, or only count them if `drop` is False."""
     if inputs.evaluation is not None:
         matches, drop = find_evaluation_matches(batch.texts, inputs.evaluation), settings.contamination.drop
         batch.figures.update(f"meets {match.set}" for match in matches if match is not None)
@@ -124,7 +124,7 @@ def _drop_contaminated(batch: BatchState, settings: DocumentsSettings, inputs: J
 
 
 def _select_by_score(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Drop documents that score lower than the least score of the source."""
+    """Drop documents whose score is below the source's minimum score."""
     least = inputs.statistics.least_score
     if inputs.questions is not None and least is not None:
         values = score_documents(batch.texts, inputs.questions).tolist()
@@ -149,9 +149,10 @@ STEP_TABLES: Mapping[str, type[Any]] = {table: _SETTINGS_TYPES[table] for step i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedBatch:
-    """A batch of records after all steps.
+    """The result of all judging steps for a batch of records: the documents and the dropped records.
 
-    `reasons` has "STEP: REASON" for each dropped row, in the order of `dropped`; `figures` are counts for reports.
+    `reasons` has a string "STEP: REASON" for each row of `dropped`, in the same order. `figures` are counts for
+    reports.
     """
 
     documents: pa.RecordBatch
@@ -161,12 +162,12 @@ class JudgedBatch:
 
 
 def run_watched(records: Sequence[Record], work: Callable[[list[Record]], Result]) -> list[Result]:
-    """Apply `work` to a batch; if this batch has ended a worker process before, apply it to one record at a time.
+    """Call `work` with a batch of records, or with single records if this batch has crashed a worker process before.
 
-    One at a time, a watcher can find the record that is to blame.
+    Processing records one at a time allows the watcher to identify the record that causes the crash.
 
     Returns:
-        The results of `work`, one for each call.
+        The results of all calls of `work`, in order.
     """
     return run_batch(records, lambda record: to_quarantine_key(record.locator), lambda some: work([*some]))
 
@@ -174,11 +175,11 @@ def run_watched(records: Sequence[Record], work: Callable[[list[Record]], Result
 def judge_watched(
     records: list[Record], source: str, settings: DocumentsSettings, inputs: JudgingInputs = NO_INPUTS
 ) -> JudgedBatch:
-    """Judge records as `judge_records` does, one at a time if this batch has ended a worker process before.
+    """Judge records as `judge_records` does, but one at a time if this batch has crashed a worker process before.
 
     Args:
         records: The records of a batch.
-        source: The name of their source.
+        source: Name of their source.
         settings: Settings of all steps.
         inputs: Evaluation sets, questions and statistics.
     """
@@ -189,7 +190,7 @@ def merge_judged(pieces: Sequence[JudgedBatch]) -> JudgedBatch:
     """Merge the results of a batch that was judged record by record.
 
     Returns:
-        All rows and reasons in their order, and the sums of figures (counts for reports).
+        All rows and reasons in their order, and the sums of `figures`.
     """
     if len(pieces) == 1:
         return pieces[0]
@@ -211,11 +212,11 @@ def judge_records(
     inputs: JudgingInputs = NO_INPUTS,
     on_step: Callable[[str, BatchState], None] = lambda step, batch: None,
 ) -> JudgedBatch:
-    """Take a batch of records through all steps.
+    """Apply all judging steps to a batch of records.
 
     Args:
-        records: The records. They need not have a text: what their parser dropped is passed through.
-        source: The name of their source, which enters the ids of documents.
+        records: The records. A record that its parser dropped needs no text; it becomes a dropped row.
+        source: Name of their source, which is part of the document ids.
         settings: Settings of all steps.
         inputs: Evaluation sets, questions and statistics.
         on_step: Called after each step with its name and the state of the batch.
@@ -236,7 +237,7 @@ def judge_records(
 
 
 def _apply_added_steps(batch: BatchState, settings: DocumentsSettings, after: str) -> None:
-    """Apply the steps of other packages that come directly after a step."""
+    """Apply the steps from other packages that are configured to run directly after the step `after`."""
     for entry in settings.steps:
         if entry.after == after:
             kind = entry.step.kind
@@ -247,7 +248,7 @@ def _apply_added_steps(batch: BatchState, settings: DocumentsSettings, after: st
 
 
 def compute_document_id(record: Record, source: str) -> bytes:
-    """Compute the id of a record's document: from its source, and its key if it has one, else its bytes."""
+    """Compute a record's document id by hashing its source and key, or its source and raw bytes if it has no key."""
     return compute_keyed_id(source, record.key) if record.key is not None else compute_record_id(source, record.raw)
 
 

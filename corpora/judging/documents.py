@@ -56,14 +56,14 @@ NOTHING_LEFT_OUT: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentsJob:
-    """The inputs from which one part (file set) of a source's documents is built.
+    """The inputs for building one part (file set) of a source's documents.
 
-    source:     parses the raw files
+    source:     source that parses the raw files
     settings:   settings of the documents stage
     slices:     byte ranges of raw files to read
     inputs:     evaluation sets and questions
-    statistics: folder and part of the source's stage `fits`; None if the settings do not need it
-    quarantine: places (file, stream, offset) of records to skip
+    statistics: folder and part of the source's `fits` stage; None if the settings do not need it
+    quarantine: locations (file, stream, offset) of records to skip
     """
 
     source: Source
@@ -84,20 +84,20 @@ def plan_documents(
     statistics: Manifest | None = None,
     left_out: Mapping[str, str] = NOTHING_LEFT_OUT,
 ) -> Stage:
-    """Plan the stage that turns raw files of a source into documents. No more than the files' indexes are read.
+    """Plan the stage that converts a source's raw files to documents. Only the indexes of the files are read.
 
     Args:
         source: The source that parses the files.
         files: The raw files.
         settings: Settings of the documents stage.
-        with_parts: If False, the stage has its fingerprint and no parts, and no file is opened.
-        quarantine: Places of records that must not be read, as `quarantine_place` returns them.
+        with_parts: If False, the stage has its fingerprint but no parts, and no file is opened.
+        quarantine: Locations of records that must not be read, as `quarantine_place` returns them.
         inputs: Evaluation sets and questions, as `read_inputs` returns them.
-        statistics: Manifest of the source's stage `fits`; needed if `settings.needs_statistics`.
-        left_out: Files that are not read, by their sha256, with the reason.
+        statistics: Manifest of the source's `fits` stage; required if `settings.needs_statistics`.
+        left_out: The reason for skipping a raw file, by the file's sha256. These files are not read.
 
     Raises:
-        FileFault: If some files cannot be cut into slices; it names all of them.
+        FileFault: If some files cannot be split into slices. It names all of them.
     """
     quarantined = find_quarantined_places(quarantine, files)
     read = [file for file in files if file.sha256 not in left_out]
@@ -132,9 +132,9 @@ def plan_documents(
 def collect_settings(
     source: Source, settings: DocumentsSettings, inputs: JudgingInputs, statistics: Manifest | None = None
 ) -> dict[str, Json]:
-    """Collect everything that decides what documents the records of a source become, except the records themselves.
+    """Return the settings and versions that, besides the records, determine a source's documents.
 
-    It is part of the fingerprint of the stage.
+    The returned dictionary is part of the stage's fingerprint.
     """
     described: dict[str, Json] = {"kind": source.kind, "version": source.version, "name": source.name}
     package = find_distribution(source.kind) if is_kind(source.kind) else None
@@ -151,7 +151,7 @@ def collect_settings(
 
 
 def read_document_libraries(source: Source, files: Sequence[RawFile]) -> dict[str, str]:
-    """Return the versions of the libraries that decide what documents come out of some files, by name."""
+    """Return the name and version of each library that affects the documents produced from the given files."""
     list_for_files: Callable[[Sequence[RawFile]], tuple[str, ...]] = getattr(source, "libraries_of", lambda files: ())
     return read_library_versions("ftfy", "pycld2", *source.libraries, *list_for_files(files)) | {
         "unicode": unidata_version
@@ -159,7 +159,7 @@ def read_document_libraries(source: Source, files: Sequence[RawFile]) -> dict[st
 
 
 def _plan_parts(job: DocumentsJob, slices: Sequence[Slice], quarantined: Sequence[str]) -> tuple[PartPlan, ...]:
-    """Plan the parts that read all slices, in their order; each has about `part_bytes` of them."""
+    """Plan the parts that read all slices in order. Each part reads about `part_bytes` bytes."""
     groups = group_slices(slices, job.settings.part_bytes)
     return tuple(
         _plan_part(f"{number:05d}", replace(job, slices=group), quarantined) for number, group in enumerate(groups)
@@ -167,7 +167,7 @@ def _plan_parts(job: DocumentsJob, slices: Sequence[Slice], quarantined: Sequenc
 
 
 def _plan_part(name: str, job: DocumentsJob, quarantined: Sequence[str]) -> PartPlan:
-    """Plan one part, with the records in quarantine that it would read."""
+    """Plan one part, including the quarantined records that it would otherwise read."""
     here = find_places_in_slices(quarantined, job.slices)
     key: list[Json] = [piece.to_json() for piece in job.slices]
     return PartPlan(
@@ -176,18 +176,18 @@ def _plan_part(name: str, job: DocumentsJob, quarantined: Sequence[str]) -> Part
 
 
 def find_quarantined_places(quarantine: Collection[str], files: Sequence[RawFile]) -> list[str]:
-    """Return the places in quarantine that lie in some files, sorted."""
+    """Return the quarantine locations that are in one of the files, sorted."""
     digests = {file.sha256 for file in files}
     return sorted(place for place in quarantine if place.split(" ")[0] in digests)
 
 
 def find_places_in_slices(places: Sequence[str], slices: Sequence[Slice]) -> tuple[str, ...]:
-    """Return the places (file, stream, offset) of records that are read with some slices."""
+    """Return the record locations (file, stream, offset) that are read with one of the slices."""
     return tuple(place for place in places if any(_is_in_slice(place, piece) for piece in slices))
 
 
 def _is_in_slice(place: str, piece: Slice) -> bool:
-    """Return True if the record at a quarantine place is read with this slice."""
+    """Return True if the record at a quarantine location is read with this slice."""
     digest, stream, offset = place.split(" ")
     if digest != piece.file.sha256:
         return False
@@ -197,16 +197,18 @@ def _is_in_slice(place: str, piece: Slice) -> bool:
 
 
 def build_raw_parent(files: Sequence[RawFile]) -> Parent:
-    """Build the one parent of a stage that stands for all its raw files, from their names and digests."""
+    """Build a single parent that represents all of a stage's raw files, from their names and digests."""
     digest = compute_fingerprint(files=[[file.name, file.sha256] for file in files])
     return Parent(role="raw", name=f"{len(files)} files", fingerprint=digest)
 
 
 def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Read the slices of one part and write its documents and dropped rows: the build function of the documents stage.
+    """Read the slices of one part and write its documents and dropped rows.
+
+    This is the documents stage's build function.
 
     Returns:
-        The counts of the part: every record is a document or a drop with its reason.
+        The counts of the part. Each record is counted as a document or as dropped, with its reason.
     """
     job: DocumentsJob = plan.job
     tally, drops, figures = Tally(job.quarantine), Counter[str](), Counter[str]()
@@ -229,23 +231,23 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def read_job_inputs(place: Place, job: DocumentsJob) -> JudgingInputs:
-    """Return what the documents of a part are judged by, with the statistics of the source read from the store."""
+    """Return the inputs for judging a part's documents, including the source's statistics read from the store."""
     if job.statistics is None:
         return job.inputs
     return replace(job.inputs, statistics=read_statistics(place, *job.statistics))
 
 
 def read_slices(source: Source, slices: Iterable[Slice], tally: Tally) -> Iterator[Record]:
-    """Yield the records of some slices in order. A record in quarantine has no text and a drop.
+    """Yield the records of slices in order. A quarantined record has no text and is marked as dropped.
 
     Args:
         source: The source that parses the files.
         slices: Byte ranges of raw files.
-        tally: Counts the records, and knows those in quarantine.
+        tally: Counts the records, and knows which are in quarantine.
 
     Raises:
-        FileFault: After all slices were tried, for all files that cannot be read; once one has failed, no more records
-            are yielded.
+        FileFault: After all slices were tried, if some files cannot be read; it names all of them. After the first
+            failure no more records are yielded.
     """
     faults: dict[str, FileFault] = {}
     for piece in slices:
@@ -265,10 +267,10 @@ def read_slices(source: Source, slices: Iterable[Slice], tally: Tally) -> Iterat
 
 
 def cut_files(source: Source, files: Iterable[RawFile]) -> list[Slice]:
-    """Cut files into slices (byte ranges that are read independently), in their order.
+    """Split files into slices (byte ranges that are read independently), in order.
 
     Raises:
-        FileFault: For all files that cannot be cut; the others are tried first.
+        FileFault: After all files were tried, if some cannot be split. It names all of them.
     """
     slices: list[Slice] = []
     faults: list[FileFault] = []
@@ -284,12 +286,12 @@ def cut_files(source: Source, files: Iterable[RawFile]) -> list[Slice]:
 
 @contextmanager
 def name_file_in_errors(source: Source, file: RawFile) -> Iterator[None]:
-    """Make errors that are raised in this block name the raw file that is being read (a context manager).
+    """Add the name of the raw file being read to errors raised in this block (a context manager).
 
     Raises:
-        UnreadableFile: If the bytes of the file are the reason.
-        LostFile: If the file is gone, not allowed to this user, or on a disk that fails. Other errors of the machine,
-            and those of an object store, pass unchanged.
+        UnreadableFile: If the error is due to the content of the file.
+        LostFile: If the file is missing, its permissions deny access, or the disk fails. Other operating-system errors
+            and object-store errors are raised unchanged.
     """
     named = (source.name, file.name, file.sha256, file.path)
     try:
@@ -310,10 +312,10 @@ def name_file_in_errors(source: Source, file: RawFile) -> Iterator[None]:
 
 
 def _check_unchanged(source: Source, file: RawFile) -> None:
-    """Raise LostFile if a file was changed since it was hashed.
+    """Raise LostFile if a file was changed after it was hashed.
 
-    It is compared by size, time and inode on the machine that hashed it, by size on another; pipes and objects of an
-    object store are not compared.
+    On the machine that hashed the file, its size, time and inode are compared, and elsewhere its size only. Pipes and
+    object-store objects are not checked.
     """
     path = parse_raw_path(file.path)
     if not (now := read_state(path)):
@@ -324,7 +326,7 @@ def _check_unchanged(source: Source, file: RawFile) -> None:
 
 
 def _iter_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the causes of an error, the nearest first."""
+    """Yield the chain of an error's causes, starting with the direct cause."""
     cause = error.__cause__
     while cause is not None:
         yield cause
@@ -346,9 +348,9 @@ def iter_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> Counter[str]:
-    """Count the damaged and the sound records of a documents stage, under the keys `damaged` and `sound`.
+    """Count the damaged and undamaged records of a documents stage, under the keys `damaged` and `sound`.
 
-    Raw files that were left out count as one damaged record each if `max_damaged_share` is at least a half.
+    If `max_damaged_share` is at least 0.5, each raw file that was left out counts as one damaged record.
     """
     ledger, left_out = manifest.ledger, manifest.settings.get("left_out")
     damaged = ledger.figures.get("damaged records", 0)
@@ -357,7 +359,7 @@ def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> Counter[st
 
 
 def pool_counts(counts: Sequence[Counter[str]], min_total: int) -> Counter[str]:
-    """Add up the last of some counts and as many earlier ones as are needed to reach `min_total`.
+    """Add up the last counter and as many of the counters before it as are needed for a total of `min_total`.
 
     >>> pool_counts([Counter(damaged=5), Counter(sound=9), Counter(damaged=1)], 10)
     Counter({'sound': 9, 'damaged': 1})
@@ -373,16 +375,16 @@ def pool_counts(counts: Sequence[Counter[str]], min_total: int) -> Counter[str]:
 def check_damage(
     place: Place, manifest: Manifest, settings: DocumentsSettings, earlier: Sequence[Counter[str]] = ()
 ) -> None:
-    """Raise InputError if more of a source's records are damaged than `max_damaged_share` allows.
+    """Raise InputError if the share of a source's damaged records exceeds `max_damaged_share`.
 
-    Fewer than `rule_share_from` records say too little, so they are pooled with earlier generations (runs that added
-    raw files); the bound must be exceeded both with and without these.
+    If this generation has fewer than `rule_share_from` records, they are pooled with those of earlier generations (runs
+    that added raw files). The error is then raised only if both shares, pooled and unpooled, exceed the limit.
 
     Args:
         place: The store.
-        manifest: The documents stage of this generation.
-        settings: Its settings.
-        earlier: The counts of each earlier generation, the oldest first, as `count_damaged` returns them.
+        manifest: Manifest of this generation's documents stage.
+        settings: Settings of this stage.
+        earlier: Counts of the earlier generations, oldest first, as `count_damaged` returns them.
     """
     newest = count_damaged(manifest, settings)
     together = pool_counts([*earlier, newest], settings.rule_share_from)
@@ -403,10 +405,10 @@ def check_damage(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOverLimit:
-    """A rule that dropped more documents of a source than `max_rule_share` allows.
+    """A rule that dropped more of a source's documents than `max_rule_share` allows.
 
-    `step` and `reason` are those of its dropped rows, `dropped` and `documents` are counts, `bound` is a share. If
-    `stops` is False, the source is too small to stop the run, and the user is only warned.
+    `step` and `reason` identify the rule as in the dropped rows. `dropped` and `documents` are counts, and `bound` is
+    the allowed share. `stops` is False if the source is so small that the user is only warned and the run continues.
     """
 
     source: str
@@ -425,11 +427,11 @@ class RuleOverLimit:
 def find_rules_over_limit(source: str, outcomes: Mapping[str, int], settings: DocumentsSettings) -> list[RuleOverLimit]:
     """Find the rules and added steps that dropped a larger share of a source's parsed records than `max_rule_share`.
 
-    Parsing and language are not judged: an archive holds much that is not a page, a crawl is in all languages.
+    Parsing and language are not checked: archives contain much besides pages, and crawls contain all languages.
 
     Args:
-        source: The name of the source, for the result.
-        outcomes: The number of records by outcome ("documents", "dropped: STEP: REASON"), as in the ledger.
+        source: Name of the source, for the result.
+        outcomes: Number of records by outcome ("documents" or "dropped: STEP: REASON"), as in the ledger.
         settings: Settings of the documents stage.
     """
     parsed = sum(count for outcome, count in outcomes.items() if not outcome.startswith("dropped: parse:"))
@@ -452,7 +454,7 @@ def find_rules_over_limit(source: str, outcomes: Mapping[str, int], settings: Do
 
 
 def compute_max_dropped(documents: int, settings: DocumentsSettings) -> float:
-    """Compute how many of a source's documents a rule may drop before it stops the run.
+    """Compute the largest number of a source's documents that a rule may drop without stopping the run.
 
     >>> [compute_max_dropped(number, DocumentsSettings()) for number in (9, 10, 50, 100, 10_000_000)]
     [9, 5.0, 25.0, 20.0, 2000000.0]

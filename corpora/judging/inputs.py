@@ -15,10 +15,10 @@ from corpora.judging.steps.selection import QuestionIndex, StoriesScoreSettings,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgingInputs:
-    """Inputs of the judging steps besides settings and texts. A value is None if its step is off.
+    """Inputs of the judging steps besides settings and texts. An attribute is None if its step is disabled.
 
-    evaluation: index of the items of evaluation sets
-    questions:  index of the questions that selection scores documents by
+    evaluation: index of the evaluation items
+    questions:  index of the questions used to score documents for selection
     statistics: statistics of the source
     """
 
@@ -31,19 +31,19 @@ NO_INPUTS = JudgingInputs()
 
 
 def read_inputs(settings: DocumentsSettings) -> JudgingInputs:
-    """Read the files that the settings name: evaluation sets and questions.
+    """Read the evaluation sets and question files that the settings name.
 
-    They are cached until one of them changes (size, times or inode).
+    The result is cached until the size, times or inode of a file changes.
 
     Raises:
-        InputError: If a file cannot be read or holds no text.
+        InputError: If a file cannot be read or contains no text.
     """
     paths = [*(group.path for group in settings.contamination.sets), *settings.selection.questions]
     return _read_inputs(settings.contamination, settings.selection, tuple(_read_stamp(Path(path)) for path in paths))
 
 
 def _read_stamp(path: Path) -> tuple[int, ...]:
-    """Return size, times and inode of a file, which change with its content; () if there is no such file."""
+    """Return a file's size, times and inode, which change with its content, or () if the file does not exist."""
     if not path.expanduser().exists():
         return ()
     stat = path.expanduser().stat()

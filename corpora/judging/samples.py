@@ -28,17 +28,17 @@ def sample_records(
     on_fault: Callable[[FileFault], None] = _raise_fault,
     tally: Tally | None = None,
 ) -> Iterator[Record]:
-    """Yield records of some files, alternating between the kinds of files (by ending) and between the files of a kind.
+    """Yield records of raw files, alternating between file extensions and between the files with each extension.
 
     Args:
-        source: The source that the files belong to; it parses them.
+        source: The source that the files belong to, which parses them.
         files: The raw files to sample.
-        on_fault: Called with the error of a file that cannot be read; the rest of that file is skipped. By default the
+        on_fault: Called with the error if a file cannot be read; the rest of that file is skipped. By default the
             error (a FileFault) is raised.
-        tally: Counts the records and knows which are in quarantine. If None, each file has a new one.
+        tally: Counts the records and knows which are in quarantine. If None, a new one is used for each file.
 
     Yields:
-        All records in a fixed order. At most MAX_OPEN_FILES files of each kind are open at a time.
+        All records in a deterministic order. At most MAX_OPEN_FILES files of each kind are open at a time.
     """
     kinds: dict[str, list[RawFile]] = {}
     for file in files:
@@ -59,9 +59,9 @@ def _read_file(source: Source, file: RawFile, on_fault: Callable[[FileFault], No
 
 
 def interleave(streams: Iterable[Iterator[Item]], max_open: int) -> Iterator[Item]:
-    """Yield the items of several iterators in turn, one of each, with at most `max_open` iterators in use at a time.
+    """Yield items from several iterators in round-robin order, using at most `max_open` iterators at a time.
 
-    An exhausted iterator is replaced by the next one that waits.
+    When an iterator is exhausted, the next waiting one takes its turn.
 
     >>> "".join(interleave(map(iter, ("aaa", "b", "cc", "dd")), 2))
     'abaaccdd'

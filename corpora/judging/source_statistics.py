@@ -54,10 +54,10 @@ class RepeatedLineSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStatistics:
-    """Statistics of a source, computed from a sample of its documents. A value is None if its step is off.
+    """Statistics of a source, computed from a sample of its documents. An attribute is None if its step is disabled.
 
-    repeated_lines: hashes of the lines that many documents share, ascending
-    least_score:    documents with a lower score are dropped by selection
+    repeated_lines: hashes of the lines that many documents share, in ascending order
+    least_score:    minimum score; selection drops documents with a lower one
     """
 
     repeated_lines: UInt64s | None = None
@@ -68,12 +68,12 @@ NO_STATISTICS = SourceStatistics()
 
 
 def read_statistics(place: Place, folder: str, part: Part) -> SourceStatistics:
-    """Read the statistics of a source from the only part (file set) of its stage `fits`.
+    """Read the statistics of a source from the only part (file set) of its `fits` stage.
 
     Args:
         place: The store.
-        folder: The folder of the stage in the store.
-        part: The part, as the manifest of the stage has it.
+        folder: Folder of the stage in the store.
+        part: The part, as listed in the stage's manifest.
     """
     schemas = {"lines": LINES, "cut": CUT}
     kinds = {file.table: schemas[file.table] for file in part.files}

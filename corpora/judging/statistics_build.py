@@ -51,13 +51,13 @@ MAX_WAITING_BYTES = 64_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsJob:
-    """The inputs from which the statistics of a source are computed.
+    """The inputs for computing a source's statistics.
 
-    source:     parses the raw files
+    source:     source that parses the raw files
     settings:   settings of the documents stage
     inputs:     evaluation sets and questions
     slices:     the sampled byte ranges of raw files
-    quarantine: places (file, stream, offset) of records to skip
+    quarantine: locations (file, stream, offset) of records to skip
     """
 
     source: Source
@@ -75,20 +75,20 @@ def plan_statistics(
     with_parts: bool = True,
     quarantine: Collection[str] = (),
 ) -> Stage:
-    """Plan the stage `fits`, which computes statistics of a source from a sample of its raw files.
+    """Plan the `fits` stage, which computes a source's statistics from a sample of its raw files.
 
-    It has one part (file set).
+    The stage has a single part (file set).
 
     Args:
         source: The source that parses the files.
         files: The raw files.
         settings: Settings of the documents stage.
         inputs: Evaluation sets and questions, as `read_inputs` returns them.
-        with_parts: If False, the stage has its fingerprint and no parts, and no file is opened.
-        quarantine: Places of records that must not be read, as `quarantine_place` returns them.
+        with_parts: If False, the stage has its fingerprint but no parts, and no file is opened.
+        quarantine: Locations of records that must not be read, as `quarantine_place` returns them.
 
     Raises:
-        FileFault: If some files cannot be cut into slices; it names all of them.
+        FileFault: If some files cannot be split into slices. It names all of them.
     """
     sample = sample_slices(source, files, settings.repeated_lines.sample_bytes) if with_parts else ()
     quarantined = find_quarantined_places(quarantine, files)
@@ -114,10 +114,10 @@ def sample_slices(source: Source, files: Sequence[RawFile], size_bytes: int) -> 
     """Choose slices of raw files with about `size_bytes` bytes in total, by a hash of each slice.
 
     Returns:
-        The chosen slices in the order of the files; all of them if the files are smaller than that.
+        The chosen slices in file order, or all slices if the files have fewer than `size_bytes` bytes.
 
     Raises:
-        FileFault: If some files cannot be cut into slices; it names all of them.
+        FileFault: If some files cannot be split into slices. It names all of them.
     """
     slices = cut_files(source, files)
     drawn = sorted(slices, key=lambda piece: hashlib.sha256(json.dumps(piece.to_json()[1:]).encode()).digest())
@@ -127,7 +127,10 @@ def sample_slices(source: Source, files: Sequence[RawFile], size_bytes: int) -> 
 
 
 def build_statistics(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Read the sample, count its lines and scores, and write the results: the build function of the stage `fits`."""
+    """Read the sample, count lines and scores, and write the statistics.
+
+    This is the build function of the `fits` stage.
+    """
     job: StatisticsJob = plan.job
     tally, kept, dropped = Tally(job.quarantine), 0, 0
     lines, histograms = RepeatedLines(), [build_histogram(np.empty(0, np.int32))]
@@ -150,7 +153,7 @@ def build_statistics(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 class _BatchMeasures(NamedTuple):
-    """Some judged records, with the line hashes (and offsets) and the score histogram of the documents among them."""
+    """A judged batch of records, with its documents' line hashes and offsets and their score histogram."""
 
     judged: JudgedBatch
     lines: tuple[UInt64s, Int64s]
@@ -168,7 +171,7 @@ def _measure(job: StatisticsJob, records: list[Record]) -> _BatchMeasures:
 
 
 def _join_lines(pieces: Sequence[tuple[UInt64s, Int64s]]) -> tuple[UInt64s, Int64s]:
-    """Concatenate the line hashes of several batches, and their offsets so that they fit the result."""
+    """Concatenate the line hashes of several batches, and shift their offsets accordingly."""
     before = np.cumsum([0, *(hashes.size for hashes, _ in pieces)])
     offsets = [starts[:-1] + shift for (_, starts), shift in zip(pieces, before, strict=False)]
     return np.concatenate([hashes for hashes, _ in pieces]), np.concatenate([*offsets, before[-1:]])
@@ -186,7 +189,7 @@ def _build_cut_row(histograms: Sequence[Histogram], share: float) -> pa.Table:
 
 
 class RepeatedLines:
-    """Counts in how many documents each line occurs, and keeps the text of lines that occur often."""
+    """Counts the documents in which each line occurs, and stores the text of frequent lines."""
 
     def __init__(self) -> None:
         self._hashes: UInt64s = np.empty(0, np.uint64)
@@ -196,7 +199,7 @@ class RepeatedLines:
         self._waiting_bytes = self._documents = 0
 
     def add_documents(self, texts: pa.Array, hashes: UInt64s, offsets: Int64s) -> None:
-        """Count the lines of some documents, each line once a document.
+        """Count the lines of a batch of documents. A line counts only once for each document.
 
         Args:
             texts: The documents, a large_string column without nulls.
@@ -209,9 +212,10 @@ class RepeatedLines:
             self._merge_waiting()
 
     def build_table(self, settings: RepeatedLineSettings) -> pa.Table:
-        """Build the table of the lines that many documents have, in ascending order of their hashes.
+        """Build the table of lines that many documents share, in ascending order of their hashes.
 
-        A line is in it if it occurs in at least `min_documents` documents and in `min_share` of all that were added.
+        A line is included if it occurs in at least `min_documents` documents and in a share of at least `min_share` of
+        all added documents.
         """
         self._merge_waiting()
         chosen = self._counts >= max(settings.min_documents, math.ceil(settings.min_share * self._documents))
@@ -220,7 +224,7 @@ class RepeatedLines:
         return pa.table(arrange_columns(columns, LINES), schema=LINES)
 
     def _merge_waiting(self) -> None:
-        """Add the documents that wait to the counts."""
+        """Add the buffered documents to the counts."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         together = np.concatenate([self._hashes, *(hashes for _, hashes, _ in waiting)])
         counts = np.ones(together.size, np.int64)
@@ -232,7 +236,7 @@ class RepeatedLines:
             self._store_texts(texts, hashes, offsets, wanted)
 
     def _store_texts(self, texts: pa.Array, hashes: UInt64s, offsets: Int64s, wanted: set[int]) -> None:
-        """Store the text of the wanted lines that occur in these documents, and remove them from `wanted`."""
+        """Store the text of each wanted line that occurs in these documents, and remove its hash from `wanted`."""
         here = np.flatnonzero(np.isin(hashes, np.fromiter(wanted, np.uint64, len(wanted))))
         for row in np.unique(np.searchsorted(offsets, here, "right") - 1).tolist():
             for line in texts[row].as_py().split("\n"):

@@ -22,17 +22,21 @@ Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
 def read_or_make_arrays(name: str, source: str, make: Callable[[], Arrays]) -> dict[str, npt.NDArray[Any]]:
-    """Return cached arrays, or compute them and write them to the cache. The arrays are read-only.
+    """Return arrays from the cache, or compute them and write them to the cache. The arrays are read-only.
 
     Args:
-        name: Identifies everything that the arrays depend on besides their source code, e.g. versions of libraries.
-        source: Path of the file that computes them. The cache is not used after this file, or one that it imports,
-            changed.
-        make: Computes the arrays and returns them by name.
+        name: Identifies everything that the arrays depend on, except their source code. Example: versions of libraries.
+        source: Path of the source file that computes the arrays. If this file or a file that it imports has changed,
+            the
+            arrays are computed again.
+        make: Computes the arrays, and returns them by name.
+
+    Returns:
+        The arrays by name.
 
     Raises:
-        OSError: If they cannot be written.
-        InputError: If no folder for the cache can be created.
+        OSError: If the arrays cannot be written.
+        InputError: If the cache folder cannot be created.
     """
     digest = hashlib.sha256(f"{name} {compute_source_digest(Path(source))}".encode()).hexdigest()
     path, shipped = make_kernel_folder() / f"arrays-{digest[:32]}.npz", find_shipped_folder()

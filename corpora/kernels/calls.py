@@ -19,18 +19,20 @@ _TOKEN = re.compile(r"[\w.:]+|\[,*\]|[(),]")
 
 
 def format_call(kernel: Kernel, arguments: tuple[Any, ...]) -> str:
-    """Format a kernel and the numba types of its arguments as one line of text."""
+    """Format a kernel and the numba types of its arguments as a line of text, such as "module:function(int64,
+    uint8[])".
+    """
     return f"{kernel.__module__}:{kernel.py_func.__qualname__}({', '.join(map(_format_type, arguments))})"
 
 
 def compile_call(line: str) -> None:
-    """Compile a kernel for a call in the format of `format_call`, unless it is compiled already."""
+    """Compile a kernel for the types in a line from `format_call`, unless it has been compiled for them already."""
     kernel, arguments = parse_call(line)
     kernel.compile_ahead(arguments)
 
 
 def parse_call(line: str) -> tuple[Kernel, tuple[Any, ...]]:
-    """Parse a line from `format_call`. Returns the kernel and the numba types of its arguments."""
+    """Parse a line from `format_call`, and return the kernel and the numba types of its arguments."""
     tokens = deque(_TOKEN.findall(line))
     return _import_name(tokens.popleft()).numba_object, _parse_types(tokens)
 
@@ -47,7 +49,7 @@ def _format_type(kind: Any) -> str:
 
 
 def _parse_types(tokens: deque[str]) -> tuple[Any, ...]:
-    """Parse a list of types in parentheses."""
+    """Parse a list of types in parentheses. The parsed tokens are removed from `tokens`."""
     assert tokens.popleft() == "("
     kinds = []
     while tokens[0] != ")":

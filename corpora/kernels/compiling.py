@@ -46,11 +46,11 @@ _IMPORTS = re.compile(rf"^\s*(?:from|import) ({_OUR_MODULE})(?: import (\([\w\s,
 
 
 class Deferred:
-    """An object of numba that is created when it is first used, because importing numba takes half a second."""
+    """A numba object that is created when it is first used, because importing numba takes half a second."""
 
     @cached_property
     def numba_object(self) -> Any:
-        """The numba object. Subclasses create it here."""
+        """The numba object. Subclasses override this property to create it."""
         raise NotImplementedError
 
     def __call__(self, *arguments: object) -> Any:
@@ -66,7 +66,7 @@ class Deferred:
 
 
 class DeferredKernel(Deferred):
-    """A declared kernel, which is compiled when it is first called.
+    """A function decorated with `kernel`, which is compiled when it is first called.
 
     Attributes:
         py_func: The Python function.
@@ -78,7 +78,7 @@ class DeferredKernel(Deferred):
 
     @cached_property
     def numba_object(self) -> "Kernel":
-        """The numba dispatcher, which compiles the function for each combination of argument types."""
+        """The `Kernel`, which compiles the function for each combination of argument types."""
         from corpora.kernels.dispatching import Kernel
 
         source = compute_source_digest(Path(self.py_func.__code__.co_filename))
@@ -91,40 +91,45 @@ class DeferredKernel(Deferred):
 
 
 class Instruction(Deferred):
-    """A machine instruction that kernels can call, defined in `instructions.py`. It cannot be called from Python."""
+    """A machine instruction that kernels can call. It cannot be called from Python.
+
+    Args:
+        name: Name of the function in `instructions.py` that defines it.
+    """
 
     def __init__(self, name: str) -> None:
         self.__name__ = name
 
     @cached_property
     def numba_object(self) -> Any:
-        """The numba intrinsic."""
+        """The numba intrinsic for the instruction."""
         from numba.extending import intrinsic
 
         return intrinsic(getattr(import_module("corpora.kernels.instructions"), self.__name__))
 
 
 def kernel(function: Function) -> Function:
-    """Decorate a function so that numba compiles it when it is first called.
+    """Decorator that compiles a function with numba when it is first called.
 
-    It is compiled once for each combination of argument types. The machine code is cached on disk and runs without the
-    GIL.
+    The function is compiled once for each combination of argument types. The machine code is cached on disk, and runs
+    without holding the GIL.
     """
     deferred = DeferredKernel(function)
     return deferred  # type: ignore[return-value]  # called as the function is
 
 
 def set_compiling_callback(on_change: Callable[[int], None]) -> None:
-    """Set the function to call with 1 when this process begins to compile a kernel, and with -1 when it ends.
+    """Set the function that is called with 1 when this process starts compiling a kernel, and with -1 when it has
+    finished.
 
-    It is not called for kernels that are loaded from disk.
+    The function is not called for kernels that are loaded from disk.
     """
     global _on_compiling
     _on_compiling = on_change
 
 
 def _ignore_change(change: int) -> None:
-    """Do nothing."""
+    """Do nothing. This is the default callback."""
 
 
 _on_compiling: Callable[[int], None] = _ignore_change
@@ -132,18 +137,18 @@ _on_compiling: Callable[[int], None] = _ignore_change
 
 @cache
 def make_kernel_folder() -> Path:
-    """Return the folder for compiled code on this machine, and create it if it is missing.
+    """Return the folder for compiled code on this machine. The folder is created if it does not exist.
 
-    The folder is `kernels/DIGEST` in one of these:
+    The folder is `kernels/DIGEST` in one of these folders:
 
-    - `CLOZE_HOME`, if it is set to another folder than `find_default_home` returns;
-    - else `cloze` in the user's cache folder (`XDG_CACHE_HOME` or `~/.cache`), which all checkouts share, or
-      `find_default_home` if that one is not writable.
+    - `CLOZE_HOME`, if it is set to a folder other than the one from `find_default_home`;
+    - otherwise `cloze` in the user's cache folder (`XDG_CACHE_HOME` or `~/.cache`), which all checkouts share, or
+      `find_default_home` if that folder is not writable.
 
-    Because the files in it are executed, it must belong to this user and be closed to others.
+    Because the files in the folder are executed, it must belong to the current user and be inaccessible to others.
 
     Raises:
-        InputError: If no such folder can be created.
+        InputError: If the folder cannot be created.
     """
     default_home, chosen_home = find_default_home(), os.environ.get("CLOZE_HOME")
     homes = (
@@ -164,23 +169,30 @@ def make_kernel_folder() -> Path:
 
 
 def find_default_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the cache folder to use if `CLOZE_HOME` is not set.
+    """Return the folder that is used if `CLOZE_HOME` is not set.
 
-    This is `.cloze` in a checkout, and the folder from `find_user_cache` in an installation.
+    It is `.cloze` in a checkout, and the folder from `find_user_cache` in an installation.
+
+    Args:
+        environment: The environment variables.
     """
     return ROOT / ".cloze" if (ROOT / "pyproject.toml").is_file() else find_user_cache(environment)
 
 
 def find_user_cache(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return `cloze` in the user's cache folder, which is `XDG_CACHE_HOME` or `~/.cache`."""
+    """Return the path of `cloze` in the user's cache folder, which is `XDG_CACHE_HOME` or `~/.cache`.
+
+    Args:
+        environment: The environment variables.
+    """
     return Path(environment.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute() / "cloze"
 
 
 @cache
 def find_shipped_folder() -> Path | None:
-    """Return the folder with compiled code from the installed package, or None if none of it fits this process.
+    """Return the folder with the compiled code in the installed package; None if no such code fits this process.
 
-    Its files are trusted like the source code of the package.
+    The files in the folder are trusted like the package's source code.
     """
     folder = SHIPPED_FOLDER / compute_shipped_name() if SHIPPED_FOLDER.is_dir() else SHIPPED_FOLDER
     if not folder.is_dir():
@@ -196,7 +208,7 @@ def find_shipped_folder() -> Path | None:
 
 
 def compute_shipped_name() -> str:
-    """Return the name of the folder for code compiled for `BASELINE` with the current versions and options."""
+    """Return the name of the folder for code that is compiled for `BASELINE` with the current versions and options."""
     import llvmlite
     import numba
     import numpy
@@ -208,10 +220,11 @@ def compute_shipped_name() -> str:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Create a folder that only this user can enter, or make an existing one private.
+    """Create a folder that only the current user can access, or make an existing folder private.
 
     Raises:
-        OSError: If the folder cannot be created, belongs to another user, stays open to others, or is not writable.
+        OSError: If the folder cannot be created, belongs to another user, remains accessible to others, or is not
+            writable.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     state = folder.stat()
@@ -226,7 +239,9 @@ def make_private_folder(folder: Path) -> None:
 
 
 def _compute_machine_digest() -> str:
-    """Return 16 hexadecimal digits that identify the user, the processor, and the compiler's version and options."""
+    """Return 16 hexadecimal digits that identify the user, the processor, and the version and options of the
+    compiler.
+    """
     import llvmlite
     import numba
     import numpy
@@ -240,10 +255,15 @@ def _compute_machine_digest() -> str:
 
 @cache
 def compute_source_digest(path: Path, root: Path = ROOT) -> str:
-    """Return a digest of a source file and of all files below `root` that it imports, directly or indirectly.
+    """Compute a digest of a source file and of all files below `root` that it imports, directly or indirectly.
 
-    It identifies compiled code, because imported constants are compiled in. Only paths relative to `root` affect it, so
-    copies of a source tree have the same digest.
+    It is used to identify compiled code, which contains the values of imported constants. Because only paths relative
+    to
+    `root` affect it, copies of a source tree have the same digest.
+
+    Args:
+        path: Path of the source file.
+        root: Root folder of the source tree.
     """
     sources: dict[Path, bytes] = {}
     waiting = [path]
@@ -260,7 +280,7 @@ def compute_source_digest(path: Path, root: Path = ROOT) -> str:
 
 @cache
 def _read_source(path: Path, root: Path) -> tuple[bytes, list[Path]]:
-    """Return the source of a file and the files below `root` that it imports directly."""
+    """Return the content of a source file, and the paths of the files below `root` that it imports directly."""
     source = path.read_bytes()
     imported = []
     for module, names in _IMPORTS.findall(source.decode()):
@@ -273,7 +293,7 @@ def _read_source(path: Path, root: Path) -> tuple[bytes, list[Path]]:
 
 
 def _read_processor() -> str:
-    """Return the processor's model and instruction sets, or only its architecture if they are not reported."""
+    """Return the model and instruction sets of the processor, or only its architecture if they are not reported."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -50,12 +50,14 @@ _ENVIRONMENT = "_ZN08NumbaEnv"  # what the name of a function's environment begi
 
 
 class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
-    """The code of one kernel and of the kernels that it calls: LLVM bitcode, until it is compiled to machine code."""
+    """The code of a kernel and of the kernels that it calls. It is LLVM bitcode until it is compiled to
+    machine code.
+    """
 
     _is_native = False
 
     def finalize(self) -> None:
-        """Link the called kernels, without optimizing anything yet."""
+        """Link the code of the called kernels. The code is not optimized."""
         for library in dict.fromkeys(self._linking_libraries):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
@@ -65,8 +67,9 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
     def make_native(self) -> bytes:
         """Optimize the code, compile it to machine code, and return the machine code.
 
-        Functions that Python does not call are made internal, so that those called once are always inlined and a single
-        round of optimization suffices.
+        Functions that Python does not call are made internal. Internal functions that are called only once are always
+        inlined,
+        so that a single round of optimization is sufficient.
         """
         for function in self._final_module.functions:
             if not function.is_declaration and not function.name.startswith(_WRAPPER):
@@ -79,29 +82,29 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
         return bytes(self._get_compiled_object())
 
     def load_native(self, code: bytes) -> None:
-        """Load machine code that `make_native` returned. Other kernels cannot be linked with it."""
+        """Load machine code from `make_native`. Other kernels cannot be linked with it."""
         self._set_compiled_object(code)
         self._finalize_final_module()
         self._is_native = True
 
     def load_linkable(self, code: bytes) -> None:
-        """Load LLVM bitcode that was stored earlier."""
+        """Load LLVM bitcode that was stored earlier. Other kernels can be linked with it."""
         self._shared_module = binding.parse_bitcode(code)
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Return the address of a function in machine code, or 0 if the library holds bitcode."""
+        """Return the address of a function in machine code; 0 if the library contains bitcode."""
         return int(self._codegen._engine.get_function_address(name)) if self._is_native else 0
 
     def list_environments(self) -> list[Environment]:
-        """Return the numba environments of all functions in the code. They hold the exceptions to raise."""
+        """Return the numba environments of all functions in the code. They contain the exceptions to raise."""
         names = (value.name for value in self._final_module.global_variables)
         environments = (lookup_environment(name) for name in names if name.startswith(_ENVIRONMENT))
         return [each for each in environments if each is not None and each.can_cache()]
 
 
 class _Compiler(Compiler):  # type: ignore[misc]
-    """numba's compiler, which uses a `KernelLibrary` for the code."""
+    """numba's compiler with `KernelLibrary` as the class of the compiled code."""
 
     def __init__(self, typing_context: Any, target_context: Any, library: None, *rest: Any) -> None:
         own = KernelLibrary(target_context.codegen(), "kernel")
@@ -125,10 +128,12 @@ _UNUSED = frozenset(
 
 
 class _Borrower(_Compiler):
-    """A compiler that omits unneeded passes, and reference counts in kernels that only borrow their arrays."""
+    """A compiler that omits unneeded passes, and omits reference counts in kernels that only borrow arrays."""
 
     def define_pipelines(self) -> Any:
-        """Return numba's pipeline without the unneeded passes, plus `_SkipReferenceCounts` before code generation."""
+        """Return numba's pipeline without the unneeded passes, and with `_SkipReferenceCounts` before code
+        generation.
+        """
         [passes] = super().define_pipelines()
         passes.passes = [each for each in passes.passes if each[0] not in _UNUSED]
         passes.add_pass_after(_SkipReferenceCounts, IRLegalization)
@@ -138,7 +143,7 @@ class _Borrower(_Compiler):
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _SkipReferenceCounts(AnalysisPass):  # type: ignore[misc]
-    """Disables reference counts in a kernel if `is_borrowing` allows it.
+    """A compiler pass that disables reference counts in a kernel if `is_borrowing` returns True.
 
     Code that numba compiles from its own library always counts references.
     """
@@ -149,16 +154,21 @@ class _SkipReferenceCounts(AnalysisPass):  # type: ignore[misc]
         AnalysisPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        """Enable or disable reference counts for one kernel. Returns False, because the kernel's code is unchanged."""
+        """Enable or disable reference counts for a kernel. Return False, because the pass does not change the kernel's
+        code.
+        """
         state.targetctx.enable_nrt = not is_borrowing(state)
         return False
 
 
 def is_borrowing(state: Any) -> bool:
-    """Return whether a typed kernel can do without reference counts.
+    """Return True if a typed kernel does not need reference counts.
 
-    This is so if all arrays in its variables are arguments, parts of arguments, or constants, which the caller keeps
-    alive, and if it returns no array. Functions that it calls may allocate arrays as long as they do not return them.
+    This is the case if it returns no array, and all arrays in its variables are arguments, parts of arguments, or
+    constants, which the caller keeps alive. Functions that it calls may allocate arrays if they do not return them.
+
+    Args:
+        state: The state of numba's compiler.
     """
 
     def refers(kind: Any) -> bool:
@@ -177,7 +187,12 @@ _PARTS_OF_ARRAYS = frozenset({"getitem", "getiter", "static_getitem"})
 
 
 def _is_borrowed(value: Any, kinds: Any) -> bool:
-    """Return whether an expression gives an array that existed before, or a part of one, instead of a new array."""
+    """Return True if an expression yields an existing array or a part of one, False if it creates a new array.
+
+    Args:
+        value: The expression, in numba's intermediate representation.
+        kinds: Maps the names of variables to their numba types.
+    """
     if not isinstance(value, ir.Expr):
         return isinstance(value, ir.Arg | ir.Const | ir.FreeVar | ir.Global | ir.Var)
     if value.op == "call":
@@ -190,7 +205,16 @@ def _is_borrowed(value: Any, kinds: Any) -> bool:
 
 
 class StoredKernel(NamedTuple):
-    """The pickled content of the file of a compiled kernel."""
+    """The content of the file of a compiled kernel, which is pickled.
+
+    Attributes:
+        signature: The numba signature.
+        code: Machine code or LLVM bitcode.
+        description: numba's description of the compiled function.
+        environment: The numba environment of the kernel.
+        environments: The names and constants of the environments of called functions.
+        reload: Functions to call before the code is loaded.
+    """
 
     signature: Any
     code: bytes
@@ -204,7 +228,12 @@ class CompiledForm(NamedTuple):
     """A kernel compiled for one signature, with the attributes that numba expects of an overload.
 
     Attributes:
-        entry_point: The function that Python calls, or a unique object if the kernel is only linked with others.
+        signature: The numba signature.
+        library: The code.
+        fndesc: numba's description of the compiled function.
+        entry_point: The function that Python calls. It is a placeholder if the kernel is only linked with others.
+        environments: The numba environments of the kernel and of the functions that it calls.
+        objectmode: Always False.
     """
 
     signature: Any
@@ -216,14 +245,14 @@ class CompiledForm(NamedTuple):
 
 
 class Kernel(CPUDispatcher):  # type: ignore[misc]
-    """A function that is compiled for the types of its arguments when it is first called with them.
+    """A function that is compiled when it is first called with a new combination of argument types.
 
     Args:
         function: A function at module level.
         folder: The folder for compiled code.
-        source: Digest of the kernel's source and of everything that it imports.
-        on_compiling: Called with 1 when a compilation begins and with -1 when it ends.
-        shipped: The folder with compiled code from the installed package, or None.
+        source: Digest of the function's source file and of all files that it imports.
+        on_compiling: Called with 1 when a compilation starts, and with -1 when it has finished.
+        shipped: The folder with the compiled code in the installed package; None if there is none.
     """
 
     python_calls: ClassVar[list[tuple["Kernel", tuple[Any, ...]]]] = []  # by Python in this process, for which types
@@ -257,9 +286,13 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return flags
 
     def compile(self, sig: Any) -> Any:
-        """Return the entry point for a signature. Compile it if no compiled form is stored.
+        """Return the entry point for a signature. The function is compiled if no compiled form is stored.
 
-        It is for a call from Python, or for linking if another kernel is being compiled.
+        If another kernel is being compiled, the result is for linking with that kernel. Otherwise, it is for calls from
+        Python.
+
+        Args:
+            sig: A numba signature, or a tuple of argument types.
         """
         with global_compiler_lock:
             arguments, _ = sigutils.normalize_signature(sig)
@@ -277,7 +310,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
             return form.entry_point
 
     def compile_ahead(self, arguments: tuple[Any, ...]) -> None:
-        """Compile the kernel for later calls from Python, unless that is done or another process is doing it.
+        """Compile the kernel for later calls from Python, unless it is already compiled or another process is compiling
+        it.
 
         Args:
             arguments: The numba types of the arguments.
@@ -295,13 +329,11 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return form
 
     def compute_path(self, arguments: tuple[Any, ...], native: bool = True) -> Path:
-        """Return the path of the file for a compiled form, in the cache.
-
-        The file has the same name in the folder of the installed package.
+        """Return the path of the cache file for a compiled form. The file has the same name in the installed package.
 
         Args:
             arguments: The numba types of the arguments.
-            native: True for machine code, False for bitcode that is linked with other kernels.
+            native: True for machine code, False for bitcode to link with other kernels.
         """
         code = self.py_func.__code__
         facts = (self._source, self.py_func.__module__, code.co_qualname, code.co_firstlineno, arguments, native)
@@ -309,14 +341,16 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._folder / f"{self.py_func.__name__}-{digest[:32]}.kernel"
 
     def _read_stored(self, path: Path) -> bytes | None:
-        """Return the content of a file in the cache, or else in the installed package, or None if it is in neither."""
+        """Return the content of a file from the cache or else from the installed package; None if neither contains the
+        file.
+        """
         content = read_sealed(path)
         if content is None and self._shipped is not None:
             content = read_sealed(self._shipped / path.name, any_owner=True)
         return content
 
     def _read_form(self, path: Path, arguments: tuple[Any, ...], native: bool) -> CompiledForm | None:
-        """Load the compiled form in a file, or return None if the file is missing or damaged."""
+        """Load a compiled form from a file; return None if the file is missing or damaged."""
         content = self._read_stored(path)
         if content is None:
             return None
@@ -333,7 +367,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._build_form(library, stored, native)
 
     def _compile_form(self, path: Path, arguments: tuple[Any, ...], native: bool) -> CompiledForm:
-        """Compile one form and store it. If it cannot be stored, it is still returned."""
+        """Compile the kernel for the given argument types and store the result. A failure to store it is ignored."""
         self._cache_misses[arguments] += 1
         self.targetctx.refresh()  # half a second of imports, which a process that only reads does without
         self._native = native
@@ -361,7 +395,9 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._build_form(library, stored, native)
 
     def _compile(self, arguments: tuple[Any, ...]) -> Any:
-        """Compile without reference counts. If numba reports that something is allocated, compile again with them."""
+        """Compile without reference counts where possible. If numba then reports an allocation, compile again with
+        them.
+        """
         try:
             return self._compiler.compile(arguments, None)
         except (LoweringError, NumbaRuntimeError):
@@ -381,7 +417,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
 def _build_environment(name: str, constants: list[Any]) -> Environment:
     """Return the numba environment of a called function, with its constants.
 
-    No module is imported for it, because importing numba's own modules takes as long as loading all code.
+    No module is imported for this, because importing numba's modules takes as long as loading all the code.
     """
     environment = lookup_environment(name)
     if environment is None:
@@ -393,7 +429,7 @@ def _build_environment(name: str, constants: list[Any]) -> Environment:
 
 
 def _without_literal(kind: Any) -> Any:
-    """Return an argument's type without a literal value, so that numba does not compile once per constant."""
+    """Return the type of an argument without a literal value, so that the kernel is not compiled once per constant."""
     return unliteral(kind) if isinstance(kind, types.Literal | Tuple | UniTuple) else kind
 
 
@@ -402,10 +438,11 @@ _call_signatures: dict[Any, Any] = {}  # of numba's own functions, operators amo
 
 @contextmanager
 def _patch_numba(target: Any, typing: Any) -> Iterator[None]:
-    """Change two things in numba while kernels are compiled inside the block.
+    """Context manager that changes two things in numba while kernels are compiled.
 
-    Library functions that numba compiles for a kernel stay bitcode. The result type of a library function is resolved
-    only once for each combination of argument types, because numba tries all variants of `+` for each `+`.
+    Library functions that numba compiles for a kernel remain bitcode. The result type of a library function is resolved
+    only
+    once for each combination of argument types, because numba tries all variants of `+` for each `+`.
     """
     codegen, resolve = target.codegen(), typing.resolve_function_type
 
@@ -430,7 +467,10 @@ def _patch_numba(target: Any, typing: Any) -> Iterator[None]:
 
 @contextmanager
 def _hold_file_lock(path: Path) -> Iterator[None]:
-    """Wait for other processes that create the same file. If the lock fails, the file may be created more than once."""
+    """Context manager that waits for other processes that are creating the same file.
+
+    If locking fails, the block runs without the lock, and several processes may create the file.
+    """
     with ExitStack() as held:
         with suppress(OSError):
             lock = held.enter_context(_lock_path(path).open("w"))
@@ -444,7 +484,7 @@ def _lock_path(path: Path) -> Path:
 
 
 def _is_held(lock: Path) -> bool:
-    """Return whether a process holds a lock on the file. False if the file does not exist."""
+    """Return True if a process holds the lock file; False if it does not, or if the file does not exist."""
     try:
         with lock.open() as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -25,7 +25,7 @@ _LOW_63, _ALL = np.uint64((1 << 63) - 1), np.uint64((1 << 64) - 1)
 
 
 def split_words(number: int) -> Number127:
-    """Convert an integer below 2^128 to two 64-bit words, the upper one first.
+    """Split an integer below 2^128 into two 64-bit words, upper word first.
 
     >>> [int(word) for word in split_words((3 << 64) + 5)]
     [3, 5]
@@ -34,14 +34,16 @@ def split_words(number: int) -> Number127:
 
 
 def join_words(words: Number127) -> int:
-    """Convert two 64-bit words, the upper one first, to an integer. Inverse of `split_words`."""
+    """Combine two 64-bit words, upper word first, into an integer. This is the inverse of `split_words`."""
     upper, lower = words
     return int(upper) << 64 | int(lower)
 
 
 @kernel
 def reduce_modulo(upper: np.uint64, lower: np.uint64) -> Number127:
-    """Reduce a 128-bit number, given as two words, modulo 2^127 - 1."""
+    """Reduce a 128-bit number, given as two 64-bit words, modulo 2^127 - 1. The result is two words, upper
+    word first.
+    """
     upper, lower = _add_words(upper & _LOW_63, lower, _0, upper >> _63)
     if upper > _LOW_63 or (upper == _LOW_63 and lower == _ALL):
         upper, lower = _add_words(upper, lower, _0, _1)
@@ -50,7 +52,10 @@ def reduce_modulo(upper: np.uint64, lower: np.uint64) -> Number127:
 
 @kernel
 def multiply_add(factor: Number127, other_factor: Number127, added: Number127) -> Number127:
-    """Return factor * other_factor + added modulo 2^127 - 1. All arguments must be below that prime."""
+    """Return factor * other_factor + added modulo the prime 2^127 - 1.
+
+    All numbers are given as two 64-bit words, upper word first. All arguments must be below the prime.
+    """
     # The product in four words, the lowest first; none of the sums of two words' halves passes its room.
     first, second = factor[1] * other_factor[1], high_product(factor[1], other_factor[1])
     fourth, third = high_product(factor[0], other_factor[0]), factor[0] * other_factor[0]
@@ -66,7 +71,7 @@ def multiply_add(factor: Number127, other_factor: Number127, added: Number127) -
 
 @kernel
 def _add_words(upper: np.uint64, lower: np.uint64, more_upper: np.uint64, more_lower: np.uint64) -> Number127:
-    """Add two 128-bit numbers modulo 2^128."""
+    """Add two 128-bit numbers modulo 2^128. The result is two 64-bit words, upper word first."""
     total = lower + more_lower
     return upper + more_upper + np.uint64(total < lower), total
 
@@ -99,13 +104,14 @@ _KEY_OF_LAST_PAIR, _KEY_OF_LOWER, _KEY_OF_UPPER = np.int64(103), np.int64(11), n
 
 @kernel
 def xxh3_128(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Hash:
-    """Return the 128-bit xxh3 hash of `length` bytes that begin at `data[start]`, upper word first.
+    """Compute the 128-bit XXH3 hash of `length` bytes, starting at `data[start]`. The result is two words, upper word
+    first.
 
     Args:
-        data: uint8 array. Bounds are not checked.
+        data: uint8, the bytes. Bounds are not checked.
         start: Index of the first byte.
-        length: Number of bytes, at least 17. Fewer bytes give a wrong result.
-        lanes: uint64 [8], scratch memory.
+        length: Number of bytes, which must be at least 17. The result is wrong for fewer bytes.
+        lanes: uint64 [8], scratch memory, which is overwritten.
     """
     if length <= 128:
         return _hash_short(data, start, length)
@@ -116,7 +122,7 @@ def xxh3_128(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Ha
 
 @kernel
 def _hash_short(data: Bytes, start: Integer, length: Integer) -> Hash:
-    """Hash 17 to 128 bytes, in pairs of 16 bytes from both ends, beginning with the innermost pair."""
+    """Hash 17 to 128 bytes, in pairs of 16 bytes from both ends, starting with the innermost pair."""
     low, high = np.uint64(length) * _PRIME64_1, _U64_0
     for pair in range((length - 1) // 32, -1, -1):
         other = start + length - 16 * (pair + 1)
@@ -142,7 +148,9 @@ def _hash_medium(data: Bytes, start: Integer, length: Integer) -> Hash:
 
 @kernel
 def _hash_long(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Hash:
-    """Hash 241 or more bytes: mix stripes of 64 bytes into eight lanes, and scramble the lanes after each block."""
+    """Hash 241 or more bytes: mix stripes of 64 bytes into eight lanes, and scramble the lanes after each block of
+    stripes.
+    """
     for lane in range(8):
         lanes[lane] = _INITIAL_LANES[lane]
     blocks = (length - 1) // _BLOCK
@@ -165,7 +173,13 @@ def _add_stripes(lanes: UInt64s, data: Bytes, start: Integer, stripes: Integer) 
 
 @kernel
 def _merge_lanes(lanes: UInt64s, key: Integer, value: np.uint64) -> np.uint64:
-    """Combine all lanes into one word."""
+    """Combine all lanes into a single 64-bit word.
+
+    Args:
+        lanes: uint64 [8], the lanes.
+        key: Byte offset in the secret from which the keys are read.
+        value: Initial value of the result.
+    """
     for lane in range(0, 8, 2):
         one, other = load8(_SECRET, key + 8 * lane), load8(_SECRET, key + 8 * lane + 8)
         value += _multiply_fold(lanes[lane] ^ one, lanes[lane + 1] ^ other)
@@ -174,7 +188,16 @@ def _merge_lanes(lanes: UInt64s, key: Integer, value: np.uint64) -> np.uint64:
 
 @kernel
 def _mix_pair(low: np.uint64, high: np.uint64, data: Bytes, one: Integer, other: Integer, key: Integer) -> Hash:
-    """Mix two groups of 16 bytes, which begin at `one` and `other`, into the two hash states."""
+    """Mix two groups of 16 bytes into the two halves of the hash state, and return the new halves.
+
+    Args:
+        low: Lower half of the state.
+        high: Upper half of the state.
+        data: uint8, the bytes.
+        one: Index of the first byte of the first group.
+        other: Index of the first byte of the second group.
+        key: Byte offset in the secret from which the keys are read.
+    """
     low = (low + _mix_key(data, one, key)) ^ (load8(data, other) + load8(data, other + 8))
     high = (high + _mix_key(data, other, key + 16)) ^ (load8(data, one) + load8(data, one + 8))
     return low, high
@@ -194,7 +217,7 @@ def _finish(low: np.uint64, high: np.uint64, length: Integer) -> Hash:
 
 @kernel
 def _multiply_fold(one: np.uint64, other: np.uint64) -> np.uint64:
-    """Return the exclusive or of the lower and the upper half of the 128-bit product."""
+    """Return the exclusive or of the lower and upper halves of the 128-bit product of two words."""
     return one * other ^ high_product(one, other)
 
 

@@ -32,14 +32,14 @@ def finish_plain(value: int) -> int:
 
 @kernel
 def absorb(state: np.uint64, chunk: np.uint64) -> np.uint64:
-    """Mix the next eight bytes (`chunk`) into a hash state and return the new state."""
+    """Mix the next eight bytes, given as the word `chunk`, into a hash state, and return the new state."""
     state = (state ^ chunk) * GOLDEN_RATIO
     return state ^ state >> _32
 
 
 @kernel
 def finish(value: np.uint64) -> np.uint64:
-    """Apply MurmurHash3's 64-bit finalizer, in which every input bit affects every output bit."""
+    """Apply the 64-bit finalizer of MurmurHash3, in which every input bit affects every output bit."""
     value = (value ^ value >> _33) * _FINISH_1
     value = (value ^ value >> _33) * _FINISH_2
     return value ^ value >> _33

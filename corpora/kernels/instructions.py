@@ -15,13 +15,15 @@ _NEIGHBOURS = ir.Constant(ir.VectorType(ir.IntType(32), 8), [1, 0, 3, 2, 5, 4, 7
 
 
 def _compute_pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    """Return a pointer to element `index` of an array, cast to a pointer to a 64-bit word."""
+    """Generate code for a pointer to element `index` of an array, cast to a pointer to a 64-bit word."""
     start = context.make_array(array_type)(context, builder, array).data
     return builder.bitcast(builder.gep(start, [index]), _WORD.as_pointer())
 
 
 def _swap_if_big_endian(builder: Any, word: Any) -> Any:
-    """Reverse the bytes of a word on big-endian machines, so that the first byte in memory is the lowest."""
+    """Generate code that reverses the bytes of a word on big-endian machines, so that the first byte in memory is the
+    lowest.
+    """
     return builder.bswap(word) if sys.byteorder == "big" else word
 
 
@@ -102,7 +104,11 @@ def below_bits(typing_context: Any, data: Any, index: Any, byte: Any) -> Any:
 
 
 def _build_comparison(sign: str) -> Any:
-    """Return a code generator that compares 64 bytes with one byte and returns a word of 64 bits."""
+    """Return a code generator that compares 64 bytes with one byte, and returns the results as the bits of a word.
+
+    Args:
+        sign: The comparison operator, such as "==" or "<".
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = builder.bitcast(
@@ -116,7 +122,7 @@ def _build_comparison(sign: str) -> Any:
 
 
 def _to_bits(builder: Any, flags: Any) -> Any:
-    """Convert 64 flags to a word, the first flag lowest."""
+    """Generate code that converts 64 flags to the bits of a word. The first flag becomes the lowest bit."""
     bits = builder.bitcast(flags, _WORD)
     return builder.bitreverse(bits) if sys.byteorder == "big" else bits
 

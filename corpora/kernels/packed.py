@@ -31,9 +31,9 @@ CASE_BITS = np.uint64(0x2020202020202020)
 
 
 def from_byte(first: int) -> np.uint64:
-    """Return a word for testing eight bytes below 0x80 at once.
+    """Return a word to add to eight bytes below 0x80, in order to compare all of them with `first`.
 
-    If it is added to such bytes, the top bit becomes 1 in exactly those that are at least `first`.
+    In the sum, the top bit of a byte is 1 if the byte was at least `first`.
 
     >>> int(from_byte(ord("0"))) == 0x5050505050505050
     True
@@ -71,7 +71,9 @@ add_stripe: Callable[[UInt64s, Bytes, Integer, Bytes, Integer], None] = Instruct
 
 @kernel
 def load_tail(data: Bytes, index: Integer, end: Integer) -> np.uint64:
-    """Load the bytes from `index` up to, but not including, `end`, at most eight. Missing bytes are zero."""
+    """Load the bytes from `index` to `end` (exclusive) into a word. At most eight bytes are loaded. Missing bytes are
+    zero.
+    """
     word = np.uint64(0)
     for i in range(min(8, end - index)):
         word |= np.uint64(data[index + i]) << np.uint64(8 * i)
@@ -80,7 +82,7 @@ def load_tail(data: Bytes, index: Integer, end: Integer) -> np.uint64:
 
 @kernel
 def keep_bytes(word: np.uint64, num_bytes: int) -> np.uint64:
-    """Keep the lowest `num_bytes` bytes of a word and set the others to zero. `num_bytes` must not be negative."""
+    """Keep the lowest `num_bytes` bytes of a word, and set the others to zero. `num_bytes` must not be negative."""
     if num_bytes >= 8:
         return word
     return word & ~(_ALL << np.uint64(num_bytes << 3))
@@ -88,7 +90,7 @@ def keep_bytes(word: np.uint64, num_bytes: int) -> np.uint64:
 
 @kernel
 def load_up_to(data: Bytes, index: Integer, end: Integer) -> np.uint64:
-    """Load eight bytes from `index` on. Bytes at `end` or after it are not read and become zero."""
+    """Load eight bytes into a word, starting at `index`. Bytes from `end` on are not read and become zero."""
     if index + 8 <= end:
         return load8(data, index)
     return load_tail(data, index, end)
@@ -96,13 +98,13 @@ def load_up_to(data: Bytes, index: Integer, end: Integer) -> np.uint64:
 
 @kernel
 def find_first_flag(flags: np.uint64) -> int:
-    """Return the index of the first byte that is 0x80, or 8 if there is none. All other bytes must be zero."""
+    """Return the index of the first byte that is 0x80; 8 if there is none. All other bytes must be zero."""
     return trailing_zeros(flags) >> 3
 
 
 @kernel
 def mask_before(flags: np.uint64) -> np.uint64:
-    """Return a word with 0xFF in all bytes before the first byte that is 0x80.
+    """Return a word with 0xFF in all bytes before the first byte that is 0x80, and 0 in the others.
 
     At least one byte must be 0x80, and all other bytes must be zero.
     """
@@ -111,21 +113,24 @@ def mask_before(flags: np.uint64) -> np.uint64:
 
 @kernel
 def flag_letters(word: np.uint64) -> np.uint64:
-    """Return 0x80 in each byte that is an ASCII letter, and 0 in the others."""
+    """Return a word with 0x80 in each byte that is an ASCII letter, and 0 in the others."""
     small = word & LOW_SEVEN | CASE_BITS
     return (small + FROM_SMALL) & ~(small + PAST_SMALL) & ~word & TOP_BITS
 
 
 @kernel
 def flag_digits(word: np.uint64) -> np.uint64:
-    """Return 0x80 in each byte that is an ASCII digit, and 0 in the others."""
+    """Return a word with 0x80 in each byte that is an ASCII digit, and 0 in the others."""
     seven = word & LOW_SEVEN
     return (seven + FROM_DIGIT) & ~(seven + PAST_DIGIT) & ~word & TOP_BITS
 
 
 @kernel
 def flag_spaces(word: np.uint64) -> np.uint64:
-    """Return 0x80 in each byte that is ASCII white space (space, or tab to carriage return), and 0 in the others."""
+    """Return a word with 0x80 in each byte that is ASCII white space, and 0 in the others.
+
+    White space is the space character and the characters from tab to carriage return.
+    """
     seven = word & LOW_SEVEN
     space = ~((seven ^ CASE_BITS) + LOW_SEVEN)  # the bit of case is the space itself
     return (space | (seven + _FROM_TAB) & ~(seven + _PAST_RETURN)) & ~word & TOP_BITS
@@ -133,7 +138,9 @@ def flag_spaces(word: np.uint64) -> np.uint64:
 
 @kernel
 def _flag_seven_bit_alphanumeric(word: np.uint64) -> np.uint64:
-    """Set the top bit of each byte whose lower seven bits are an ASCII letter or digit. Lower bits are arbitrary."""
+    """Set the top bit of each byte whose lower seven bits are an ASCII letter or digit. The other bits are
+    arbitrary.
+    """
     seven = word & LOW_SEVEN
     small = seven | CASE_BITS
     letter = (small + FROM_SMALL) & ~(small + PAST_SMALL)
@@ -143,19 +150,24 @@ def _flag_seven_bit_alphanumeric(word: np.uint64) -> np.uint64:
 
 @kernel
 def flag_non_alphanumeric(word: np.uint64) -> np.uint64:
-    """Return 0x80 in each byte that is not an ASCII letter or digit, and 0 in the others. Bytes above 0x7F count."""
+    """Return a word with 0x80 in each byte that is not an ASCII letter or digit, and 0 in the others.
+
+    Bytes above 0x7F are never letters or digits, so they are flagged.
+    """
     return (~_flag_seven_bit_alphanumeric(word) | word) & TOP_BITS
 
 
 @kernel
 def flag_ascii_marks(word: np.uint64) -> np.uint64:
-    """Return 0x80 in each byte that is ASCII but neither a letter nor a digit, and 0 in the others."""
+    """Return a word with 0x80 in each byte that is ASCII but neither a letter nor a digit, and 0 in the others."""
     return ~(_flag_seven_bit_alphanumeric(word) | word) & TOP_BITS
 
 
 @kernel
 def flag_capitals(word: np.uint64) -> np.uint64:
-    """Return 0x20 in each byte that is one of A-Z, and 0 in the others. Setting this bit lower-cases a letter."""
+    """Return a word with 0x20 in each byte that is one of A-Z, and 0 in the others. Setting this bit lowercases a
+    letter.
+    """
     seven = word & LOW_SEVEN
     capital = (seven + FROM_CAPITAL) & ~(seven + PAST_CAPITAL) & ~word & TOP_BITS
     return capital >> _TWO
@@ -163,5 +175,5 @@ def flag_capitals(word: np.uint64) -> np.uint64:
 
 @kernel
 def lower_word(word: np.uint64) -> np.uint64:
-    """Lower-case the ASCII letters in a word of eight bytes."""
+    """Convert the ASCII letters in a word of eight bytes to lower case."""
     return word | flag_capitals(word)

@@ -15,14 +15,14 @@ _DIGEST_BYTES = 16
 
 
 def read_sealed(path: Path, any_owner: bool = False) -> bytes | None:
-    """Return the content of a file that `write_sealed` wrote.
+    """Read a file that `write_sealed` wrote, and verify its digest.
 
     Args:
-        path: The file.
+        path: Path of the file.
         any_owner: If True, the file may belong to another user, who must be trusted like the program itself.
 
     Returns:
-        None if the file is missing, unreadable, damaged or owned by another user.
+        The content; None if the file is missing, unreadable, damaged or owned by a user who is not allowed.
     """
     try:
         with path.open("rb") as file:
@@ -36,7 +36,7 @@ def read_sealed(path: Path, any_owner: bool = False) -> bytes | None:
 
 
 def write_sealed(path: Path, content: bytes) -> None:
-    """Write a file and a digest of it atomically. An existing file is replaced.
+    """Write content and its digest to a file atomically. An existing file is replaced.
 
     Raises:
         OSError: If the file cannot be written.

@@ -16,7 +16,10 @@ _HIGH_1, _HIGH_2, _HIGH_3, _HIGH_4 = (np.uint64(number) for number in (0x80, 0xC
 
 @kernel
 def decode(data: Bytes, at: int) -> tuple[int, int]:
-    """Return the code point that begins at `data[at]`, and its length in bytes. The data must be valid UTF-8."""
+    """Decode the code point that begins at `data[at]`. Return the code point and its length in bytes.
+
+    The data must be valid UTF-8.
+    """
     first = int(data[at])
     if first < 0x80:
         return first, 1
@@ -30,7 +33,10 @@ def decode(data: Bytes, at: int) -> tuple[int, int]:
 
 @kernel
 def decode_word(word: np.uint64) -> tuple[int, int]:
-    """Return the code point at the beginning of a word, and its length in bytes. The first byte is the lowest one."""
+    """Decode the code point at the beginning of a word. Return the code point and its length in bytes.
+
+    The first byte is the lowest byte of the word. The word must be valid UTF-8.
+    """
     four = int(word & _FOUR_BYTES)
     first, second, third, fourth = four & 0xFF, four >> 8 & 0x3F, four >> 16 & 0x3F, four >> 24 & 0x3F
     code, width = first, 1
@@ -45,7 +51,7 @@ def decode_word(word: np.uint64) -> tuple[int, int]:
 
 @kernel
 def find_start_before(data: Bytes, at: int) -> int:
-    """Return the index at which the code point before `data[at]` begins.
+    """Return the start index of the code point that ends before `data[at]`.
 
     The data must be valid UTF-8, and `at` must be greater than 0.
     """
@@ -57,7 +63,9 @@ def find_start_before(data: Bytes, at: int) -> int:
 
 @kernel
 def encode(code: int) -> tuple[np.uint64, int]:
-    """Return the UTF-8 bytes of a code point in one word, first byte lowest, and their number."""
+    """Encode a code point as UTF-8. Return a word that contains the bytes, first byte lowest, and the number
+    of bytes.
+    """
     value = np.uint64(code)
     low = _HIGH_1 | (value & _SIX_BITS)
     if code < 0x80:

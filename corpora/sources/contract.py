@@ -45,14 +45,14 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # what Python has in place of a 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawFile:
-    """One input file, identified by its name and the sha256 of its content.
+    """One input file, identified by its name and the SHA-256 digest of its content.
 
     Attributes:
         name: Path relative to the source's root, or the name of a zip member.
         sha256: Hex digest of the content; "" if the file was not hashed.
         size_bytes: Size on disk, or the unpacked size of a zip member.
-        path: Where the file is on this machine, or its address in an object store. Not part of the file's identity.
-        state: Size and times of the file when it was hashed, as returned by `read_state`; "" if unknown.
+        path: Path on this machine, or URL in an object store. Not part of the file's identity.
+        state: Size and timestamps of the file when it was hashed, as returned by `read_state`; "" if unknown.
     """
 
     name: str
@@ -62,7 +62,7 @@ class RawFile:
     state: str = field(default="", compare=False, repr=False)
 
     def to_json(self) -> dict[str, Json]:
-        """Return what identifies the file: name, sha256 and size, without its path."""
+        """Return the file's identity as a dictionary with the keys "name", "sha256" and "size_bytes"."""
         return {"name": self.name, "sha256": self.sha256, "size_bytes": self.size_bytes}
 
 
@@ -81,7 +81,7 @@ class Slice:
     stop: int
 
     def to_json(self) -> list[Json]:
-        """Return what identifies the slice: the file's name and sha256, start and stop."""
+        """Return the slice's identity as a list: the file's name, its SHA-256 digest, `start` and `stop`."""
         return [self.file.name, self.file.sha256, self.start, self.stop]
 
 
@@ -89,9 +89,9 @@ class Drop(NamedTuple):
     """The reason why a record does not become a document.
 
     Attributes:
-        reason: A short reason, the same for all records of its kind; drops are counted by it.
-        detail: What is particular to this record.
-        damaged: True if the record counts towards the share of damage that stops a run.
+        reason: A short category, such as "quarantined". Dropped records are counted by this value.
+        detail: What is wrong with this particular record; "" if there is nothing to add.
+        damaged: True if the record counts as damaged. A run stops if the share of damaged records is too high.
     """
 
     reason: str
@@ -100,16 +100,16 @@ class Drop(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as a source reads it: its prose is extracted, but not cleaned yet.
+    """One record as read by a source: its prose has been extracted, but not cleaned yet.
 
     Attributes:
-        locator: Where the record is in its raw file.
-        text: The prose. A dropped record has what was read of it, which may be "".
-        key: Stable name within the source. If None, the id of the record is made of `raw`.
-        raw: The record's own bytes, or what else identifies it.
+        locator: The position of the record in its raw file.
+        text: The prose. A dropped record has the text read so far, which may be "".
+        key: Stable name within the source. If None, the record's id is derived from `raw`.
+        raw: The record's own bytes, or other bytes that identify the record.
         revision: Among records with the same key, the one with the highest revision is kept.
-        group: Records of one group are never divided by a split; for web pages it is the host.
-        meta: A JSON object with what else the source knows about the record.
+        group: Records with the same group all go to the same split. For web pages, the group is the host.
+        meta: Any further metadata, as a JSON object.
         drop: The reason why the record is dropped; None if it is kept.
     """
 
@@ -133,16 +133,16 @@ QUARANTINED = Drop("quarantined", "it ended the worker process three times")
 class Tally:
     """Counts the records of a slice, and knows which records are quarantined.
 
-    Records are counted in the raw bytes, by other means than the parser's, wherever the format allows it. The build
-    compares the count with the number of rows that were written, so a record that is lost is noticed. Only for formats
-    without such means (one record per file, documentation in Python modules) the parser says how many records there
-    are.
+    A record is quarantined if it has repeatedly crashed the worker process that was reading or processing it.
 
-    A record is quarantined if it ended the worker process that read or judged it several times.
+    Wherever the format allows it, records are counted in the raw bytes, independently of the parser. The build compares
+    the count with the number of rows written, so a lost record is noticed. For formats where this is not possible (one
+    record per file, docstrings in Python modules), the parser reports the number of records.
 
     Attributes:
-        records: Number of records so far. Sources add to it.
-        unknown_templates: Wiki templates that stand in sentences and that no table names, with how often.
+        records: Number of records so far. Sources increment it.
+        unknown_templates: Counts of the wiki templates that appear in sentences and are missing from all template
+            tables.
     """
 
     def __init__(self, quarantine: Collection[str] = ()) -> None:
@@ -152,16 +152,16 @@ class Tally:
 
     @property
     def has_quarantine(self) -> bool:
-        """True if some records are quarantined. Each record must then be announced with `enter` before it is parsed."""
+        """True if any records are quarantined. Each record must then be passed to `enter` before it is parsed."""
         return bool(self._quarantine)
 
     def enter(self, locator: Locator) -> Drop | None:
-        """Announce that a record will be parsed now, so that a crash can be attributed to it.
+        """Announce that a record is about to be parsed, so that a crash can be attributed to it.
 
-        Call this before anything that may take long or crash.
+        Call this before anything that may be slow or crash.
 
         Returns:
-            A drop if the record is quarantined and must not be parsed, else None.
+            A `Drop` if the record is quarantined and must not be parsed, else None.
         """
         key = to_quarantine_key(locator)
         if key in self._quarantine:
@@ -170,10 +170,11 @@ class Tally:
         return None
 
     def apply_quarantine(self, record: Record) -> Record:
-        """Replace a record that is quarantined by a drop, for sources that do not call `enter` themselves.
+        """Return the record, marked as dropped if it is quarantined. For sources that do not call `enter` themselves.
 
         Returns:
-            The record unchanged if it is not quarantined or is dropped already.
+            A copy with an empty text and a `Drop` if the record is quarantined and not yet dropped, else the same
+            record.
         """
         if self._quarantine and record.drop is None and to_quarantine_key(record.locator) in self._quarantine:
             return record._replace(text="", drop=QUARANTINED)
@@ -181,30 +182,32 @@ class Tally:
 
 
 def to_quarantine_key(locator: Locator) -> str:
-    """Return a string that identifies a record wherever its file is stored: the file's sha256, stream and offset."""
+    """Return a string that identifies a record independently of its path: the file's digest, stream and offset."""
     return f"{locator.sha256} {locator.stream} {locator.offset}"
 
 
 class Source(Protocol):
-    """The interface of a source.
+    """Protocol for a source: it lists raw files, cuts them into slices, and reads the records of each slice.
 
-    Settings that determine the output are in `settings()`; the location of the files is not.
+    A source may also have these attributes and methods:
 
-    A source may also have:
+    - `defaults`: default settings of processing steps for the source's documents; a recipe can override them. They have
+      the form of a recipe's tables, as in
+      `defaults: ClassVar[Defaults] = {"rules": {"gopher": {"max_words": 10_000_000}}}`.
+    - `companions()`: returns the paths of files that are read along with a raw file, such as an index.
+    - `iter_inside(name, path)`: for archives, yields (name, path, reason) for each entry. The reason says why the entry
+    is
+      not read, and is "" if it is read.
+    - `libraries_of(files)`: returns the names of libraries that affect the output for some files, in addition to
+      `libraries`.
 
-    - `defaults`: settings of processing steps for its documents, used unless the recipe sets them. They have the form
-      of a recipe's tables, as in `defaults: ClassVar[Defaults] = {"rules": {"gopher": {"max_words": 10_000_000}}}`.
-    - `companions()`: paths of files that are read along with a raw file, such as an index.
-    - `iter_inside(name, path)`: the entries of a file as (name, path, reason why it is not read, or ""), for archives.
-    - `libraries_of(files)`: names of libraries that matter for the output of some files, in addition to `libraries`.
-
-    Files that are in `path` and neither in `files()` nor in `companions()` are counted as passed over (module
-    `passed_over`).
+    Files below `path` that are neither in `files()` nor in `companions()` are reported as unread (see `passed_over`).
 
     Attributes:
-        kind: Name of the kind, as in a recipe's `[[source]]` table.
-        version: Increased whenever the same files give other documents. It is part of every document's fingerprint.
-        libraries: Names of installed packages that determine the output. Their versions are part of the fingerprint.
+        kind: Value of `kind` in a recipe's `[[source]]` table.
+        version: Must be increased whenever the same files yield different documents. It is part of every document's
+            fingerprint.
+        libraries: Names of the installed packages that affect the output. Their versions are part of the fingerprint.
     """
 
     kind: ClassVar[str]
@@ -216,42 +219,47 @@ class Source(Protocol):
         """Name of the source within its recipe; part of every document's identity."""
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that determine the bytes of the documents, as JSON."""
+        """Return the settings that affect the documents, as JSON. The location of the files is not among them."""
 
     def files(self) -> list[tuple[str, Path]]:
         """List the raw files as (name relative to the source's root, path), in a stable order.
 
         Raises:
-            InputError: If there are none, or `path` cannot be read.
+            InputError: If there are no files, or `path` cannot be read.
         """
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file into slices. The cuts depend only on the file's content, never on the number of workers."""
+        """Cut a file into slices. The cuts depend only on the file's content, not on the number of workers."""
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the records of a slice in file order, and count them in `tally`.
 
-        Announce each record with `tally.enter` before parsing it if that may hang or crash.
+        If parsing may hang or crash, each record must be announced with `tally.enter` first.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.
         """
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of one record from the (decompressed) raw file."""
+        """Return the bytes of one record from the (decompressed) raw file.
+
+        Args:
+            file: Path of the raw file.
+            locator: The record's locator, as yielded by `records`.
+        """
 
 
 class RecordFormat(Protocol):
-    """Reads one kind of file as records, for any source that has such files.
+    """Protocol for a file format that several sources can share. Cuts files into slices and reads their records.
 
-    Implementations are frozen dataclasses, so sources can share them as values.
+    Implementations are frozen dataclasses, so that sources can hold them as values.
     """
 
     def slices(self, file: RawFile) -> list[Slice]:
         """Cut a file into slices, as in `Source.slices`."""
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a slice in file order, as in `Source.records`."""
+        """Yield the records of a slice in file order, and count them in `tally`, as in `Source.records`."""
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """Return the bytes of one record, as in `Source.raw_record`."""
@@ -260,7 +268,7 @@ class RecordFormat(Protocol):
 def select_settings(source: Any, *excluded: str) -> dict[str, Json]:
     """Return a source's settings as JSON, without `name`, `path` and the fields named in `excluded`.
 
-    Use it for `Source.settings` if all other fields determine the output.
+    Use it to implement `Source.settings` if all other fields affect the output.
     """
     return {key: value for key, value in to_settings_json(source).items() if key not in ("name", "path", *excluded)}
 
@@ -274,13 +282,14 @@ def hash_files(
     cache: "StatCache",
     on_error: Callable[[str, Path, OSError], None] = _refuse_file,
 ) -> list[RawFile]:
-    """Compute the sha256 of files in parallel threads, and return them as raw files in the order given.
+    """Compute the SHA-256 digests of files in parallel threads, and return a `RawFile` for each file, in order.
 
     Args:
         files: Pairs of (name, path).
-        cache: Digests computed earlier. A file is not read again if its size and times are unchanged. Updated in place.
-        on_error: Called with (name, path, error) for a file that cannot be read. If it returns, the file is omitted. By
-            default it raises InputError.
+        cache: Digests computed earlier. A file is not read again if its size and timestamps are unchanged. New digests
+            are added to the cache.
+        on_error: Called with (name, path, error) for a file that cannot be read. If it returns, the file is omitted.
+            The default raises InputError.
     """
     raw_files = []
     with ThreadPoolExecutor(HASH_THREADS) as threads:
@@ -294,7 +303,7 @@ def hash_files(
 
 
 def _hash_or_catch(cache: "StatCache", file: tuple[str, Path]) -> tuple[str, int, str] | OSError:
-    """Return (state, size in bytes, hex digest) of a file, or the error if it cannot be read."""
+    """Return (state, size in bytes, hex digest) of a (name, path) pair's file, or the OSError if it is unreadable."""
     try:
         return read_state(file[1]), *cache.hash_file(file[1])
     except OSError as error:
@@ -302,7 +311,7 @@ def _hash_or_catch(cache: "StatCache", file: tuple[str, Path]) -> tuple[str, int
 
 
 def list_unhashed_files(files: Iterable[tuple[str, Path]]) -> list[RawFile]:
-    """Build raw files without computing their sha256, for a preview. Files that no longer exist are omitted."""
+    """Build a `RawFile` for each (name, path) pair without hashing, for a preview. Missing files are omitted."""
     raw_files = []
     for name, path in files:
         with suppress(OSError):
@@ -315,17 +324,17 @@ def find_files(source: str, path: str, accept: Callable[[str], bool], wanted: st
 
     Args:
         source: Name of the source, for error messages.
-        path: A file (returned whatever its name is), a folder (searched recursively) or a glob, or an address in an
-            object store with or without wildcards.
-        accept: Tells by a file's name, without its folder, whether the file is wanted. Applies to folders and globs.
-        wanted: What `path` should be set to, in words, for error messages.
+        path: A file, a folder (searched recursively), a glob, or an object-store URL with or without wildcards. A path
+            that names a single file is returned without calling `accept`.
+        accept: Called with a file's name without its folder. Returns True if the file is wanted.
+        wanted: A description of what `path` should be, for error messages.
 
     Returns:
         Names are relative to the folder, or to the part of a glob before its first wildcard. Bytes in names that are
-        not UTF-8 are escaped. Entries that may not be examined, such as links with an unreadable target, are omitted.
+        not UTF-8 are escaped. Inaccessible entries, such as links with an unreadable target, are omitted.
 
     Raises:
-        InputError: If no file is found or `path` cannot be searched.
+        InputError: If no file is found, or `path` cannot be searched.
     """
     try:
         return _find_files(source, path, accept, wanted)
@@ -338,18 +347,21 @@ def find_files(source: str, path: str, accept: Callable[[str], bool], wanted: st
 def find_by_ending(
     source: str, path: str, endings: tuple[str, ...], wanted: str, refusal: str
 ) -> list[tuple[str, Path]]:
-    """Find the files with one of the endings that a source's `path` refers to, sorted by name.
+    """Find the files that a source's `path` refers to and that have one of the given file extensions.
 
     Args:
         source: Name of the source, for error messages.
-        path: A file, a folder or a glob, as in `find_files`.
-        endings: Lower-case endings such as ".txt". Names are compared without regard to case.
-        wanted: What `path` should be set to, in words, for error messages.
+        path: A file, a folder, a glob or an object-store URL, as in `find_files`.
+        endings: Lower-case file extensions such as ".txt". They are compared case-insensitively.
+        wanted: A description of what `path` should be, for error messages.
         refusal: The rest of the error message, after the file's path, if `path` names a single file with another
-            ending.
+            extension.
+
+    Returns:
+        (name, path) pairs, sorted by name.
 
     Raises:
-        InputError: If no file is found, or if a single file has another ending.
+        InputError: If no file is found, or if `path` names a single file with another extension.
     """
     return find_accepted(source, path, lambda file: file.lower().endswith(endings), wanted, refusal)
 
@@ -357,7 +369,22 @@ def find_by_ending(
 def find_accepted(
     source: str, path: str, accept: Callable[[str], bool], wanted: str, refusal: str
 ) -> list[tuple[str, Path]]:
-    """Find files as `find_by_ending` does, but accept them by a function of their names."""
+    """Find files like `find_by_ending`, but accept them by a predicate on their names.
+
+    Args:
+        source: Name of the source, for error messages.
+        path: A file, a folder, a glob or an object-store URL, as in `find_files`.
+        accept: Called with a file's name without its folder. Returns True if the file is wanted.
+        wanted: A description of what `path` should be, for error messages.
+        refusal: The rest of the error message, after the file's path, if `path` names a single file that is not
+            accepted.
+
+    Returns:
+        (name, path) pairs, sorted by name.
+
+    Raises:
+        InputError: If no file is found, or if `path` names a single file that is not accepted.
+    """
     files = find_files(source, path, accept, wanted)
     for _, file in files:
         if not accept(file.name):
@@ -393,10 +420,10 @@ def _find_files(source: str, path: str, accept: Callable[[str], bool], wanted: s
 
 
 def _walk_files(root: Path, accept: Callable[[str], bool]) -> Iterator[tuple[str, Path]]:
-    """Yield (name, path) of the accepted files below a folder, in no particular order. Linked folders are not entered.
+    """Yield (name, path) of the accepted files below a folder, in no particular order, without following links.
 
-    Omitted are folders that may not be listed, and files with a path longer than the operating system opens. They are
-    counted as passed over.
+    Links to accepted files are yielded, but linked folders are not entered. Omits folders that cannot be listed, and
+    files whose path is longer than the operating system can open. These are reported as unread.
     """
     pending, max_bytes = [(str(root), "")], MAX_PATH_BYTES - len(os.fsencode(root.absolute())) - 1
     while pending:
@@ -414,7 +441,7 @@ def _iter_glob(root: Path, pattern: str, accept: Callable[[str], bool]) -> Itera
 
 
 def _is_file(path: "Path | os.DirEntry[str]") -> bool:
-    """Return True for a file or a link to one; False if that may not be checked."""
+    """Return True for a file or a link to a file; False if the path cannot be checked."""
     try:
         return path.is_file()
     except OSError:
@@ -422,7 +449,7 @@ def _is_file(path: "Path | os.DirEntry[str]") -> bool:
 
 
 def to_printable(text: str) -> str:
-    """Escape the bytes of a file's name that are not UTF-8, so that the name can be printed and stored.
+    """Escape the bytes of a file name that are not UTF-8, so that the name can be printed and stored.
 
     >>> to_printable("caf\\udce9.pdf")
     'caf\\\\xe9.pdf'
@@ -431,9 +458,9 @@ def to_printable(text: str) -> str:
 
 
 def _describe_contents(root: Path, pattern: str) -> str:
-    """Say which kinds of files a folder holds, the most frequent first, for an error message.
+    """Describe the kinds of files in a folder, most frequent first, for an error message.
 
-    Looks at the first 1,000 files.
+    Looks at the first 1,000 files that match the glob `pattern`.
     """
     files = itertools.islice(_iter_glob(root, pattern, lambda name: True), MAX_FILES_SAMPLED)
     kinds = Counter(describe_ending(file.name) for file in files).most_common(MAX_KINDS_SHOWN)
@@ -441,7 +468,7 @@ def _describe_contents(root: Path, pattern: str) -> str:
 
 
 def describe_ending(name: str) -> str:
-    """Return the lower-case ending of a file's name, or "without ending" if it has none that can be shown.
+    """Return the lower-case extension of a file name, or "without ending" if it has none that can be printed.
 
     >>> describe_ending("a.PY"), describe_ending("Makefile"), describe_ending("a.b c")
     ('.py', 'without ending', 'without ending')
@@ -451,7 +478,7 @@ def describe_ending(name: str) -> str:
 
 
 def _find_objects(source: str, place: ObjectPath, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
-    """Find the objects that an address refers to: one, those below a prefix, or those that match its wildcards."""
+    """Find the objects that a URL refers to: one object, those below a prefix, or those that match its wildcards."""
     if not WILDCARDS & set(place.name) and place.is_file():
         return [(place.name, place)]
     root, names = find_matching_objects(place)
@@ -465,7 +492,7 @@ def _find_objects(source: str, place: ObjectPath, accept: Callable[[str], bool],
 
 
 def split_glob(path: str) -> tuple[Path, str]:
-    """Split a glob into the folder before its first wildcard and the pattern below it; "." if it has no wildcard.
+    """Split a glob into the folder before its first wildcard and the rest; the rest is "." if there is no wildcard.
 
     >>> split_glob("raw/2026/*.txt")
     (PosixPath('raw/2026'), '*.txt')
@@ -476,10 +503,10 @@ def split_glob(path: str) -> tuple[Path, str]:
 
 
 class StatCache:
-    """The sha256 of files, cached by path, size, times of modification and change, and inode.
+    """A cache of files' SHA-256 digests, keyed by path, size, modification and change times, and inode.
 
-    A file that was touched in the last two seconds is never cached, since it may change again within the same time
-    stamp.
+    A file that was modified in the last two seconds is not cached, since it may change again within the resolution of
+    its timestamps.
 
     Attributes:
         entries: JSON values by path. They can be stored and passed to the constructor again.
@@ -489,7 +516,7 @@ class StatCache:
         self.entries = entries if entries is not None else {}
 
     def hash_file(self, path: Path) -> tuple[int, str]:
-        """Return (size in bytes, sha256 as hex) of a file, an object or a member of a zip.
+        """Return (size in bytes, SHA-256 hex digest) of a file, an object or a zip member.
 
         Raises:
             OSError: If the file cannot be read.
@@ -510,7 +537,7 @@ class StatCache:
         return stat.st_size, digest
 
     def _hash_object(self, path: ObjectPath) -> tuple[int, str]:
-        """Hash an object in an object store. It is cached by address, size and ETag, and never without an ETag."""
+        """Hash an object in an object store. The digest is cached by URL, size and ETag, unless there is no ETag."""
         size, etag = path.read_stamp()
         entry = self.entries.get(str(path))
         if etag and entry is not None and entry[:2] == [size, etag]:
@@ -521,7 +548,7 @@ class StatCache:
         return size, digest
 
     def _hash_member(self, path: MemberPath) -> tuple[int, str]:
-        """Hash a member of a zip: return its unpacked size, and the digest of its packed bytes."""
+        """Return the unpacked size of a zip member, and the digest of its packed bytes."""
         stamp, entry = path.read_stamp(), self.entries.get(str(path))
         if entry is not None and entry[:-1] == stamp:
             return path.stat().st_size, str(entry[-1])
@@ -536,14 +563,14 @@ def _compute_age_seconds(stat: os.stat_result) -> float:
 
 
 def slice_whole_file(file: RawFile) -> Slice:
-    """Return one slice with all bytes of the file."""
+    """Return one slice that covers the whole file."""
     return Slice(file=file, start=0, stop=file.size_bytes)
 
 
 def cut_at(file: RawFile, starts: Iterable[int]) -> list[Slice]:
     """Cut a file at the given byte offsets, which must be ascending.
 
-    The first should be zero; the last slice ends with the file.
+    The first offset should be zero; the last slice ends at the end of the file.
     """
     cuts = [*starts, file.size_bytes]
     return [Slice(file=file, start=start, stop=stop) for start, stop in itertools.pairwise(cuts)]
@@ -555,11 +582,12 @@ def cut_every(file: RawFile, size_bytes: int) -> list[Slice]:
 
 
 def build_locator(file: RawFile, offset: int, length: int, is_recoded: bool = False) -> Locator:
-    """Build the locator of a record by its offset and length in bytes.
+    """Build the locator of a record from its offset and length in bytes.
 
     Args:
-        file: The file that holds the record.
-        offset: First byte of the record. It counts decompressed bytes if the file is compressed, as its name says.
+        file: The file that contains the record.
+        offset: First byte of the record. For a compressed file (judged by its name), offsets are relative to the
+            decompressed content.
         length: Number of bytes of the record.
         is_recoded: True if offsets are relative to the file's content after conversion to UTF-8.
     """
@@ -568,9 +596,9 @@ def build_locator(file: RawFile, offset: int, length: int, is_recoded: bool = Fa
 
 
 def drop_too_large(locator: Locator, max_bytes: int) -> Record:
-    """Build the record for a part of the file that is longer than `max_bytes` and is not read.
+    """Build a dropped record for a part of the file that exceeds `max_bytes` and is not read.
 
-    Its id is made of its locator.
+    The record's id is derived from its locator.
     """
     return Record(
         locator=locator, text="", raw=str(locator).encode(), drop=Drop("too large", f"over {max_bytes} bytes")
@@ -578,14 +606,20 @@ def drop_too_large(locator: Locator, max_bytes: int) -> Record:
 
 
 def drop_damaged(locator: Locator, raw: bytes, reason: ValueError | str) -> Record:
-    """Build the record for bytes that cannot be used. It counts as damage."""
+    """Build a dropped record for unusable bytes. It counts as damaged.
+
+    Args:
+        locator: The position of the bytes in the raw file.
+        raw: The bytes, or other bytes that identify the record.
+        reason: What is wrong with the bytes.
+    """
     return Record(locator=locator, text="", raw=raw, drop=Drop("damaged", str(reason), damaged=True))
 
 
 def group_slices(slices: Sequence[Slice], part_bytes: int) -> list[tuple[Slice, ...]]:
     """Group slices, in their order, into parts of about `part_bytes` bytes of raw files.
 
-    Adjacent slices of one file are merged. The groups depend only on the slices, never on the number of workers.
+    Adjacent slices of one file are merged. The groups depend only on the slices, not on the number of workers.
     """
     groups: list[tuple[Slice, ...]] = []
     group: list[Slice] = []
@@ -607,17 +641,17 @@ MAX_REVISION = (1 << 63) - 1
 
 
 def check_fields(source: str, fields: Mapping[str, Any], allowed: tuple[str, ...] = FIELDS) -> None:
-    """Check the keys of a source's table `fields`.
+    """Check the keys of a source's `fields` table.
 
-    Values of other types than strings, lists and tuples are left for the source to check.
+    Values other than strings, lists and tuples are not checked here.
 
     Args:
         source: Name of the source, for error messages.
-        fields: The table: field of a record -> name or names in the raw data.
-        allowed: The fields that the source knows.
+        fields: The table. It maps a field of a record to a name, or several names, in the raw data.
+        allowed: The fields that the source supports.
 
     Raises:
-        InputError: For an unknown field, and for a name that is empty.
+        InputError: If a field is unknown, or a name is empty.
     """
     check_keys(fields, allowed, f"Source {source!r}: `fields`")
     if not all(names and all(names) for names in fields.values() if isinstance(names, (str, list, tuple))):

@@ -24,10 +24,10 @@ SPACES = re.compile(r"\s+")
 
 
 def build_tex_pattern(excluded: str = "") -> str:
-    """Return the source of a pattern that matches TeX in a text: `\\(...\\)`, `\\[...\\]` and `$$...$$`.
+    """Return the source of a regular expression that matches TeX in text: `\\(...\\)`, `\\[...\\]` and `$$...$$`.
 
     Args:
-        excluded: Characters that no formula may contain, escaped for a character class.
+        excluded: Characters that no formula may contain, escaped for use in a character class.
     """
     return (
         rf"\\\((?P<round>[^\\{excluded}]*+(?:\\(?![()])[^\\{excluded}]*+)*+)\\\)"
@@ -56,7 +56,7 @@ _FORMULA_MARKUP = re.compile(  # the span hides MathML in pages of MediaWiki, wh
 
 
 def show_formula(source: str) -> str:
-    r"""Return a formula in TeX or plain text as readable text, or `FORMULA`; "" if it is empty.
+    r"""Convert a formula in TeX or plain text to readable text, or to `FORMULA` if it is too complex; "" if empty.
 
     >>> show_formula("k/n"), show_formula(r"\frac{k}{n}"), show_formula(r"{\displaystyle x}"), show_formula(" ")
     ('k/n', '[formula]', 'x', '')
@@ -69,7 +69,7 @@ def show_formula(source: str) -> str:
 
 
 def show_mathml(markup: str) -> str:
-    """Return a formula in MathML as readable text, or `FORMULA`; "" if it is empty.
+    """Convert a formula in MathML to readable text, or to `FORMULA` if it is too complex; "" if it is empty.
 
     >>> show_mathml("<math><mi>x</mi><mo>=</mo><mn>3</mn></math>")
     'x=3'
@@ -90,16 +90,16 @@ def show_mathml(markup: str) -> str:
 
 
 def show_formulas(html: str) -> str:
-    """Replace the formulas of an HTML page, in MathML or as TeX in scripts, by text or `FORMULA`."""
+    """Replace the formulas of an HTML page (MathML, or TeX in scripts) with readable text or `FORMULA`."""
     return _FORMULA_MARKUP.sub(_show_match, html)
 
 
 def show_rendered_tex(text: str, html: str) -> str:
-    """Replace the TeX in a page's text by readable text or `FORMULA`, if the page loads MathJax or KaTeX.
+    """Replace the TeX in a page's text with readable text or `FORMULA`, if the page loads MathJax or KaTeX.
 
     Args:
         text: The text of the page.
-        html: The whole page, in which the names of these scripts are searched.
+        html: The whole page. It is searched for the names of the MathJax and KaTeX scripts.
     """
     if "\\(" not in text and "\\[" not in text and "$$" not in text:
         return text

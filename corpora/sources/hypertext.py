@@ -32,9 +32,9 @@ def without_readings(html: str) -> str:
 
 
 def unescape_html(text: str) -> str:
-    """Return the text with its character references resolved, as `html.unescape` does.
+    """Return the text with HTML character references resolved, as `html.unescape` does.
 
-    If a numeric reference has more digits than Python converts, the text is returned unchanged.
+    If a numeric reference has more digits than Python can convert, the text is returned unchanged.
     """
     try:
         return unescape(text)

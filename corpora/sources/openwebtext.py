@@ -93,17 +93,17 @@ class OpenWebTextSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that determine the bytes of the documents."""
+        """Return the settings that affect the documents, as JSON."""
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the files with known endings, sorted by name. Raises InputError if there are none."""
+        """List the (name, path) of supported files, sorted by name. Raises InputError if none is found."""
         wanted = f"openwebtext.tar.xz, another file with one of the endings {', '.join(ENDINGS)}, a folder, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
         return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a plain tar at its subsets, Parquet at its row groups, JSON lines every 8 MB. Other files are one slice.
+        """Cut a plain tar at its subsets, Parquet at its row groups, and JSON lines every 8 MB; others are one slice.
 
         Raises:
             InputError: If the file cannot be read.
@@ -119,10 +119,10 @@ class OpenWebTextSource:
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each page or other member, row or line.
+        """Yield one record for each tar member, Parquet row or JSON line.
 
         Raises:
-            InputError: During iteration, if the file is damaged or cut off.
+            InputError: During iteration, if the file is damaged or truncated.
         """
         name = piece.file.name.lower()
         if name.endswith(LINE_ENDINGS):
@@ -136,15 +136,16 @@ class OpenWebTextSource:
                 raise _to_input_error(fault) from fault
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a page, row or line. An `.xz` is decompressed from its beginning.
+        """Return the bytes of a page, row or line. An `.xz` file is decompressed from its beginning.
 
         For members of an archive, the locator's `stream` is -1 in a plain tar and 0 in a tar inside xz. For a page of a
-        subset it is the byte offset in the (decompressed) outer tar at which the subset begins, which is never 0 since
-        a header comes first. `offset` is relative to the tar that holds the page. For Parquet, `stream` is the first
-        byte of a row group, and `offset` counts the bytes of the texts before this one in the row group.
+        subset (an inner tar), it is the byte offset in the (decompressed) outer tar at which the subset begins. This
+        offset is never 0, since a header comes first. `offset` is relative to the tar that contains the page. For
+        Parquet, `stream` is the first byte of a row group, and `offset` is the total number of bytes of the preceding
+        texts in the row group.
 
         Raises:
-            InputError: If the file is damaged or shorter than the locator says.
+            InputError: If the file is damaged, or shorter than the locator requires.
         """
         name = file.name.lower()
         if name.endswith(LINE_ENDINGS):
@@ -162,9 +163,9 @@ class OpenWebTextSource:
 
         Args:
             data: The bytes of the page.
-            locator: Where they are.
-            tally: Asked whether the page is quarantined.
-            name: Name of the page's file without folders; None in Parquet. The MD5 in it becomes the key.
+            locator: The position of the bytes in the raw file.
+            tally: Knows whether the page is quarantined.
+            name: Name of the page's file without folders; None in Parquet. The MD5 digest in the name becomes the key.
         """
         key = match["md5"] if name is not None and (match := PAGE_NAME.fullmatch(name)) else None
         if quarantined := tally.enter(locator):
@@ -181,7 +182,7 @@ class OpenWebTextSource:
         return JsonLines(max_record_bytes=self.max_record_bytes)
 
     def _read_members(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of the members of a tar; a subset is replaced by its own members."""
+        """Yield the records of a tar's members. A subset (an inner tar) is replaced by its own members."""
         file, path = piece.file, parse_raw_path(piece.file.path)
         packed = _is_xz(path.name)
         pieces = read_file_pieces(path, piece.start, piece.stop)
@@ -207,7 +208,7 @@ class OpenWebTextSource:
     ) -> Iterator[Record]:
         """Yield the record of a member, or nothing for a folder.
 
-        No member is written to disk, so its path can do no harm.
+        No member is written to disk, so a malicious path in the archive is harmless.
         """
         if member.kind == "folder":
             return
@@ -247,10 +248,10 @@ class OpenWebTextSource:
 
 
 def decode_page(data: bytes) -> str:
-    """Decode a page as UTF-8, or else as windows-1252. A byte order mark is removed.
+    """Decode a page as UTF-8, or as windows-1252 if it is not UTF-8. A byte order mark is removed.
 
     Raises:
-        BadRecord: If it is neither.
+        BadRecord: If the page is neither UTF-8 nor windows-1252.
 
     >>> decode_page("café".encode()), decode_page("café".encode("cp1252"))
     ('café', 'café')
@@ -265,7 +266,7 @@ def decode_page(data: bytes) -> str:
 
 
 def _count_members(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
-    """Yield the bytes of a tar unchanged, and count its members in the tally while they pass."""
+    """Yield the bytes of a tar unchanged, and count the tar's members in the tally as the bytes pass."""
     count = MemberCount()
     for piece in pieces:
         tally.records += count.feed(piece)
@@ -287,7 +288,7 @@ def _to_input_error(fault: DamagedBytes | OSError) -> InputError:
 
 
 def _find_tar_starts(path: Path) -> list[int]:
-    """Find the offsets at which a plain tar is cut: before each subset, or at a member 8 MB after the last cut."""
+    """Find the offsets at which a plain tar is cut: before each subset, or at a member at least 8 MB after a cut."""
     starts = [0]
     try:
         with path.open("rb") as file:
@@ -301,7 +302,7 @@ def _find_tar_starts(path: Path) -> list[int]:
 
 
 def _read_raw_member(path: Path, locator: Locator) -> bytes:
-    """Read the bytes of a member of a tar, or of a tar inside it. Raises DamagedBytes."""
+    """Read the bytes of a member of a tar, or of a tar inside it. Raises DamagedBytes if the archive is damaged."""
     packed = _is_xz(path.name)
     is_nested = locator.stream > 0
     first = locator.stream if is_nested else locator.offset
@@ -320,7 +321,7 @@ def _read_raw_member(path: Path, locator: Locator) -> bytes:
 
 
 def _open_parquet(path: Path) -> pq.ParquetFile:
-    """Open a Parquet file and check that its column `text` holds texts. Raises InputError."""
+    """Open a Parquet file. Raises InputError if it is damaged, or has no string column `text`."""
     table = open_parquet(path)
     if TEXT_COLUMN not in table.schema_arrow.names:
         names = ", ".join(table.schema_arrow.names)
@@ -332,7 +333,11 @@ def _open_parquet(path: Path) -> pq.ParquetFile:
 
 
 def _iter_texts(table: pq.ParquetFile, group: int, path: Path) -> Iterator[bytes | None]:
-    """Yield the texts of a row group as bytes, which need not be UTF-8; None for a missing value. Raises InputError."""
+    """Yield the texts of a row group as bytes (not necessarily UTF-8), or None for a missing value.
+
+    Raises:
+        InputError: If the row group cannot be read.
+    """
     for batch in iter_group_batches(table, group, path, BATCH_ROWS, [TEXT_COLUMN]):
         yield from batch.column(0).cast(pa.large_binary()).to_pylist()
 

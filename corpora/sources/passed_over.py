@@ -45,18 +45,18 @@ FolderPredicate = Callable[[Path], bool]
 
 
 def exclude_nothing(folder: Path) -> bool:
-    """Return False: no folder is excluded."""
+    """Return False for every folder, so that no folder is excluded."""
     return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileGroup:
-    """Files of one kind that are not read.
+    """A group of files of one kind that are not read.
 
     Attributes:
-        kind: An ending such as ".pdf", or a description such as "hidden file".
-        number: How many there are.
-        names: The names of the first of them.
+        kind: A file extension such as ".pdf", or a description such as "hidden file".
+        number: Number of files in the group.
+        names: The names of the first few files.
     """
 
     kind: str
@@ -66,12 +66,12 @@ class FileGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCounts:
-    """How many files a source reads, and which it does not.
+    """Counts of the files that a source reads and of those that it does not read.
 
     Attributes:
         num_read: Number of raw files.
-        empty: Raw files without content.
-        passed_over: Other files, grouped by kind, the largest group first.
+        empty: The raw files without content, as one group if there are any.
+        passed_over: The files that are not read, grouped by kind, the largest group first.
     """
 
     num_read: int
@@ -80,25 +80,25 @@ class FileCounts:
 
     @property
     def num_passed_over(self) -> int:
-        """The number of files that are not read."""
+        """Number of files that are not read."""
         return sum(group.number for group in self.passed_over)
 
 
 @dataclass(kw_only=True)
 class _GroupCounter:
-    """Counts files by kind, and keeps the first names of each kind."""
+    """Counts files by kind, and stores the first few names of each kind."""
 
     numbers: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     names: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, kind: str, name: str) -> None:
-        """Count a file, and keep its name if it is one of the first of its kind."""
+        """Count a file, and store its name if it is among the first of its kind."""
         self.numbers[kind] += 1
         if len(self.names[kind]) < MAX_NAMES_PER_KIND:
             self.names[kind].append(to_printable(name))
 
     def list_groups(self) -> tuple[FileGroup, ...]:
-        """Return the groups, the largest first and then by kind."""
+        """Return the groups, sorted by descending size and then by kind."""
         ordered = sorted(self.numbers.items(), key=lambda item: (-item[1], item[0]))
         return tuple(FileGroup(kind=kind, number=n, names=tuple(self.names[kind])) for kind, n in ordered)
 
@@ -111,14 +111,14 @@ def count_files(
     kinds: Mapping[str, str] = NO_KINDS,
     unopened: Sequence[tuple[str, str, str]] = (),
 ) -> FileCounts:
-    """Count the files that a source reads, and those in its `path` that nothing reads.
+    """Count the files that a source reads, and the files below its `path` that no source reads.
 
     Args:
         source: The source.
-        files: Its raw files.
+        files: The source's raw files.
         read_by_others: Absolute paths of files that other sources of the recipe read.
-        is_excluded: Returns True for a folder to skip, because it is a store and no input.
-        kinds: Absolute path -> kind, for files with another reason not to be read than their names show.
+        is_excluded: Returns True for a folder to skip because it is a store, not input.
+        kinds: Absolute path -> kind, for unread files whose kind cannot be told from their name.
         unopened: (name, absolute path, kind) of files that could not be opened.
     """
     empty, passed_over = _GroupCounter(), _GroupCounter()
@@ -137,14 +137,14 @@ def count_files(
 
 
 def to_absolute(path: str) -> str:
-    """Return the absolute path of a raw file; an address in an object store is returned unchanged."""
+    """Return the absolute path of a raw file. The URL of an object is returned unchanged."""
     return path if path.startswith("/") else str(parse_raw_path(path).absolute())
 
 
 def _iter_entries_and_members(source: Source, is_excluded: FolderPredicate) -> Iterator[tuple[str, str, str]]:
-    """Yield entries as `_iter_entries` does.
+    """Yield (name, absolute path, kind) of all entries below a source's `path`, including members of archives.
 
-    An archive is replaced by its members if the source lists them (`iter_inside`).
+    An archive is replaced by its members if the source can list them (with `iter_inside`).
     """
     members: Callable[[str, Path], Iterable[tuple[str, Path, str]]] | None = getattr(source, "iter_inside", None)
     for name, path, kind in _iter_entries(source, is_excluded):
@@ -156,9 +156,9 @@ def _iter_entries_and_members(source: Source, is_excluded: FolderPredicate) -> I
 
 
 def _iter_entries(source: Source, is_excluded: FolderPredicate) -> Iterator[tuple[str, str, str]]:
-    """Yield (name, absolute path, kind) of all entries in a source's `path`.
+    """Yield (name, absolute path, kind) of all entries below a source's `path`.
 
-    The kind is "" if it is still to be determined by the file itself.
+    The kind is "" if it must still be determined from the file itself.
     """
     path = getattr(source, "path", None)
     if not isinstance(path, str):
@@ -189,12 +189,12 @@ def _iter_entries(source: Source, is_excluded: FolderPredicate) -> Iterator[tupl
 
 
 def _walk(root: Path, is_excluded: FolderPredicate, max_levels: int | None = None) -> Iterator[tuple[str, str, str]]:
-    """Yield (name, path, kind) of everything below a folder, except for folders that are entered.
+    """Yield (name, path, kind) of everything below a folder, except for the folders that are entered.
 
     Args:
         root: The folder.
         is_excluded: Returns True for folders to skip.
-        max_levels: How deep to go; None: without limit.
+        max_levels: Maximum depth; None for no limit.
     """
     root_length, pending, unreadable = len(f"{str(root).rstrip('/')}/"), [str(root)], list[str]()
     while pending:
@@ -217,7 +217,7 @@ def _walk(root: Path, is_excluded: FolderPredicate, max_levels: int | None = Non
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    """Return True for a folder or a link to one; False if that may not be checked."""
+    """Return True for a folder or a link to a folder; False if the entry cannot be checked."""
     try:
         return entry.is_dir()
     except OSError:
@@ -225,7 +225,7 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 def classify_error(error: OSError) -> str:
-    """Return the kind of a file that cannot be opened, by the error that opening it raised."""
+    """Return the kind of a file that cannot be opened, according to the error raised by opening it."""
     if isinstance(error, PermissionError):
         return NO_PERMISSION
     if error.errno is None:  # not of the machine: the archive says what is not so
@@ -236,11 +236,12 @@ def classify_error(error: OSError) -> str:
 
 
 def classify_unread_file(path: Path, name: str) -> str:
-    """Return the kind of a file that is not read.
+    """Return the kind of a file that is not read: its extension, or a description such as "hidden file".
 
     Args:
-        path: The file.
-        name: Its name below the source's folder. If a part begins with a dot or "~$", the file is hidden.
+        path: Path of the file.
+        name: The file's name relative to the source's folder. The file is hidden if any part of the name begins with a
+            dot or "~$".
     """
     try:
         mode = stat.S_IFREG if isinstance(path, ObjectPath | MemberPath) else path.stat().st_mode

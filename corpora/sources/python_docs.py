@@ -46,11 +46,11 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Unit(NamedTuple):
-    """The content of one record: docstrings, and the lines that they document.
+    """The content of one record: docstrings, and the range of lines that they document.
 
     Attributes:
         name: Name of the class or help topic; "" for a module or a package's description.
-        docs: The docstrings, as they are written.
+        docs: The raw docstrings.
         first_line: One-based number of the first line.
         last_line: One-based number of the last line, inclusive; None for the whole file.
     """
@@ -79,15 +79,17 @@ class PythonDocsSource:
     standard_library: bool = True
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that determine the bytes of the documents.
+        """Return the settings that affect the documents, as JSON.
 
-        Python's version is one, since its parser is used.
+        They include Python's version, since its parser is used.
         """
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         return {"min_characters": MIN_CHARACTERS, "python": python}
 
     def files(self) -> list[tuple[str, Path]]:
-        """List modules and METADATA files, named as in `stdlib/json/__init__.py` or `numpy-2.4.6/numpy/matlib.py`.
+        """List modules and METADATA files as (name, path).
+
+        Names have the form `stdlib/json/__init__.py` or `numpy-2.4.6/numpy/matlib.py`.
 
         Raises:
             InputError: If a package is not installed, or no file is found.
@@ -155,7 +157,7 @@ def _iter_standard_library() -> Iterator[tuple[str, Path]]:
 
 
 def _iter_modules(folder: Path) -> Iterator[Path]:
-    """Yield the `.py` files of a folder and of its packages. Folders that are skipped are not entered."""
+    """Yield the `.py` files of a folder and of its packages. Excluded folders are not entered."""
     for path in folder.iterdir():
         if path.is_dir():
             if path.name not in SKIPPED_FOLDERS and path.name.isidentifier():
@@ -165,7 +167,7 @@ def _iter_modules(folder: Path) -> Iterator[Path]:
 
 
 def _iter_distribution_files(distribution: importlib.metadata.Distribution) -> Iterator[tuple[str, Path]]:
-    """Yield (name, path) of the modules and the METADATA of a distribution; nothing if it has no `.dist-info`."""
+    """Yield (name, path) of a distribution's modules and METADATA file; nothing if it has no `.dist-info` folder."""
     files = [file for file in distribution.files or [] if ".." not in file.parts]
     metadata = next((file for file in files if re.fullmatch(r"[^/]+\.dist-info/METADATA", file.as_posix())), None)
     if metadata is None:
@@ -179,7 +181,7 @@ def _iter_distribution_files(distribution: importlib.metadata.Distribution) -> I
 
 
 def _is_importable_module(inner: str) -> bool:
-    """Return True if a file is a module that can be imported under its name, and not a test."""
+    """Return True if a file is an importable module and not a test."""
     *folders, name = inner.split("/")
     if SKIPPED_FOLDERS & set(folders) or SKIPPED_FILES.fullmatch(name):
         return False
@@ -187,10 +189,10 @@ def _is_importable_module(inner: str) -> bool:
 
 
 def parse_module(data: bytes) -> list[Unit]:
-    """Return the unit of a module, followed by those of its large classes.
+    """Return a unit for a module, followed by one for each of its large classes.
 
     Raises:
-        SyntaxError, ValueError: If the source cannot be parsed.
+        SyntaxError, ValueError: If the source code cannot be parsed.
     """
     if b'"""' not in data and b"'''" not in data:
         return [Unit("", [])]
@@ -215,7 +217,7 @@ def _parse_python(data: bytes) -> ast.Module:
 
 
 def _iter_definitions(body: Iterable[ast.stmt]) -> Iterator[Definition]:
-    """Yield the public classes and functions of a body, including those under `if`, `else`, `try` and `with`."""
+    """Yield the public classes and functions of a body, including those nested in `if`, `else`, `try` and `with`."""
     for node in body:
         if isinstance(node, Definition):
             if not node.name.startswith("_"):
@@ -240,17 +242,17 @@ def _get_own_doc(node: ast.Module | Definition) -> list[str]:
 
 
 def parse_description(data: bytes) -> list[Unit]:
-    """Return one unit with the description in a METADATA file. Without a description, its `docs` are empty."""
+    """Return one unit with the description in a METADATA file. If there is no description, its `docs` are empty."""
     message = HeaderParser().parsestr(data.decode(errors="replace"))
     description = str(message["Description"] or message.get_payload())
     return [Unit("", [description] if description.strip() else [])]
 
 
 def parse_topics(data: bytes) -> list[Unit]:
-    """Return one unit for each help topic, from the dictionary literal in pydoc's data.
+    """Return one unit for each help topic, read from the dictionary literal in pydoc's data.
 
     Raises:
-        SyntaxError, ValueError: If the file has no such literal.
+        SyntaxError, ValueError: If the file contains no such literal.
     """
     for node in ast.parse(data).body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
@@ -265,7 +267,7 @@ def _parse_topic(key: ast.expr, value: ast.expr) -> Unit:
 
 
 def to_module_name(inner: str) -> str:
-    """Return the dotted name of a module from its path.
+    """Convert a module's path to its dotted name.
 
     >>> to_module_name("json/__init__.py"), to_module_name("json/decoder.py")
     ('json', 'json.decoder')
@@ -274,7 +276,7 @@ def to_module_name(inner: str) -> str:
 
 
 def to_package_group(distribution: str, inner: str) -> str:
-    """Return the group of a module: modules of one group share much text, so no split may divide them.
+    """Return the group of a module. Modules of one group share much text, so they must stay in the same split.
 
     >>> to_package_group("python", "json/decoder.py"), to_package_group("numpy", "numpy/linalg/_linalg.py")
     ('python:json', 'numpy:numpy.linalg')
@@ -284,7 +286,7 @@ def to_package_group(distribution: str, inner: str) -> str:
 
 
 def _iter_unique_keys(prefix: str, units: list[Unit]) -> Iterator[str]:
-    """Yield a key for each unit. A name that is defined again in the same file gets "#2" and so on."""
+    """Yield a unique key for each unit. If a name is defined again in the same file, "#2", "#3", ... is appended."""
     seen: Counter[str] = Counter()
     for unit in units:
         key = f"{prefix}:{unit.name}" if unit.name else prefix
@@ -293,7 +295,7 @@ def _iter_unique_keys(prefix: str, units: list[Unit]) -> Iterator[str]:
 
 
 def _iter_byte_ranges(data: bytes, units: list[Unit]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last byte (exclusive) of each unit's lines, counted as Python counts lines."""
+    """Yield the (start, stop) byte offsets of each unit's lines. Lines are split as Python's parser splits them."""
     lines = data.splitlines(keepends=True) if len(units) > 1 else []
     starts = [0, *itertools.accumulate(map(len, lines))]
     for unit in units:
@@ -302,9 +304,9 @@ def _iter_byte_ranges(data: bytes, units: list[Unit]) -> Iterator[tuple[int, int
 
 
 def _find_origin(file: RawFile) -> tuple[str, str | None]:
-    """Return (distribution, license) of a raw file.
+    """Return the (distribution, license) of a raw file.
 
-    The license is read from the METADATA next to it; None if unknown.
+    The license is read from the METADATA file next to it, and is None if unknown.
     """
     origin, _, inner = file.name.partition("/")
     if origin == STANDARD_LIBRARY:
@@ -323,7 +325,7 @@ def _read_license(metadata: str) -> str | None:
 
 
 def find_license(metadata: Message) -> str | None:
-    """Return the license that a distribution names: an expression, a classifier, or the first line of its text."""
+    """Return the license named in a distribution's metadata: an expression, a classifier, or the text's first line."""
     if metadata["License-Expression"]:
         return str(metadata["License-Expression"])
     for classifier in metadata.get_all("Classifier") or ():

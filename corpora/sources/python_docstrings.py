@@ -34,7 +34,7 @@ CODE_CHARACTERS = re.compile(r"[=<>{}\[\]()_|#$%/\\@+^~]")
 
 
 def docstring_to_text(doc: str) -> str:
-    r"""Return the prose of a docstring, with a blank line between paragraphs; "" if it has none.
+    r"""Extract the prose of a docstring, with a blank line between paragraphs. Return "" if there is no prose.
 
     >>> docstring_to_text("Add one number to\n    :func:`another`.\n\n    >>> add(1, 2)\n    3\n")
     'Add one number to another.'
@@ -47,7 +47,7 @@ def docstring_to_text(doc: str) -> str:
 
 @dataclass(slots=True)
 class _Paragraphs:
-    """Gathers lines into paragraphs. Lines that are not prose end a paragraph and are discarded."""
+    """Collects lines into paragraphs. A line that is not prose ends the paragraph and is discarded."""
 
     finished: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)  # of the paragraph begun
@@ -59,7 +59,7 @@ class _Paragraphs:
     skips_section: bool = False
 
     def add_line(self, line: str) -> None:
-        """Add one line of the docstring; an empty line ends the paragraph."""
+        """Add one line of the docstring. An empty line ends the paragraph."""
         text = line.strip()
         if self.fence:
             self.fence = "" if text.startswith(self.fence) else self.fence
@@ -73,7 +73,7 @@ class _Paragraphs:
                 self._add_text(text, indent)
 
     def _add_text(self, text: str, indent: int) -> None:
-        """Add a line that is not hidden by a block around it."""
+        """Add a line that is not part of a skipped block."""
         if self._handle_markup(text, indent):
             return
         if self.lines and (indent < self.indent or (indent > self.indent and not self.is_item and len(self.lines) < 2)):
@@ -86,7 +86,7 @@ class _Paragraphs:
         self.lines.append(text if item is None else item)
 
     def _handle_markup(self, text: str, indent: int) -> bool:
-        """Return True if a line is markup and not text, after it has taken effect."""
+        """Process a line if it is markup. Return True if it was, and False if it is text."""
         if text.startswith(">>>"):
             self._end_paragraph()
             self.until_blank = True
@@ -110,7 +110,7 @@ class _Paragraphs:
         return True
 
     def _strip_item_prefix(self, text: str) -> str | None:
-        """Return the text of a line that begins an item, a field or a parameter; None for any other line."""
+        """Return the text of a line that begins a list item, a field or a parameter; None for any other line."""
         if match := FIELD.match(text):
             return "" if match[1] in ("type", "rtype") else match[3] or ""
         if match := ITEM.match(text):
@@ -136,7 +136,7 @@ class _Paragraphs:
 
 
 def _strip_inline_markup(text: str) -> str:
-    """Remove the inline markup of reStructuredText and Markdown, and keep its words."""
+    """Remove the inline markup of reStructuredText and Markdown, but keep the marked words."""
     if "[" in text:
         text = LINK.sub(_replace_link, text)
     if "`" in text:
@@ -152,12 +152,12 @@ def _strip_inline_markup(text: str) -> str:
 
 
 def _replace_link(match: re.Match[str]) -> str:
-    """Return the words of a link; "" for the mark of a footnote."""
+    """Return the text of a link; "" for a footnote reference."""
     return "" if match[0].endswith("]_") else match[1]
 
 
 def _strip_target(content: str) -> str:
-    """Return the text between backticks without the target at its end, as in `the name <target>`."""
+    """Return the text between backticks without a trailing target, as in `the name <target>`."""
     if not content.endswith(">"):
         return content
     target = content.find("<", max(1, content.rfind(">", 0, -1) + 1))
@@ -165,12 +165,12 @@ def _strip_target(content: str) -> str:
 
 
 def _shorten_role(tilde: str, target: str) -> str:
-    """Return the text of a role. For `~a.b.c` it is the last name, as Sphinx shows it."""
+    """Return the displayed text of a role. For `~a.b.c` it is the last name, as Sphinx displays it."""
     return target.strip().rpartition(".")[2] if tilde == "~" else target.strip()
 
 
 def is_prose(text: str) -> bool:
-    """Return True if a paragraph reads as prose: enough words, little code, and a sentence end or some length.
+    """Return True if a paragraph is prose: enough words, little code, and either a sentence end or a minimum length.
 
     >>> is_prose("Return the absolute value of a number."), is_prose("x = abs(y) + z[0]")
     (True, False)

@@ -46,8 +46,11 @@ OBJECT_KINDS = tuple(kind for kind in SOURCES if kind != "python-docs")  # read 
 def make_source(table: Mapping[str, Json]) -> Source:
     """Build the source that a recipe's `[[source]]` table describes.
 
+    Args:
+        table: The table. Its `kind` selects the class, and its other keys are the fields of that class.
+
     Raises:
-        InputError: For an unknown kind or key, a missing key, or a value of the wrong type.
+        InputError: If the kind or a key is unknown, a key is missing, or a value has the wrong type.
 
     >>> make_source({"kind": "files", "name": "tickets", "path": "raw/tickets"}).name
     'tickets'
@@ -61,26 +64,26 @@ def make_source(table: Mapping[str, Json]) -> Source:
 
 
 def list_kinds() -> tuple[str, ...]:
-    """List all kinds, including those of installed packages, without importing them."""
+    """List all kinds of sources, including those added by installed packages, without importing them."""
     return _KINDS.list_names()
 
 
 def is_kind(kind: str) -> bool:
-    """Return True if there is a kind of this name."""
+    """Return True if a kind of source with this name exists."""
     return kind in _KINDS
 
 
 def load_source_class(kind: str) -> Any:
-    """Import the dataclass of a kind.
+    """Import the dataclass for a kind of source.
 
     Raises:
-        InputError: If the kind is unknown, or its package is broken.
+        InputError: If the kind is unknown, or the package that adds it is broken.
     """
     return EntryPoint(kind, SOURCES[kind], GROUP).load() if kind in SOURCES else _KINDS.find(kind)
 
 
 def get_step_defaults(source: Source) -> Defaults:
-    """Return the settings of processing steps that a kind of source brings along, used unless the recipe sets them.
+    """Return a source's default settings for processing steps. A recipe can override them.
 
     >>> get_step_defaults(make_source({"kind": "bookcorpus", "path": "books"}))
     {'rules': {'gopher': {'max_words': 10000000}}}
@@ -90,7 +93,7 @@ def get_step_defaults(source: Source) -> Defaults:
 
 
 def has_setting(kind: str, key: str) -> bool:
-    """Return True if the kind exists and has a setting of this name.
+    """Return True if the kind exists and has a setting with this name.
 
     >>> has_setting("wikipedia", "license"), has_setting("files", "license")
     (True, False)
@@ -99,6 +102,6 @@ def has_setting(kind: str, key: str) -> bool:
 
 
 def find_distribution(kind: str) -> dict[str, str] | None:
-    """Return the name and version of the package that adds a kind; None for built-in kinds."""
+    """Return the name and version of the package that adds a kind of source; None for built-in kinds."""
     name, _, version = _KINDS.find_package(kind).rpartition(" ")
     return {"distribution": name, "version": version} if name else None

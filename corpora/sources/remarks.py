@@ -21,12 +21,12 @@ REMARK_SCHEMA = pa.schema([("name", pa.string()), ("number", pa.int64()), ("exam
 
 
 class Remark(NamedTuple):
-    """A template that no table names.
+    """A wiki template that is missing from all template tables, with its number of uses.
 
     Attributes:
         name: The template's name in lower case.
-        number: How often it was used.
-        example: Its first use and what it was read as.
+        number: Number of uses.
+        example: Its first use, and the text that replaced it.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Remarks:
         self._remarks: dict[str, Remark] = {}
 
     def add(self, name: str, example: str, number: int = 1) -> None:
-        """Add `number` to the count of a remark. The example is only kept if the name is new."""
+        """Add `number` to the count of a remark. The example is stored only if the name is new."""
         earlier = self._remarks.get(name, Remark(name, 0, example))
         self._remarks[name] = earlier._replace(number=earlier.number + number)
 
@@ -55,9 +55,13 @@ class Remarks:
 
 
 def read_remarks(place: Place, manifests: Iterable[Manifest]) -> list[Remark]:
-    """Read and sum the most frequent remarks of some artifacts.
+    """Read the most frequent remarks of several artifacts, and add up their counts.
 
-    If an artifact has more than `MAX_PARTS_READ` parts with remarks, only a sample of them is read.
+    If an artifact has more than `MAX_PARTS_READ` parts with remarks, only a sample of the parts is read.
+
+    Args:
+        place: The store with the artifacts.
+        manifests: The artifacts' manifests.
 
     Raises:
         Damaged: If a table is damaged.
@@ -72,7 +76,7 @@ def read_remarks(place: Place, manifests: Iterable[Manifest]) -> list[Remark]:
 
 
 def _sample_parts(manifest: Manifest) -> Iterator[Part]:
-    """Return the parts that have remarks, or at most `MAX_PARTS_READ` of them, evenly spaced."""
+    """Yield the parts that have remarks, or `MAX_PARTS_READ` evenly spaced ones if there are more."""
     parts = [part for part in manifest.parts if part.count_rows(REMARK_TABLE)]
     step = max(1, len(parts) / MAX_PARTS_READ)
     return (parts[int(number * step)] for number in range(min(len(parts), MAX_PARTS_READ)))

@@ -71,18 +71,18 @@ class StoriesSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that determine the bytes of the documents."""
+        """Return the settings that affect the documents, as JSON."""
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the files with known endings, sorted by name. Raises InputError if there are none."""
+        """List the (name, path) of supported files, sorted by name. Raises InputError if none is found."""
         wanted = f"a file with one of the endings {SHOWN_ENDINGS}, a folder of them, or a glob"
         return find_by_ending(
             self.name, self.path, ENDINGS, wanted, f"is none of {SHOWN_ENDINGS}. Rename or convert it."
         )
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a plain file of stories every 8 MB; any other file is one slice, or cut as the kind "files" cuts it."""
+        """Cut a plain text file of stories every 8 MB. Other files are cut as by the kind "files", or are one slice."""
         if not self._is_line_file(file.name):
             return self._build_format(file.name).slices(file)
         return [slice_whole_file(file)] if is_packed(file.name) else cut_every(file, SLICE_BYTES)
@@ -102,11 +102,11 @@ class StoriesSource:
                 yield self._build_record(story, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a story, without the end of its last line."""
+        """Return the bytes of a story, without the line break at its end."""
         return read_again(file, locator.offset, locator.length)
 
     def _iter_stories(self, stream: BufferedIOBase, start: int, stop: int | None, tally: Tally) -> Iterator[Line]:
-        """Yield the stories that begin in bytes `start` to `stop`, and count them by their first lines."""
+        """Yield the stories that begin in bytes `start` to `stop`, and count them in the tally by their first lines."""
         if self.form == "line":
             yield from iter_nonblank_lines(read_lines(stream, start, stop, self.max_record_bytes), tally)
         else:
@@ -127,11 +127,11 @@ class StoriesSource:
         return Record(locator=locator, text=text, raw=story.data.strip(), drop=None if text.strip() else Drop("empty"))
 
     def _is_line_file(self, name: str) -> bool:
-        """Return True if a file holds stories as lines of plain text."""
+        """Return True if a file contains stories as lines of plain text."""
         return self.form != "file" and not name.lower().endswith(LINE_ENDINGS)
 
     def _build_format(self, name: str) -> RecordFormat:
-        """Return the format of a file that does not hold stories as lines of plain text."""
+        """Return the format for a file that does not contain stories as lines of plain text."""
         if name.lower().endswith(LINE_ENDINGS):
             return JsonLines(max_record_bytes=self.max_record_bytes)
         return TextFile(max_record_bytes=self.max_record_bytes)
@@ -143,13 +143,13 @@ def is_blank(line: Line) -> bool:
 
 
 def read_lines_around(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Line]:
-    """Read the lines of a stream, beginning with the line that holds the byte before `start`.
+    """Read the lines of a stream, beginning with the line that contains the byte before `start`.
 
-    If that line is longer than `max_bytes`, reading begins with the next line. If no line begins before `stop` then,
-    there are none: the end of a very long line is not searched in each of its slices.
+    If that line is longer than `max_bytes`, reading begins with the next line. If the next line does not begin before
+    `stop`, nothing is yielded, so that the end of a very long line is not searched for in each of its slices.
 
     Args:
-        stream: A seekable stream, decompressed.
+        stream: A seekable stream of decompressed bytes.
         start: First byte of the slice.
         stop: First byte after the slice; None for the end of the stream. Lines after it are read, too.
         max_bytes: A longer line is yielded without its data.
@@ -166,7 +166,7 @@ def read_lines_around(stream: BufferedIOBase, start: int, stop: int | None, max_
 
 
 def find_line_start(stream: BufferedIOBase, position: int, max_bytes: int) -> int | None:
-    r"""Find the offset at which the line begins that holds the byte before `position`.
+    r"""Find the offset at which a line begins: the line that contains the byte before `position`.
 
     Returns:
         The offset; None if the line begins `max_bytes` or more bytes before that byte.
@@ -190,13 +190,13 @@ def find_line_start(stream: BufferedIOBase, position: int, max_bytes: int) -> in
 def iter_story_lines(lines: Iterator[Line], start: int, stop: int | None, tally: Tally) -> Iterator[Line | None]:
     """Yield the lines of the stories that begin in bytes `start` to `stop`, and None at the end of each story.
 
-    Stories are separated by blank lines. Each one is counted in the tally by its first line.
+    Stories are separated by blank lines. Each story is counted in the tally when its first line is read.
 
     Args:
-        lines: The lines of the file. The first one may be the line before the slice, which shows whether a story begins
-            at `start`.
+        lines: The lines of the file. The first one may be the line before the slice. It shows whether a story begins at
+            `start`.
         start: First byte of the slice.
-        stop: First byte after the slice; None for the end of the file. A story that begins before it is read to its
+        stop: First byte after the slice; None for the end of the file. A story that begins before `stop` is read to its
             end.
         tally: Counts the stories.
     """
@@ -219,7 +219,7 @@ def iter_story_lines(lines: Iterator[Line], start: int, stop: int | None, tally:
 def join_lines(lines: Iterator[Line | None], max_bytes: int) -> Iterator[Line]:
     """Join the lines of each story (ended by None) with line feeds.
 
-    A story longer than `max_bytes`, or with a line that was too long, is yielded with None as data.
+    A story is yielded with None as data if it is longer than `max_bytes`, or if one of its lines was too long.
     """
     kept: list[bytes] | None = []
     offset = length = 0

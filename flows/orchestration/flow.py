@@ -116,7 +116,7 @@ def run_in_this_flow(
     """
     with report_failure(recipe, tell) as notifier:
         run = prepare_run(recipe.to_scheduled(), home, tell, workers, on_begin)
-        run.notifier = notifier
+        run.set_notifier(notifier)
         with record_failure(run), open_workers(run, None):
             show_run(run)
             on_shown()

@@ -92,7 +92,8 @@ def run_recipe(
     find_api = partial(find_answering_api, home, own_server)
     with report_failure(recipe, tell) as notifier, fork_workers(recipe, workers, tell) as pool:
         run = prepare_run(recipe, home, tell, workers)
-        run.notifier, run.on_progress = notifier, on_progress
+        run.set_notifier(notifier)
+        run.on_progress = on_progress
         with record_failure(run):
             report = find_unchanged(run)
             if report is not None:

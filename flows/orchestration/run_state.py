@@ -130,6 +130,12 @@ class RunState:
         self.damage = DamageTracker(place=self.place, tell=self.warn)
         self.progress = Progress(self.recipe)
 
+    def set_notifier(self, notifier: Notifier) -> None:
+        """Set what sends the notices of this run. They name the run from now on, and its page once it has one."""
+        self.notifier = notifier
+        notifier.run_id = self.run_id
+        notifier.page = lambda: self.flow_run.page if self.flow_run is not None else ""
+
     @property
     def records(self) -> list[StageRecord]:
         """The records of the stages so far, in the order in which the stages ended."""

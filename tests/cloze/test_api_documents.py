@@ -47,7 +47,7 @@ def artifacts(store: Path) -> set[str]:
 
 
 def test_what_a_run_built_is_reused_and_the_other_way_round(tmp_path: Path) -> None:
-    """Fails where a function of the API asks for another artifact than a run of the same settings."""
+    """Fails if a function of the API asks for another artifact than a run of the same settings."""
     world = new_world(tmp_path, TICKETS)
     world.put("tickets", "a", [page(str(n), prose(n)) for n in range(20)] + [page("copy", prose(3))])
     run = world.run()
@@ -69,7 +69,7 @@ def test_what_a_run_built_is_reused_and_the_other_way_round(tmp_path: Path) -> N
 
 
 def test_each_step_does_its_own_work_and_no_more() -> None:
-    """Fails where reading cleans, cleaning drops, or judging leaves a text as it was read."""
+    """Fails if reading cleans, cleaning drops, or judging leaves a text as it was read."""
     raw = "Dont\u00e2\u20ac\u2122t   stop. "
     docs = cloze.read([raw, "Ein kurzer Text."], progress=False)
     assert docs["text"] == [raw, "Ein kurzer Text."]
@@ -84,7 +84,7 @@ def test_each_step_does_its_own_work_and_no_more() -> None:
 @given(st.lists(TEXTS, max_size=6))
 @examples(30)
 def test_any_text_comes_back_or_is_counted(texts: list[str]) -> None:
-    """Fails where a text is lost, or another one than `clean_text` makes of it."""
+    """Fails if a text is lost, or another one than `clean_text` makes of it."""
     docs = cloze.clean(cloze.read(texts, progress=False))
     assert len(docs) + sum(docs.dropped.values()) == len(texts)
     expected = [clean_text(text, CleanSettings()) for text in texts]
@@ -96,7 +96,7 @@ def test_any_text_comes_back_or_is_counted(texts: list[str]) -> None:
     [([], 0), (["half \ud800 a character"], 0), (["\0 nothing"], 1), (["x" * 6_000_000], 0), (["<b>&amp;</b>"], 1)],
 )
 def test_hostile_texts_are_counted(texts: list[str], kept: int) -> None:
-    """Fails where a text that no file can hold, or one that is too large, ends the process or is lost."""
+    """Fails if a text that no file can hold, or one that is too large, ends the process or is lost."""
     docs = cloze.read(texts, progress=False)
     assert (len(docs), sum(docs.dropped.values())) == (kept, len(texts) - kept)
     assert "<b>" not in docs._repr_html_()
@@ -104,7 +104,7 @@ def test_hostile_texts_are_counted(texts: list[str], kept: int) -> None:
 
 
 def test_records_keep_their_fields() -> None:
-    """Fails where a record's key, group or title is lost, or an unusable record is not counted."""
+    """Fails if a record's key, group or title is lost, or an unusable record is not counted."""
     rows = [{"body": "One.", "id": "a", "who": "me"}, {"id": "b"}, {"body": "Three.", "id": "c", "who": None}]
     docs = cloze.read(rows, fields={"text": "body", "key": "id", "group": "who"}, progress=False)
     assert [(row["text"], row["keyed"], row["group"]) for row in docs] == [("One.", True, "me"), ("Three.", True, None)]
@@ -136,13 +136,13 @@ def test_records_keep_their_fields() -> None:
     ],
 )
 def test_mistakes_are_input_errors_that_name_them(call: Any, message: str) -> None:
-    """Fails where a mistake of the caller is accepted, or told without the name of what is wrong."""
+    """Fails if a mistake of the caller is accepted, or told without the name of what is wrong."""
     with pytest.raises(cloze.InputError, match=message):
         call()
 
 
 def test_a_damaged_artifact_is_built_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where a flipped bit in a store reaches the caller, or ends the call."""
+    """Fails if a flipped bit in a store reaches the caller, or ends the call."""
     texts = [prose(n) for n in range(4)]
     docs = cloze.deduplicate(cloze.read(texts, store=tmp_path), held_out=0.0)
     assert docs["text"] == texts
@@ -160,7 +160,7 @@ def test_a_damaged_artifact_is_built_again(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_a_temporary_store_goes_with_its_documents() -> None:
-    """Fails where a folder is left behind, or goes while documents that came of it can still be asked."""
+    """Fails if a folder is left behind, or goes while documents that came of it can still be asked."""
     docs = cloze.read([prose(1)], progress=False)
     folder = docs._workspace.folder
     docs = cloze.clean(docs)
@@ -174,7 +174,7 @@ def test_a_temporary_store_goes_with_its_documents() -> None:
 @pytest.mark.slow
 @pytest.mark.long
 def test_workers_change_nothing(tmp_path: Path) -> None:
-    """Fails where parts that other processes build have other rows, or their bars end the call."""
+    """Fails if parts that other processes build have other rows, or their bars end the call."""
     raw = tmp_path / "raw"
     raw.mkdir()
     for number in range(4):

@@ -33,7 +33,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> cloze.Shards:
     ],
 )
 def test_mistakes_are_named_before_training_begins(shards: cloze.Shards, asked: dict[str, Any], message: str) -> None:
-    """Fails where a setting that cannot be is not refused with its name."""
+    """Fails if a setting that cannot be is not refused with its name."""
     with pytest.raises(cloze.InputError, match=message):
         cloze.train(shards, **{"steps": 1, **asked})
 
@@ -41,7 +41,7 @@ def test_mistakes_are_named_before_training_begins(shards: cloze.Shards, asked: 
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_model_is_trained_tuned_and_asked(shards: cloze.Shards, tmp_path: Path) -> None:
-    """Fails where a model does not learn, is trained twice, or its predictions and vectors are not of the rows."""
+    """Fails if a model does not learn, is trained twice, or its predictions and vectors are not of the rows."""
     model = cloze.train(shards, TINY, steps=6, batch=8, learning_rate=1e-3)
     assert [event["step"] for event in model.history if event["event"] == "step"] == [1, 2, 3, 4, 5, 6]
     assert 0 < model.scores["masked_loss"] < 10

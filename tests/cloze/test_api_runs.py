@@ -11,7 +11,7 @@ from flows.command import arguments
 
 
 def test_a_wrong_recipe_is_refused_at_once(tmp_path: Path) -> None:
-    """Fails where a mistake in a recipe starts a run, or is told otherwise than by an InputError."""
+    """Fails if a mistake in a recipe starts a run, or is told otherwise than by an InputError."""
     with pytest.raises(cloze.InputError, match="Cannot read the recipe"):
         cloze.run(tmp_path / "none.toml")
     recipe = tmp_path / "mine.toml"
@@ -32,7 +32,7 @@ def test_a_program_keeps_its_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_notebook_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where the variables that Jupyter sets put the codes of a terminal into what a run prints."""
+    """Fails if the variables that Jupyter sets put the codes of a terminal into what a run prints."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     code, output, _ = _run_command("new", "--help", shown=False)
     assert code == 0 and "template" in output and "\x1b" not in output
@@ -40,7 +40,7 @@ def test_a_notebook_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_a_folder_is_run_and_its_results_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a run's results cannot be had, a second run builds again, or what a run refuses is no InputError."""
+    """Fails if a run's results cannot be had, a second run builds again, or what a run refuses is no InputError."""
     monkeypatch.chdir(tmp_path)
     raw = tmp_path / "raw"
     raw.mkdir()

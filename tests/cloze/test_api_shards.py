@@ -20,7 +20,7 @@ def shards() -> cloze.Shards:
 
 
 def test_a_notebook_may_call_everything(tmp_path: Path) -> None:
-    """Fails where a call starts an event loop of its own: in a notebook one is running already."""
+    """Fails if a call starts an event loop of its own: in a notebook one is running already."""
 
     async def cell() -> int:
         docs = cloze.read([prose(n) for n in range(5)], store=tmp_path / "store", progress=False)
@@ -30,7 +30,7 @@ def test_a_notebook_may_call_everything(tmp_path: Path) -> None:
 
 
 def test_examples_are_those_of_a_training(shards: cloze.Shards) -> None:
-    """Fails where an example, or its masks, are not what the trainer's loader gives for the epoch and the seed."""
+    """Fails if an example, or its masks, are not what the trainer's loader gives for the epoch and the seed."""
     shard_set = ShardSet(shards._workspace.place, shards._set.manifest)
     for epoch in (0, 2):
         gathered = Loader(shard_set, 42).gather(range(epoch * len(shards), (epoch + 1) * len(shards)))
@@ -45,7 +45,7 @@ def test_examples_are_those_of_a_training(shards: cloze.Shards) -> None:
 
 
 def test_other_tools_get_the_same_examples(shards: cloze.Shards) -> None:
-    """Fails where Arrow, pandas, datasets or torch hold other examples than the shards."""
+    """Fails if Arrow, pandas, datasets or torch hold other examples than the shards."""
     rows = [*shards]
     table = shards.to_arrow()
     assert table.column("ids").to_pylist() == [row["input_ids"].tolist() for row in rows]
@@ -61,7 +61,7 @@ def test_other_tools_get_the_same_examples(shards: cloze.Shards) -> None:
 
 
 def test_opened_shards_are_the_built_ones(shards: cloze.Shards, tmp_path: Path) -> None:
-    """Fails where an address opens others, or what is not there is not refused."""
+    """Fails if an address opens others, or what is not there is not refused."""
     assert cloze.open_shards(shards.artifact, epoch=1).to_arrow().equals(shards.epoch(1).to_arrow())
     held_out = cloze.open_shards(shards.artifact, split="held-out")
     assert len(held_out) == len(shards.split("held-out")) > 0
@@ -99,7 +99,7 @@ def test_shards_are_sliced_saved_and_traced(shards: cloze.Shards, tmp_path: Path
 
 
 def test_a_split_without_examples_is_empty() -> None:
-    """Fails where shards of one document, which has no held-out part, cannot be looked at."""
+    """Fails if shards of one document, which has no held-out part, cannot be looked at."""
     shards = cloze.build_shards([prose(1)], cloze.train_vocabulary([prose(1)], size=100), input="single")
     empty = shards.split("held-out")
     assert (len(empty), [*empty], len(empty.to_arrow())) == (0, [], 0)
@@ -113,7 +113,7 @@ def test_a_split_without_examples_is_empty() -> None:
 
 
 def test_mistakes_are_named() -> None:
-    """Fails where a setting that shards do not have, or a vocabulary without a mask token, is taken."""
+    """Fails if a setting that shards do not have, or a vocabulary without a mask token, is taken."""
     vocab = cloze.train_vocabulary([prose(1)], size=100)
     with pytest.raises(cloze.InputError, match="lenght"):
         cloze.build_shards([prose(1)], vocab, lenght=64)

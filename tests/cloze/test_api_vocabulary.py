@@ -61,7 +61,7 @@ OPTIONS = st.fixed_dictionaries(
 def test_a_call_is_that_of_transformers(
     vocabularies: dict[str, cloze.Vocabulary], theirs: dict[str, Any], data: Any, kind: str, options: dict[str, Any]
 ) -> None:
-    """Fails where ids, masks, offsets or their names differ for any text and any arguments."""
+    """Fails if ids, masks, offsets or their names differ for any text and any arguments."""
     texts = data.draw(st.one_of(WRITTEN, st.lists(WRITTEN, min_size=1, max_size=4)))
     pairs = st.just(None) if isinstance(texts, str) else st.one_of(st.none(), st.just(texts[::-1]))
     pair = data.draw(st.one_of(st.none(), WRITTEN) if isinstance(texts, str) else pairs)
@@ -76,7 +76,7 @@ def test_a_call_is_that_of_transformers(
 def test_words_arrays_and_text_are_those_of_transformers(
     vocabularies: dict[str, cloze.Vocabulary], theirs: dict[str, Any], kind: str
 ) -> None:
-    """Fails where lists of words, arrays, tokens or decoded texts differ."""
+    """Fails if lists of words, arrays, tokens or decoded texts differ."""
     ours, other = vocabularies[kind], theirs[kind]
     words = [["The", "keeper's", "boat"], ["a", "b"]]
     assert dict(ours(words, is_split_into_words=True)) == dict(other(words, is_split_into_words=True))
@@ -94,7 +94,7 @@ def test_words_arrays_and_text_are_those_of_transformers(
 
 
 def test_tensors_are_those_of_the_arrays(vocabularies: dict[str, cloze.Vocabulary]) -> None:
-    """Fails where a tensor is other than the array."""
+    """Fails if a tensor is other than the array."""
     torch: ModuleType = pytest.importorskip("torch")
     vocab = vocabularies["wordpiece"]
     batch = vocab(["The tide.", "x"], padding=True, return_tensors="pt").to("cpu")
@@ -103,7 +103,7 @@ def test_tensors_are_those_of_the_arrays(vocabularies: dict[str, cloze.Vocabular
 
 
 def test_a_saved_vocabulary_is_loaded_again(vocabularies: dict[str, cloze.Vocabulary], tmp_path: Path) -> None:
-    """Fails where the folder gives another vocabulary, or shards of a loaded one are not those of a trained one."""
+    """Fails if the folder gives another vocabulary, or shards of a loaded one are not those of a trained one."""
     vocab = vocabularies["wordpiece"]
     vocab.save(tmp_path / "saved")
     again = cloze.load_vocabulary(tmp_path / "saved")
@@ -127,13 +127,13 @@ def test_a_saved_vocabulary_is_loaded_again(vocabularies: dict[str, cloze.Vocabu
 def test_mistakes_of_a_call_are_named(
     vocabularies: dict[str, cloze.Vocabulary], options: dict[str, Any], message: str
 ) -> None:
-    """Fails where a call that cannot be is not refused with the name of what is wrong."""
+    """Fails if a call that cannot be is not refused with the name of what is wrong."""
     with pytest.raises(cloze.InputError, match=message):
         vocabularies["wordpiece"](["one text", "another text here"], **options)
 
 
 def test_a_vocabulary_of_nothing_is_refused() -> None:
-    """Fails where no words, or a size that leaves nothing to learn, end otherwise than as an InputError."""
+    """Fails if no words, or a size that leaves nothing to learn, end otherwise than as an InputError."""
     with pytest.raises(cloze.InputError, match="no words"):
         cloze.train_vocabulary([])
     with pytest.raises(cloze.InputError, match="nothing would be left"):

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str], path: Path = SURFACE) -> int:
 
 
 def test_names_parameters_and_types_stay() -> None:
-    """Fails where a public name, parameter, default or type is other than on record."""
+    """Fails if a public name, parameter, default or type is other than on record."""
     assert surface() == SURFACE.read_text(encoding="utf-8")
 
 
@@ -89,7 +89,7 @@ def test_names_parameters_and_types_stay() -> None:
     ],
 )
 def test_a_change_of_the_face_is_noticed(before: str, after: str) -> None:
-    """Fails where a renamed parameter, another type or default, or a method that is gone leaves the lines equal."""
+    """Fails if a renamed parameter, another type or default, or a method that is gone leaves the lines equal."""
     assert [*surface_of(before, ("f",))] != [*surface_of(after, ("f",))]
 
 
@@ -108,7 +108,7 @@ def test_only_additions_are_written_without_a_look(tmp_path: Path, capsys: pytes
 
 
 def test_every_public_name_is_there_and_typed() -> None:
-    """Fails where `__all__`, the table of modules and the imports for type checkers differ, or a name cannot be had."""
+    """Fails if `__all__`, the table of modules and the imports for type checkers differ, or a name cannot be had."""
     tree = ast.parse((ROOT / "cloze" / "__init__.py").read_text(encoding="utf-8"))
     [checked] = [node for node in tree.body if isinstance(node, ast.If)]
     nodes = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
@@ -133,7 +133,7 @@ print(sorted({"prefect", "torch", "transformers", "numba"} & {*sys.modules}))
 
 
 def test_the_import_takes_nothing_with_it(tmp_path: Path) -> None:
-    """Fails where importing the package imports any other, or its functions import Prefect, torch or numba."""
+    """Fails if importing the package imports any other, or its functions import Prefect, torch or numba."""
     done = subprocess.run(
         [sys.executable, "-c", PROBE], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=100
     )

@@ -159,7 +159,7 @@ sys.addaudithook(_audit)
 
 @contextlib.contextmanager
 def watched(folder: str) -> Iterator[None]:
-    """Fails where what is read inside writes outside a folder, starts a process or asks the network."""
+    """Fails if what is read inside writes outside a folder, starts a process or asks the network."""
     done: list[str] = []
     _watching.append((folder, done))
     try:

@@ -28,7 +28,7 @@ from corpora.views import DeleteList, without_deleted
 
 
 def test_a_corpus_of_one_generation(tmp_path: Path) -> None:
-    """Fails where a kept row is not the document's, or a removed one does not say why."""
+    """Fails if a kept row is not the document's, or a removed one does not say why."""
     builder = Builder(tmp_path)
     corpus = builder.add(line(1, body(1)), line(2, body(2)), line(3, body(2)), line(1, body(3), rev=2), files=3)
     documents = {document.id: document.text for document in corpus.iter_documents()}
@@ -46,7 +46,7 @@ def test_a_corpus_of_one_generation(tmp_path: Path) -> None:
 
 
 def test_a_corpus_of_two_generations(tmp_path: Path) -> None:
-    """Fails where the live rows are not those that the verdicts keep, replayed from the beginning."""
+    """Fails if the live rows are not those that the verdicts keep, replayed from the beginning."""
     builder = Builder(tmp_path)
     builder.add(line(1, body(1)), line(2, body(2)), line(3, body(2)))
     survivor = min(2, 3, key=lambda n: compute_keyed_id("own", str(n)))
@@ -63,7 +63,7 @@ def test_a_corpus_of_two_generations(tmp_path: Path) -> None:
 
 
 def test_records_without_a_key_keep_their_ids_over_generations(tmp_path: Path) -> None:
-    """Fails where a later record of the same bytes takes an id that is given, or supersedes its twin."""
+    """Fails if a later record of the same bytes takes an id that is given, or supersedes its twin."""
     builder = Builder(tmp_path)
     builder.add({"text": body(1)}, {"text": body(1)})
     corpus = builder.add({"text": body(1)}, {"text": body(2)})
@@ -76,7 +76,7 @@ def test_records_without_a_key_keep_their_ids_over_generations(tmp_path: Path) -
 
 
 def test_each_verdict_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where planning reads verdicts, or a part reads those of others, or documents of which all stay; where a
+    """Fails if planning reads verdicts, or a part reads those of others, or documents of which all stay; where a
     kept text is made an excerpt of.
     """
     builder = Builder(tmp_path)
@@ -108,7 +108,7 @@ DELETABLE = st.tuples(
 
 @given(st.lists(st.tuples(DELETABLE, st.integers(1, 2)), max_size=9), st.lists(st.tuples(DELETABLE, st.integers(1, 2))))
 def test_the_delete_list_holds_whole_keys(deleted: list[Any], rows: list[Any]) -> None:
-    """Fails where a row goes whose id alone, or half of it, is on the list, or one of several entries is missed."""
+    """Fails if a row goes whose id alone, or half of it, is on the list, or one of several entries is missed."""
     schema = pa.schema([DELETED.field(name) for name in ("id", "revision", "generation")])
 
     def table(keys: list[Any]) -> pa.Table:

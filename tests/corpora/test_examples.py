@@ -99,7 +99,7 @@ def run(program: str, *arguments: Path, path: str = str(ROOT)) -> Any:
 
 @pytest.mark.slow
 def test_the_examples_run_as_installed_packages(installed: Path, tmp_path: Path) -> None:
-    """Fails where an entry point is not found, a record is lost, or the step is not applied."""
+    """Fails if an entry point is not found, a record is lost, or the step is not applied."""
     found = run(BUILD, tmp_path / "store", path=f"{installed}:{ROOT}")
     assert found["records"] == 5
     assert found["outcomes"] == {
@@ -127,7 +127,7 @@ def test_the_examples_run_as_installed_packages(installed: Path, tmp_path: Path)
 
 @pytest.mark.slow
 def test_versions_enter_the_fingerprint(installed: Path, tmp_path: Path) -> None:
-    """Fails where a new version of the class, or of its package, would reuse what the old one built."""
+    """Fails if a new version of the class, or of its package, would reuse what the old one built."""
     changes = (
         ("mbox_source.py", "version: ClassVar[int] = 1", "version: ClassVar[int] = 2", [True, True]),
         ("shouting_step.py", "version: ClassVar[int] = 1", "version: ClassVar[int] = 2", [False, True]),
@@ -147,7 +147,7 @@ def test_versions_enter_the_fingerprint(installed: Path, tmp_path: Path) -> None
 
 
 def test_the_step_says_what_it_does() -> None:
-    """Fails where an example in its docstrings gives something else."""
+    """Fails if an example in its docstrings gives something else."""
     spec = importlib.util.spec_from_file_location("shouting_step", EXAMPLES / "shouting_step" / "shouting_step.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -23,20 +23,20 @@ ODD_ENCODINGS = (
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_damaged_inputs_end_in_drops_or_one_paragraph(name: str) -> None:
-    """Fails where a parser raises anything but InputError, hangs, or yields what no column can hold."""
+    """Fails if a parser raises anything but InputError, hangs, or yields what no column can hold."""
     fuzz(TARGETS[name], inputs=count_examples(25), number=1)
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_whole_inputs_are_read(name: str) -> None:
-    """Fails where fuzzing is of an input that its parser refuses as it is."""
+    """Fails if fuzzing is of an input that its parser refuses as it is."""
     warm_up(TARGETS[name])
     for whole in TARGETS[name].inputs:
         assert try_input(TARGETS[name], whole.pack(whole.data)) > 0, whole.data[:200]
 
 
 def test_every_encoding_that_python_knows_may_be_named() -> None:
-    """Fails where a name in a file leads to a codec that is none of a text, or raises what is not looked for."""
+    """Fails if a name in a file leads to a codec that is none of a text, or raises what is not looked for."""
     for name in (*ODD_ENCODINGS, *a_few(sorted({*encodings.aliases.aliases.values()}), 10)):
         for target, data in in_encoding(name.encode(), HTML, ENTRIES):
             try_input(TARGETS[target], data)

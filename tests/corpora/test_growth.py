@@ -28,7 +28,7 @@ def test_what_was_found_is_of_subjects_that_are_read() -> None:
 
 
 def test_growth_with_the_square_is_seen() -> None:
-    """Fails where the test above could not fail."""
+    """Fails if the test above could not fail."""
     frames, begins_again = (bytes,), re.compile(rb"a*b")
     found = growth(
         Subject((), frames, lambda data, _: begins_again.search(data)), lambda size: b"a" * size, (4_000, 16_000)

@@ -22,6 +22,6 @@ assert pa.Table.from_pandas(pandas.DataFrame({"a": [1, 2]})).column("a") == tabl
 
 
 def test_arrays_need_no_pandas_and_get_it_where_it_is_asked_for() -> None:
-    """Fails where an array from a list imports pandas, or a table cannot become a frame any more."""
+    """Fails if an array from a list imports pandas, or a table cannot become a frame any more."""
     pytest.importorskip("pandas")
     subprocess.run([sys.executable, "-c", CODE], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)

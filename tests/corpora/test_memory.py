@@ -120,7 +120,7 @@ def dump_block() -> tuple[bytes, int, int]:
     "megabytes", [100, pytest.param(2_200, marks=pytest.mark.long)], ids=lambda megabytes: f"{megabytes}MB"
 )
 def test_a_dump_from_a_pipe(tmp_path: Path, megabytes: int) -> None:
-    """Fails where memory grows with a dump, or a page of it gets lost. Of the long one every 20th batch is judged."""
+    """Fails if memory grows with a dump, or a page of it gets lost. Of the long one every 20th batch is judged."""
     block, pages, articles = dump_block()
     times = megabytes * MB // len(block) + 1
     size = len(DUMP_HEAD) + times * len(block) + len(DUMP_END)
@@ -137,7 +137,7 @@ def test_a_dump_from_a_pipe(tmp_path: Path, megabytes: int) -> None:
 
 
 def test_a_pipe_that_ends_too_early_is_refused(tmp_path: Path) -> None:
-    """Fails where a dump whose other end goes away is taken for a whole one."""
+    """Fails if a dump whose other end goes away is taken for a whole one."""
     block, pages, _ = dump_block()
     with piped(tmp_path / "d.xml", lambda: chain([DUMP_HEAD], repeat(block, 3))):
         found = measure({"kind": "wikipedia", "path": str(tmp_path / "d.xml")}, 10 * len(block))
@@ -146,7 +146,7 @@ def test_a_pipe_that_ends_too_early_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_one_huge_page(tmp_path: Path) -> None:
-    """Fails where a page's size is a worker's: of 300 MB, of 19 MB full of markup, and of 19 MB never closed."""
+    """Fails if a page's size is a worker's: of 300 MB, of 19 MB full of markup, and of 19 MB never closed."""
     row = "{| class=x\n|-\n| [[Boat|a]] || '''b''' {{convert|3|km}}\n|}\n* an ''item'' {{x|{{y|z}}}} here\n"
     with (tmp_path / "d.xml").open("wb") as file:
         file.write(DUMP_HEAD + b"<page><title>A</title><id>1</id><revision><text>")
@@ -203,7 +203,7 @@ def epub_bomb(size: int) -> bytes:
 
 @pytest.mark.long
 def test_bombs_and_long_lines_among_files(tmp_path: Path) -> None:
-    """Fails where a line of 500 MB, a gigabyte of zeros in gzip or xz, or a zip bomb is more than a drop."""
+    """Fails if a line of 500 MB, a gigabyte of zeros in gzip or xz, or a zip bomb is more than a drop."""
     folder = tmp_path / "files"
     folder.mkdir()
     sparse(folder / "line.jsonl", b'{"text": "', 500 * MB, b'"}\n' + GOOD_LINE)
@@ -232,7 +232,7 @@ def zstd(data: bytes) -> bytes:
 
 @pytest.mark.long
 def test_long_stories(tmp_path: Path) -> None:
-    """Fails where a story of one line, or of 20 MB of lines without a blank one, is held."""
+    """Fails if a story of one line, or of 20 MB of lines without a blank one, is held."""
     for form in ("line", "blank-line"):
         folder = tmp_path / form
         folder.mkdir()
@@ -265,7 +265,7 @@ def tar_of(*members: tuple[str, int]) -> Iterator[bytes]:
 
 @pytest.mark.long
 def test_huge_members_of_tars(tmp_path: Path) -> None:
-    """Fails where a member of 600 MB is held: in a plain tar, and in a bomb of gzip or of xz in xz."""
+    """Fails if a member of 600 MB is held: in a plain tar, and in a bomb of gzip or of xz in xz."""
     members = (("a.txt", 608 * MB), ("b.epub", 608 * MB), ("c.txt.gz", 16 * MB))
     books, pages = tmp_path / "books", tmp_path / "pages"
     books.mkdir()
@@ -320,7 +320,7 @@ GOOD_PAGE = b"<html><head><title>Bay</title></head><body><article>%s</article></
 
 @pytest.mark.long
 def test_huge_records_of_archives(tmp_path: Path) -> None:
-    """Fails where a record of 600 MB, plain or packed, or a body that unpacks to a gigabyte is held."""
+    """Fails if a record of 600 MB, plain or packed, or a body that unpacks to a gigabyte is held."""
     good = page_record("good", GOOD_PAGE)
     bomb = gzip_zeros(b"<html>", 1024 * MB)
     sparse(tmp_path / "a.warc", record_head("a", 600 * MB), 600 * MB, b"\r\n\r\n" + good)
@@ -346,7 +346,7 @@ PAGES = {
 
 @pytest.mark.long
 def test_pages_nested_and_wide(tmp_path: Path) -> None:
-    """Fails where a page's form, and not its size, decides what it takes: each between two good ones."""
+    """Fails if a page's form, and not its size, decides what it takes: each between two good ones."""
     bodies = [body for page in PAGES.values() for body in (b"<html><body>" + page, GOOD_PAGE)]
     records = [gzip.compress(page_record(str(n), body), 1) for n, body in enumerate(bodies)]
     (tmp_path / "a.warc.gz").write_bytes(b"".join(records))
@@ -362,7 +362,7 @@ ENTITIES = f'<!DOCTYPE x [<!ENTITY a0 "{"ha" * 50}">{LAUGHS}<!ENTITY f SYSTEM "f
 
 
 def test_entities_are_not_expanded(tmp_path: Path) -> None:
-    """Fails where a billion laughs, or a file that an entity names, come into a text: of XML and of a dump."""
+    """Fails if a billion laughs, or a file that an entity names, come into a text: of XML and of a dump."""
     entry = f"<entry><text>{prose(300)}</text></entry><entry><text>&a9; {'&f;'} {prose(300)}</text></entry>"
     (tmp_path / "a.xml").write_text(f'<?xml version="1.0"?>{ENTITIES}<x>{entry}</x>')
     found = measure({"kind": "xml", "path": str(tmp_path / "a.xml"), "record": "entry", "fields": {"text": "text"}})
@@ -376,7 +376,7 @@ def test_entities_are_not_expanded(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_huge_cell_of_parquet(tmp_path: Path) -> None:
-    """Fails where a cell of 100 MB takes ten times its size."""
+    """Fails if a cell of 100 MB takes ten times its size."""
     table = pa.table({"text": pa.array(["x" * (100 * MB), prose(300)], pa.large_string())})
     pq.write_table(table, tmp_path / "a.parquet", compression="zstd")
     for kind in ("files", "openwebtext"):

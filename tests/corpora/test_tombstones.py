@@ -77,7 +77,7 @@ def test_golden_hashes() -> None:
 
 
 def test_what_is_forgotten_later_holds_from_then_on(tmp_path: Path) -> None:
-    """Fails where a later entry changes what an earlier generation honours, or is lost on the way to the store."""
+    """Fails if a later entry changes what an earlier generation honours, or is lost on the way to the store."""
     place, early = Place(str(tmp_path)), Tombstones().with_documents([ALICE])
     both = early.with_documents([ALICE, BOB], generation=3)
     assert both.as_of(2).fingerprint == both.as_of(1).fingerprint == early.as_of(1).fingerprint
@@ -89,7 +89,7 @@ def test_what_is_forgotten_later_holds_from_then_on(tmp_path: Path) -> None:
 
 @given(st.data())
 def test_no_bit_of_a_list_flips_unseen(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Fails where a document comes back because a bit of its hash has changed."""
+    """Fails if a document comes back because a bit of its hash has changed."""
     place, path = Place(str(tmp_path_factory.mktemp("lists"))), "corpora/general/tombstones.json"
     write_tombstones(place, "general", Tombstones().with_documents([ALICE, BOB]))
     changed = bytearray(place.read(path))

@@ -78,7 +78,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
 
 
 def test_rows_are_those_of_the_documents_and_the_verdicts(grown: Builder) -> None:
-    """Fails where a row has another document's columns, or comes in another place, in any generation's part."""
+    """Fails if a row has another document's columns, or comes in another place, in any generation's part."""
     corpus, expected = newest(grown), by_definition(grown)
     assert read_rows(corpus) == expected
     assert corpus.manifest.ledger.figures["revived documents"] and len(expected) == corpus.manifest.count_rows(
@@ -89,7 +89,7 @@ def test_rows_are_those_of_the_documents_and_the_verdicts(grown: Builder) -> Non
 
 
 def test_one_row_is_read_by_its_number(grown: Builder) -> None:
-    """Fails where rows that are asked for by their numbers are others than those of a reading of all."""
+    """Fails if rows that are asked for by their numbers are others than those of a reading of all."""
     for view in newest(grown).views:
         whole = [row for b in read_view(grown.place, view, ("id", "text")) for row in b.to_pylist()]
         for number, row in enumerate(whole):
@@ -98,7 +98,7 @@ def test_one_row_is_read_by_its_number(grown: Builder) -> None:
 
 
 def test_live_rows_are_all_but_the_deleted_ones(grown: Builder) -> None:
-    """Fails where a deleted row is read, a live one is not, or the columns are others than were asked for."""
+    """Fails if a deleted row is read, a live one is not, or the columns are others than were asked for."""
     corpus = newest(grown)
     deleted = {tuple(row[name] for name in ROW_KEY) for row in grown.rows(corpus.manifest, "deleted")}
     live = [row for row in by_definition(grown) if tuple(row[name] for name in ROW_KEY) not in deleted]
@@ -107,7 +107,7 @@ def test_live_rows_are_all_but_the_deleted_ones(grown: Builder) -> None:
 
 
 def test_documents_are_read_for_their_own_columns_alone(grown: Builder, decoded: Counter[str]) -> None:
-    """Fails where what the verdicts decided needs the documents, or parts without live rows are opened."""
+    """Fails if what the verdicts decided needs the documents, or parts without live rows are opened."""
     corpus = newest(grown)
     decoded.clear()
     assert read_rows(corpus, VERDICT_COLUMNS) and set(decoded) == {"corpora"}
@@ -116,14 +116,14 @@ def test_documents_are_read_for_their_own_columns_alone(grown: Builder, decoded:
 
 
 def test_no_text_is_in_a_corpus(grown: Builder) -> None:
-    """Fails where a part of a corpus holds the text of a document that stays."""
+    """Fails if a part of a corpus holds the text of a document that stays."""
     assert not {"text", "title", "locator"} & {
         *(name for batch in read_table(grown.place, newest(grown).manifest, "documents") for name in batch.schema.names)
     }
 
 
 def test_contents_follow_the_texts_and_not_the_folder(tmp_path: Path) -> None:
-    """Fails where equal documents in another artifact change what later stages are keyed by, or other texts do not."""
+    """Fails if equal documents in another artifact change what later stages are keyed by, or other texts do not."""
     contents = []
     for name, more in (("one", ""), ("two", ""), ("three", " More.")):
         builder = Builder(tmp_path / name)
@@ -169,7 +169,7 @@ def move_documents(builder: Builder, documents: Manifest, fingerprint: str = "mo
 
 
 def test_documents_that_were_moved_by_a_repair_are_found(tmp_path: Path) -> None:
-    """Fails where a process that has read a corpus goes on looking for files that the manifest no longer names."""
+    """Fails if a process that has read a corpus goes on looking for files that the manifest no longer names."""
     builder = Builder(tmp_path)
     corpus = builder.add(line(1, body(1)), line(2, body(2)))
     before = read_rows(corpus)
@@ -198,7 +198,7 @@ HARMS: dict[str, Callable[[Manifest], str]] = {
 @pytest.mark.parametrize("gone", [True, False], ids=["gone", "flipped"])
 @pytest.mark.parametrize("harmed", HARMS)
 def test_damaged_documents_are_named_by_their_own_path(tmp_path: Path, harmed: str, gone: bool) -> None:
-    """Fails where damage in documents is blamed on the corpus, so that a run would build the wrong part again."""
+    """Fails if damage in documents is blamed on the corpus, so that a run would build the wrong part again."""
     builder = Builder(tmp_path)
     corpus = builder.add(line(1, body(1)), line(2, body(2)))
     path = HARMS[harmed](builder.inputs[0].documents)
@@ -215,7 +215,7 @@ def test_damaged_documents_are_named_by_their_own_path(tmp_path: Path, harmed: s
 
 
 def test_chosen_rows_are_those_of_a_whole_reading(grown: Builder) -> None:
-    """Fails where rows that are chosen from a table of several record batches are others, or come in other batches."""
+    """Fails if rows that are chosen from a table of several record batches are others, or come in other batches."""
     documents = grown.inputs[0].documents
     for part in documents.parts:
         whole = pa.Table.from_batches(read_table(grown.place, documents.with_parts((part,)), "documents", ("text",)))

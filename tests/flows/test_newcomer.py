@@ -189,7 +189,7 @@ def apply(folder: Path, tasks: Mapping[str, Sequence[tuple[str, str, str]]]) -> 
 
 @pytest.mark.parametrize("task", [*EDITS, *REASON])
 def test_a_task_takes_the_files_that_are_written_down(task: str) -> None:
-    """Fails where a task touches more than three files, or others than CONTRIBUTING names."""
+    """Fails if a task touches more than three files, or others than CONTRIBUTING names."""
     [row] = [line for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if line.startswith(f"| {task} |")]
     files = {name for name, *_ in {**EDITS, **REASON}[task]}
     assert len(files) <= MOST_FILES
@@ -198,7 +198,7 @@ def test_a_task_takes_the_files_that_are_written_down(task: str) -> None:
 
 
 def test_ten_tasks_of_a_newcomer(house: Path, tmp_path: Path) -> None:
-    """Fails where one of the ten does not show in what the program then does."""
+    """Fails if one of the ten does not show in what the program then does."""
 
     home = new_home(tmp_path)
 

@@ -102,7 +102,7 @@ def test_a_signal_is_answered_with_a_line_and_a_code(text: str, number: int, cod
 
 
 def test_what_is_ignored_from_the_start_stays_ignored() -> None:
-    """Fails where `nohup` does not keep a run from ending with its terminal."""
+    """Fails if `nohup` does not keep a run from ending with its terminal."""
     with program(SLEEPS, ignored=(signal.SIGHUP, signal.SIGINT)) as told:
         told.tell(signal.SIGHUP, signal.SIGINT, pause=0.3)
         assert told.process.poll() is None
@@ -124,7 +124,7 @@ with call_on_stop(partial(write_to_stderr, "a last word"), "Promised."), call_on
 
 
 def test_last_words_are_said_and_nothing_else() -> None:
-    """Fails where one that fails or takes too long keeps others or the end, or noise comes after the line."""
+    """Fails if one that fails or takes too long keeps others or the end, or noise comes after the line."""
     with program(LAST_WORDS) as told:
         told.tell(signal.SIGTERM)
         code, said = told.end()
@@ -143,7 +143,7 @@ with call_on_stop(save, "It saves.", patient=True):
 
 
 def test_a_patient_word_is_waited_for_and_a_second_signal_is_not() -> None:
-    """Fails where a save is cut off, or a second Ctrl-C has to wait. A terminal that goes says so twice."""
+    """Fails if a save is cut off, or a second Ctrl-C has to wait. A terminal that goes says so twice."""
     with program(PATIENT) as told:
         told.tell(signal.SIGHUP, signal.SIGHUP, signal.SIGHUP, pause=0.5)
         with pytest.raises(subprocess.TimeoutExpired):
@@ -171,7 +171,7 @@ time.sleep(600)
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_no_child_is_left(times: int) -> None:
-    """Fails where a child that ignores signals, is stopped, or is in a group of its own outlives the process."""
+    """Fails if a child that ignores signals, is stopped, or is in a group of its own outlives the process."""
     with program(CHILDREN) as told:
         told.tell(*[signal.SIGINT] * times, pause=0.4)
         assert told.end()[0] == 130
@@ -179,7 +179,7 @@ def test_no_child_is_left(times: int) -> None:
 
 
 def test_a_process_can_stop_itself() -> None:
-    """Fails where a broken pipe, found on any thread, does not stop the process as a signal does."""
+    """Fails if a broken pipe, found on any thread, does not stop the process as a signal does."""
     text = "ready(); threading.Thread(target=stop, args=(signal.SIGPIPE,)).start(); time.sleep(600)"
     with program(text) as told:
         assert told.end() == (141, "")
@@ -188,14 +188,14 @@ def test_a_process_can_stop_itself() -> None:
 
 
 def test_an_echo_is_no_second_signal() -> None:
-    """Fails where `timeout`, which tells a process and then its group, cuts off what is saved."""
+    """Fails if `timeout`, which tells a process and then its group, cuts off what is saved."""
     with program(PATIENT.replace("time.sleep(600)\nwith", 'time.sleep(1); write_to_stderr("saved")\nwith')) as told:
         told.tell(signal.SIGTERM, signal.SIGTERM, pause=0.05)
         assert told.end()[1].endswith("saved\n")
 
 
 def test_a_scratch_folder_goes(tmp_path: Path) -> None:
-    """Fails where what is of no use to anybody stays on the disk."""
+    """Fails if what is of no use to anybody stays on the disk."""
     text = f"with open_scratch_folder(__import__('pathlib').Path({str(tmp_path)!r})) as folder:\n"
     with program(text + "    (folder / 'large').write_text('text'); ready(); time.sleep(600)") as told:
         assert len(list(tmp_path.glob("*/large"))) == 1

@@ -80,7 +80,7 @@ def run_page(page: str, folder: Path, home: Path, shorter: Mapping[str, str] = S
 @pytest.mark.long
 @pytest.mark.parametrize("kind", PAGES)
 def test_pages_run_as_they_are_written(kind: str, tmp_path: Path, database: Path) -> None:
-    """Fails where a command of a page fails, or prints other lines than the page shows."""
+    """Fails if a command of a page fails, or prints other lines than the page shows."""
     pytest.importorskip("torch")
     (tmp_path / "work").mkdir()
     (tmp_path / "cloze").symlink_to(ROOT)
@@ -95,7 +95,7 @@ def test_pages_run_as_they_are_written(kind: str, tmp_path: Path, database: Path
 @pytest.mark.long
 @pytest.mark.skipif(not WHOLE, reason="takes twenty minutes: CLOZE_TUTORIAL=FOLDER, a new one, runs it there")
 def test_the_tutorial_gives_its_figures_at_full_length(tmp_path: Path, database: Path) -> None:
-    """Fails where a figure of the page is a tenth off, or a score more than two standard errors; keeps the folder."""
+    """Fails if a figure of the page is a tenth off, or a score more than two standard errors; keeps the folder."""
     pytest.importorskip("torch")
     folder = Path(WHOLE).resolve()
     folder.mkdir(parents=True)
@@ -109,7 +109,7 @@ def test_the_tutorial_gives_its_figures_at_full_length(tmp_path: Path, database:
 
 
 def test_a_line_that_is_not_printed_is_noticed() -> None:
-    """Fails where any output would do."""
+    """Fails if any output would do."""
     printed = "12 raw files   in 1 generation\nwiki: 3 pages\ndone\n"
     assert absent_lines("7 raw files in 2 generations\n", printed) == ["N raw files in N generations"]
     assert absent_lines("9 raw files in 1 generation\n...\ndone\n", printed) == []

@@ -48,7 +48,7 @@ def put(place: Place, generations: int, kind: str, sources: tuple[str, ...] = ()
 
 @pytest.mark.parametrize("sources", [(), ("b",)])
 def test_the_counts_are_those_of_the_first_generation(tmp_path: Path, sources: tuple[str, ...]) -> None:
-    """Fails where held-out text, a later generation or another source is counted, or the reader finds other counts."""
+    """Fails if held-out text, a later generation or another source is counted, or the reader finds other counts."""
     place = Place(str(tmp_path))
     tokens, shards = put(place, 2, "dynamic", sources)
     wanted = np.zeros(shards.facts["vocab_size"], np.int64)
@@ -64,7 +64,7 @@ def test_the_counts_are_those_of_the_first_generation(tmp_path: Path, sources: t
 
 
 def test_a_later_generation_changes_no_mask(tmp_path: Path) -> None:
-    """Fails where old shards are built again, or read under other masks, because there are new documents."""
+    """Fails if old shards are built again, or read under other masks, because there are new documents."""
     place = Place(str(tmp_path))
     for kind in ("dynamic", "static"):
         _, before = put(place, 1, kind)
@@ -75,7 +75,7 @@ def test_a_later_generation_changes_no_mask(tmp_path: Path) -> None:
 
 
 def test_the_loader_draws_by_frequency(tmp_path: Path) -> None:
-    """Fails where reader, definition, report and static masks take another one's random ids."""
+    """Fails if reader, definition, report and static masks take another one's random ids."""
     place = Place(str(tmp_path))
     shard_set = ShardSet(place, put(place, 1, "dynamic")[1])
     slots = range(3 * len(shard_set))
@@ -94,7 +94,7 @@ def test_the_loader_draws_by_frequency(tmp_path: Path) -> None:
 
 @given(st.lists(st.integers(0, 1 << 40), min_size=12, max_size=12))
 def test_weights_are_the_shares_of_the_counts(counts: list[int]) -> None:
-    """Fails where an id's probability differs from its share of the ordinary tokens by more than 2^-32."""
+    """Fails if an id's probability differs from its share of the ordinary tokens by more than 2^-32."""
     facts = with_frequencies(FACTS, np.array(counts))
     ordinary = FACTS.ordinary.tolist()
     total = sum(counts[id] for id in ordinary)

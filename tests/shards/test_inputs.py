@@ -43,7 +43,7 @@ def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("halves")
 def test_an_input_of_a_package_makes_shards(tmp_path: Path) -> None:
-    """Fails where an input of someone else's is not found, not told of its settings, or not in the fingerprint."""
+    """Fails if an input of someone else's is not found, not told of its settings, or not in the fingerprint."""
     settings = read_shard_settings({"input": "halves", "length": 40, "share": 0.25, "masking": {"seed": 3}})
     assert settings.masking == MaskSettings(kind="none", seed=3)
     plain = settings.to_json()
@@ -72,12 +72,12 @@ def test_an_input_of_a_package_makes_shards(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_told(table: dict[str, object], said: str) -> None:
-    """Fails where a key that an input does not have, or a broken package, is taken without a word."""
+    """Fails if a key that an input does not have, or a broken package, is taken without a word."""
     with pytest.raises(InputError, match=said):
         read_shard_settings(table)
 
 
 def test_every_input_of_ours_is_as_it_comes() -> None:
-    """Fails where a row of the registry is not a settings dataclass with usable defaults."""
+    """Fails if a row of the registry is not a settings dataclass with usable defaults."""
     for kind, each in INPUTS.items():
         assert read_shard_settings({"input": kind}).own == each() and each.kind == kind

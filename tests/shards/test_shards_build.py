@@ -68,7 +68,7 @@ def table_rows(bench: Bench, manifest: Manifest, table: str) -> list[dict[str, A
 
 
 def test_tokens_are_those_of_the_encoder_sorted_by_shuffle(bench: Bench) -> None:
-    """Fails where a row's tokens are another's after the sort, or a part is not in the order that shards read."""
+    """Fails if a row's tokens are another's after the sort, or a part is not in the order that shards read."""
     tokenizer = build_text_tokenizer(read_vocabulary(bench.place, bench.vocabulary))  # the reference, a text at a time
     texts = {document.id: document.text for document in bench.corpus.iter_documents()}
     for part in bench.tokens.parts:
@@ -81,7 +81,7 @@ def test_tokens_are_those_of_the_encoder_sorted_by_shuffle(bench: Bench) -> None
 
 
 def test_a_document_without_tokens_is_counted(tmp_path: Path) -> None:
-    """Fails where a document that the tokenizer leaves nothing of is lost without a count, or breaks a shard."""
+    """Fails if a document that the tokenizer leaves nothing of is lost without a count, or breaks a shard."""
     place = Place(str(tmp_path))
     rows = [*(row(n, words(n)) for n in range(6)), row(6, "\u00ad\u200b")]
     bench = build_bench(place, put_corpus(place, {"g001-a-00000": rows}))
@@ -90,14 +90,14 @@ def test_a_document_without_tokens_is_counted(tmp_path: Path) -> None:
 
 
 def test_a_small_generation_is_one_shard(bench: Bench) -> None:
-    """Fails where few documents are spread so thin that a random sentence has few to be drawn from."""
+    """Fails if few documents are spread so thin that a random sentence has few to be drawn from."""
     assert MIN_DOCUMENTS_TO_SPLIT > 120
     names = [part.name for part in bench.shards(target_tokens=1_000).parts]
     assert names == ["train-g001-00000", "held-out-g001-00000", "train-g002-00000", "held-out-g002-00000"]
 
 
 def test_every_document_is_in_one_shard(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a range of the hash is left out, taken twice, or crosses generation or split."""
+    """Fails if a range of the hash is left out, taken twice, or crosses generation or split."""
     monkeypatch.setattr("shards.build.MIN_DOCUMENTS_TO_SPLIT", 1)
     manifest = bench.shards(target_tokens=1_001)  # the store holds the one of 1,000 with one shard a generation
     of = {r["id"]: (r["generation"], r["held_out"], r["shuffle"]) for r in _with_shuffle(bench)}
@@ -129,7 +129,7 @@ def _with_shuffle(bench: Bench) -> list[dict[str, Any]]:
 
 
 def test_the_cut_into_token_parts_changes_no_example(bench: Bench, tmp_path: Path) -> None:
-    """Fails where a shard depends on how the corpus' rows are spread over parts."""
+    """Fails if a shard depends on how the corpus' rows are spread over parts."""
     place = Place(str(tmp_path))
     rows = [row for batch in bench.corpus.iter_batches() for row in batch.to_pylist()]
     one, two = rows[:90], rows[90:]
@@ -144,7 +144,7 @@ def _is_stretch(piece: list[int], whole: list[int]) -> bool:
 
 @pytest.mark.parametrize("static", [False, True])
 def test_masks_stand_in_the_shard_or_not(bench: Bench, static: bool) -> None:
-    """Fails where dynamic shards carry masks, static ones none, or both hold masked ids."""
+    """Fails if dynamic shards carry masks, static ones none, or both hold masked ids."""
     manifest = bench.shards(masking=MaskSettings(kind="static" if static else "dynamic"), copies=2)
     rows = table_rows(bench, manifest, "examples")
     assert ("mask_positions" in rows[0]) == static
@@ -154,14 +154,14 @@ def test_masks_stand_in_the_shard_or_not(bench: Bench, static: bool) -> None:
 
 
 def test_another_target_keeps_the_shards_it_does_not_cut(bench: Bench, tmp_path: Path) -> None:
-    """Fails where a setting that only decides how many shards there are builds equal ones again."""
+    """Fails if a setting that only decides how many shards there are builds equal ones again."""
     bench.shards(target_tokens=2_000_000)
     survey = survey_stage(bench.place, bench.plan(target_tokens=3_000_000))
     assert survey.manifest is None and survey.missing == ()
 
 
 def test_jobs_do_not_grow_with_the_number_of_parts(bench: Bench, tmp_path: Path) -> None:
-    """Fails where the job or the key of a shard holds something of every part of its generation."""
+    """Fails if the job or the key of a shard holds something of every part of its generation."""
     rows = [row(n, words(n)) for n in range(90)]
     corpus = put_corpus(Place(str(tmp_path)), {f"g001-a-{n:05d}": [each] for n, each in enumerate(rows)})
     many = build_bench(Place(str(tmp_path)), corpus)
@@ -171,7 +171,7 @@ def test_jobs_do_not_grow_with_the_number_of_parts(bench: Bench, tmp_path: Path)
 
 
 def test_tokens_are_written_in_batches_of_some_tokens(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a shard of many must unpack far more documents than it takes."""
+    """Fails if a shard of many must unpack far more documents than it takes."""
     monkeypatch.setattr("shards.tokens.BATCH_TOKENS", 200)
     stage = plan_tokens(bench.corpus, bench.vocabulary, 8)
     small = build_stage(bench.place, stage)
@@ -186,7 +186,7 @@ def test_tokens_are_written_in_batches_of_some_tokens(bench: Bench, monkeypatch:
 
 
 def test_the_delete_list_is_a_part_of_its_own(tmp_path: Path) -> None:
-    """Fails where what the corpus lost is not listed, or an old shard is written again for it."""
+    """Fails if what the corpus lost is not listed, or an old shard is written again for it."""
     place = Place(str(tmp_path))
     old = {"g001-a-00000": [row(n, words(n)) for n in range(10)]}
     first = build_bench(place, put_corpus(place, old))
@@ -202,7 +202,7 @@ def test_the_delete_list_is_a_part_of_its_own(tmp_path: Path) -> None:
 
 
 def test_facts_are_what_a_reader_needs(bench: Bench) -> None:
-    """Fails where a trainer would have to open the vocabulary."""
+    """Fails if a trainer would have to open the vocabulary."""
     facts = bench.shards().facts
     vocabulary = read_vocabulary(bench.place, bench.vocabulary)
     assert (facts["length"], facts["vocab_size"], facts["splits"]) == (LENGTH, vocabulary.size, ["train", "held-out"])
@@ -213,7 +213,7 @@ def test_facts_are_what_a_reader_needs(bench: Bench) -> None:
 
 @pytest.mark.parametrize("kind", INPUTS)
 def test_every_input_is_built_and_read_back(bench: Bench, kind: str) -> None:
-    """Fails where the columns of an input are not those of its facts, a copy's ledger does not balance, a segment is of
+    """Fails if the columns of an input are not those of its facts, a copy's ledger does not balance, a segment is of
     another document than the row says, or a batch is not made of the rows."""
     own = INPUTS[kind]
     manifest = bench.shards(input=kind, copies=2, masking=MaskSettings(kind="dynamic" if own.masked else "none"))
@@ -238,7 +238,7 @@ def test_every_input_is_built_and_read_back(bench: Bench, kind: str) -> None:
 
 
 def test_shards_of_some_sources(tmp_path: Path) -> None:
-    """Fails where another source's documents get in, also by a part that says of no source that it is its own, or
+    """Fails if another source's documents get in, also by a part that says of no source that it is its own, or
     where a new row of another source builds these shards again."""
     first = [row(n, words(n), source="a") for n in range(20)]
     others = [row(n, words(n), source="b") for n in range(20, 40)]

@@ -77,7 +77,7 @@ def assert_equal(found: ShardDocuments, wanted: ShardDocuments) -> None:
 def test_documents_are_those_of_the_definition(
     rows: list[list[dict[str, Any]]], shard: DocumentSelection, data: Any
 ) -> None:
-    """Fails where a row, a token, a bit or an order differs, also in batches that are cut out of larger ones."""
+    """Fails if a row, a token, a bit or an order differs, also in batches that are cut out of larger ones."""
     whole = [batch_of(group) for group in rows]
     table = pa.Table.from_batches(whole, SCHEMA)
     cuts = [data.draw(st.integers(0, len(batch))) for batch in whole]
@@ -89,7 +89,7 @@ def test_documents_are_those_of_the_definition(
 
 @given(batches, st.integers(0, 2))
 def test_rows_are_sorted_as_arrow_sorts_them(rows: list[list[dict[str, Any]]], empty: int) -> None:
-    """Fails where a list goes to another document, a bit is lost, or a document without tokens stays."""
+    """Fails if a list goes to another document, a bit is lost, or a document without tokens stays."""
     table = pa.Table.from_batches([batch_of(group) for group in rows], SCHEMA)
     none = [{**row, "ids": [], "word_starts": [], "sentence_lengths": []} for row in table.slice(0, empty).to_pylist()]
     found = sort_rows(pa.concat_tables([pa.Table.from_pylist(none, SCHEMA), table]))
@@ -169,14 +169,14 @@ def read(place: Place, tokens: Manifest, shard: DocumentSelection) -> ShardDocum
 def test_any_number_of_shards_unpacks_every_batch_once(
     tokens: tuple[Place, Manifest], rows_read: list[int], number: int
 ) -> None:
-    """Fails where the work grows with the number of shards."""
+    """Fails if the work grows with the number of shards."""
     documents = sum(len(read(*tokens, shard).ids) for shard in ranges(number))
     assert documents == 3 * 320
     assert sum(rows_read) == 3 * 400 and set(rows_read) == {20}
 
 
 def test_one_shard_of_many_unpacks_what_it_touches(tokens: tuple[Place, Manifest], rows_read: list[int]) -> None:
-    """Fails where a shard reads the parts from their beginnings."""
+    """Fails if a shard reads the parts from their beginnings."""
     read(*tokens, ranges(500)[250])
     assert 1 <= len(rows_read) <= 6
 
@@ -185,7 +185,7 @@ def test_one_shard_of_many_unpacks_what_it_touches(tokens: tuple[Place, Manifest
 def test_what_was_read_before_changes_nothing(
     tokens: tuple[Place, Manifest], monkeypatch: pytest.MonkeyPatch, kept_bytes: int
 ) -> None:
-    """Fails where rows that an earlier shard left are another part's, other rows, or another shard's columns."""
+    """Fails if rows that an earlier shard left are another part's, other rows, or another shard's columns."""
     monkeypatch.setattr("shards.documents.MAX_CACHED_BYTES", kept_bytes)
     place, manifest = tokens
     table = pa.Table.from_batches(
@@ -200,7 +200,7 @@ def test_what_was_read_before_changes_nothing(
 def test_no_more_is_kept_than_there_is_room_for(
     tokens: tuple[Place, Manifest], rows_read: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where the memory of a shard grows with the number of parts."""
+    """Fails if the memory of a shard grows with the number of parts."""
     monkeypatch.setattr("shards.documents.MAX_CACHED_BYTES", 0)
     for shard in ranges(30):
         read(*tokens, shard)

@@ -45,7 +45,7 @@ def defined(vocabulary: Vocabulary, texts: Sequence[str]) -> EncodedSentences:
 
 
 def assert_equal(found: EncodedSentences, expected: EncodedSentences) -> None:
-    """Fails where an id, a place or the beginning of a word differs."""
+    """Fails if an id, a place or the beginning of a word differs."""
     for name in EncodedSentences._fields:
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
     assert found.word_starts.dtype == np.uint8 and found.ids.dtype in (np.uint16, np.uint32)

@@ -42,7 +42,7 @@ def by_hand(texts: list[str], lowercase: bool = True) -> Counter[str]:
 
 
 def test_only_live_training_rows_are_counted(place: Place) -> None:
-    """Fails where a held-out or deleted document is counted, or a live one is not."""
+    """Fails if a held-out or deleted document is counted, or a live one is not."""
     rows = [row(n, words(n)) for n in range(8)]
     rows[2], rows[5] = row(2, "heldout heldout", held_out=True), row(5, "deleted deleted")
     corpus = put_corpus(place, {"g001-a-00000": rows[:4], "g001-b-00000": rows[4:]}, deleted=[rows[5]])
@@ -53,7 +53,7 @@ def test_only_live_training_rows_are_counted(place: Place) -> None:
 
 
 def test_case_is_the_vocabulary_s(place: Place) -> None:
-    """Fails where cased words are lower-cased, or the other way round."""
+    """Fails if cased words are lower-cased, or the other way round."""
     corpus = put_corpus(place, {"g001-a-00000": [row(1, "River river RIVER")]})
     assert counted(place, corpus) == {"river": 3}
     cased = VocabularySettings(size=120, lowercase=False)
@@ -61,7 +61,7 @@ def test_case_is_the_vocabulary_s(place: Place) -> None:
 
 
 def test_a_part_that_did_not_change_is_not_counted_again(place: Place) -> None:
-    """Fails where a new generation's counts build the old parts once more."""
+    """Fails if a new generation's counts build the old parts once more."""
     old = {"g001-a-00000": [row(n, words(n)) for n in range(4)]}
     first = build_stage(place, plan_counts(put_corpus(place, old), SETTINGS.word_rule))
     grown = put_corpus(place, {**old, "g002-a-00000": [row(9, words(9), generation=2)]})
@@ -71,7 +71,7 @@ def test_a_part_that_did_not_change_is_not_counted_again(place: Place) -> None:
 
 
 def test_weights_are_of_sources(place: Place) -> None:
-    """Fails where a source's weight is lost: the pair that only it has is merged first, or not at all."""
+    """Fails if a source's weight is lost: the pair that only it has is merged first, or not at all."""
     corpus = put_corpus(place, {"g001-a-00000": [row(1, "xyxy " * 40)], "g001-b-00000": [row(2, "uvuv " * 30)]})
     counts = build_stage(place, plan_counts(corpus, SETTINGS.word_rule))
     small = VocabularySettings(size=5 + 8 + 1)  # the specials, the letters, one merge
@@ -87,7 +87,7 @@ def test_weights_are_of_sources(place: Place) -> None:
 
 
 def test_the_folder_comes_back(place: Place) -> None:
-    """Fails where the vocabulary read is not the one trained: tokens, settings, special ids."""
+    """Fails if the vocabulary read is not the one trained: tokens, settings, special ids."""
     corpus = put_corpus(place, {"g001-a-00000": [row(n, words(n)) for n in range(6)]})
     counts = build_stage(place, plan_counts(corpus, SETTINGS.word_rule))
     manifest = build_stage(place, plan_vocabulary("v", counts, SETTINGS, {}))
@@ -105,7 +105,7 @@ def test_the_folder_comes_back(place: Place) -> None:
 
 
 def test_a_byte_bpe_folder_comes_back(place: Place) -> None:
-    """Fails where byte-level BPE is counted, trained or read by WordPiece's rules."""
+    """Fails if byte-level BPE is counted, trained or read by WordPiece's rules."""
     settings = VocabularySettings(algorithm="byte-bpe", size=300)
     corpus = put_corpus(place, {"g001-a-00000": [row(n, words(n)) for n in range(6)]})
     found = counted(place, corpus, settings)
@@ -119,7 +119,7 @@ def test_a_byte_bpe_folder_comes_back(place: Place) -> None:
 
 
 def test_counts_are_named_by_the_rule_of_words(place: Place) -> None:
-    """Fails where an upgrade counts an old corpus again, or two rules share one count."""
+    """Fails if an upgrade counts an old corpus again, or two rules share one count."""
     corpus = put_corpus(place, {"g001-a-00000": [row(1, words(1))]})
     kinds = {
         '{"lowercase": true}': SETTINGS,
@@ -131,7 +131,7 @@ def test_counts_are_named_by_the_rule_of_words(place: Place) -> None:
 
 
 def test_no_words_are_said(place: Place) -> None:
-    """Fails where a vocabulary of nothing is trained, or a traceback is all that is said."""
+    """Fails if a vocabulary of nothing is trained, or a traceback is all that is said."""
     corpus = put_corpus(place, {"g001-a-00000": [row(1, words(1), held_out=True)]})
     counts = build_stage(place, plan_counts(corpus, SETTINGS.word_rule))
     with pytest.raises(InputError, match="The corpus 'small' has no words to train a vocabulary on"):

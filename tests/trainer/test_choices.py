@@ -45,7 +45,7 @@ def choice(device: str, precision: str, compiles: bool, tf32: bool) -> ComputeCh
     ],
 )
 def test_the_choice_is_that_of_the_machine(precision: str, machine: Hardware, expected: ComputeChoice) -> None:
-    """Fails where a card's bfloat16 is left aside, or a precision that is named is not exactly that."""
+    """Fails if a card's bfloat16 is left aside, or a precision that is named is not exactly that."""
     assert choose(settings(precision=precision), machine) == expected
 
 
@@ -59,19 +59,19 @@ def test_the_choice_is_that_of_the_machine(precision: str, machine: Hardware, ex
     ],
 )
 def test_what_was_chosen_is_kept(before: ComputeChoice, machine: Hardware, expected: ComputeChoice) -> None:
-    """Fails where a training that goes on elsewhere goes on in another precision, and so as another model."""
+    """Fails if a training that goes on elsewhere goes on in another precision, and so as another model."""
     assert choose(settings(precision="auto"), machine, before) == expected
 
 
 def test_a_card_that_cannot_go_on_is_refused() -> None:
-    """Fails where a training in bfloat16 goes on in another precision on a card that has none."""
+    """Fails if a training in bfloat16 goes on in another precision on a card that has none."""
     with pytest.raises(InputError, match=r"trained in bfloat16, .* the T4 of this machine has no bfloat16"):
         choose(settings(precision="auto"), T4, choice("cuda", "bfloat16", True, True))
     assert choose(settings(precision="bfloat16"), T4).precision == "bfloat16"
 
 
 def test_a_compiler_that_is_asked_for_must_be_there(tmp_path: Path) -> None:
-    """Fails where torch ends with pages of words in the first step, for want of a compiler."""
+    """Fails if torch ends with pages of words in the first step, for want of a compiler."""
     with pytest.raises(InputError, match=r"training.compile = true, and torch's compiler lacks a C compiler \(gcc\)"):
         choose(settings(compile=True), BARE)
     assert find_missing_compiler("cuda", {"PATH": str(tmp_path)}) == "a C compiler (gcc or clang or cc)"
@@ -84,7 +84,7 @@ def test_a_compiler_that_is_asked_for_must_be_there(tmp_path: Path) -> None:
 
 
 def test_all_processes_choose_alike() -> None:
-    """Fails where one process computes in a precision, or compiles, as another one cannot."""
+    """Fails if one process computes in a precision, or compiles, as another one cannot."""
     assert find_weakest([H100, T4, BARE]) == Hardware(device="cuda", name="T4", capability=(7, 5), lacks=BARE.lacks)
     assert find_weakest([H100, PROCESSOR]) == PROCESSOR
 
@@ -100,13 +100,13 @@ def test_all_processes_choose_alike() -> None:
     ],
 )
 def test_padding_says_why(precision: str, machine: Hardware, dropout: float, size: int, reason: str) -> None:
-    """Fails where the reason is not the one for which attention takes the padded path."""
+    """Fails if the reason is not the one for which attention takes the padded path."""
     found = explain_padding(precision, machine, dropout, size)
     assert reason in found and bool(found) == bool(reason)
 
 
 def test_the_line_says_what_was_chosen() -> None:
-    """Fails where a line hides why something slow is done."""
+    """Fails if a line hides why something slow is done."""
     auto = settings(precision="auto")
     line = describe_choice(auto, choose(auto, H100), H100, "")
     assert line == "H100: bfloat16 with TF32, chosen; layers compiled; attention without padding."
@@ -118,7 +118,7 @@ def test_the_line_says_what_was_chosen() -> None:
 
 
 def test_slow_settings_are_told() -> None:
-    """Fails where a setting that costs most of a card's speed is not named, or one is named that costs nothing."""
+    """Fails if a setting that costs most of a card's speed is not named, or one is named that costs nothing."""
     fast = settings(precision="auto", micro_batch_tokens=16384)
     assert list_slow_settings(fast, H100, 0.0, 64) == [] == list_slow_settings(settings(), PROCESSOR, 0.1, 64)
     assert list_slow_settings(settings(device="cpu"), H100, 0.1, 64) == []

@@ -33,7 +33,7 @@ def check(folder: Path) -> None:
 
 
 def test_a_finished_folder_says_what_it_is(folder: Path) -> None:
-    """Fails where facts or files differ from what was written."""
+    """Fails if facts or files differ from what was written."""
     facts = read_complete_file(folder)
     files = {"in/empty": describe_bytes(b""), "weights": describe_bytes(b"some weights")}
     assert facts == {**FACTS, "files": files}
@@ -42,7 +42,7 @@ def test_a_finished_folder_says_what_it_is(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", [COMPLETE_FILE, "weights"])
 def test_every_flipped_bit_is_found(folder: Path, name: str) -> None:
-    """Fails where a file or the document can be another than was written."""
+    """Fails if a file or the document can be another than was written."""
     path, data = folder / name, (folder / name).read_bytes()
     for bit in range(8 * len(data)):
         harmed = bytearray(data)
@@ -56,14 +56,14 @@ def test_every_flipped_bit_is_found(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"3", b"null", b"{}", b'{"files": 3}', b'{"files": [3]}', b"\xff"])
 def test_what_is_no_document_is_damage(folder: Path, data: bytes) -> None:
-    """Fails where a document of another form ends in another error, or is taken for one without files."""
+    """Fails if a document of another form ends in another error, or is taken for one without files."""
     (folder / COMPLETE_FILE).write_bytes(data)
     with pytest.raises(Damaged, match=r"^complete\.json is damaged"):
         check(folder)
 
 
 def test_a_file_that_is_gone_or_cut(folder: Path) -> None:
-    """Fails where a message does not name the file."""
+    """Fails if a message does not name the file."""
     (folder / "weights").write_bytes(b"some")
     with pytest.raises(Damaged, match="weights is damaged: it has 4 bytes instead of 12"):
         check(folder)

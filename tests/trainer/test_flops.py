@@ -43,7 +43,7 @@ def shape(**fields: Any) -> EncoderShape:
     ],
 )
 def test_the_formula_is_what_torch_counts(family: str, pairs: bool, more: dict[str, Any]) -> None:
-    """Fails where a product of forward or backward is forgotten, counted twice, or by padded lengths."""
+    """Fails if a product of forward or backward is forgotten, counted twice, or by padded lengths."""
     settings = small_settings(**{"family": family, "feed_forward_size": 48, "objective": {"kind": "masked"}, **more})
     model = build_model(settings, small_inputs(family, pair_labels=pairs))
     batch = small_batch(pairs=pairs)
@@ -62,7 +62,7 @@ def test_the_formula_is_what_torch_counts(family: str, pairs: bool, more: dict[s
 
 
 def test_gated_and_projected_encoders_cost_what_their_matrices_have() -> None:
-    """Fails where the third matrix, the projection, or a narrower vocabulary matrix is not counted, or shared layers
+    """Fails if the third matrix, the projection, or a narrower vocabulary matrix is not counted, or shared layers
     count once.
     """
     lengths = np.array([5, 2])
@@ -77,7 +77,7 @@ def test_gated_and_projected_encoders_cost_what_their_matrices_have() -> None:
 
 @given(lengths=st.lists(st.integers(0, 20), max_size=5), window=st.none() | st.integers(1, 30), causal=st.booleans())
 def test_pairs_are_those_that_attend(lengths: list[int], window: int | None, causal: bool) -> None:
-    """Fails where the closed form of pairs is not their number, at the edges of windows and sequences too."""
+    """Fails if the closed form of pairs is not their number, at the edges of windows and sequences too."""
     side = 100 if window is None else window // 2
     pairs = sum(
         abs(query - key) <= side and (key <= query or not causal)
@@ -89,7 +89,7 @@ def test_pairs_are_those_that_attend(lengths: list[int], window: int | None, cau
 
 
 def test_windows_are_of_their_layers() -> None:
-    """Fails where all layers count the window of one."""
+    """Fails if all layers count the window of one."""
     lengths = np.array([50])
     spared = 2 * 8 * 2 * (count_attended_pairs(lengths, None, False) - count_attended_pairs(lengths, 4, False))
     assert shape().count_macs(lengths) - shape(windows=(None, 4, 4)).count_macs(lengths) == spared > 0
@@ -110,7 +110,7 @@ def test_windows_are_of_their_layers() -> None:
     ],
 )
 def test_a_device_is_known_by_its_name(device: str, peak: float | None) -> None:
-    """Fails where a device is taken for another, or a part of one for the whole."""
+    """Fails if a device is taken for another, or a part of one for the whole."""
     assert find_peak_flops(device) == (None if peak is None else peak * 1e12)
 
 

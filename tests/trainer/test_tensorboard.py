@@ -36,7 +36,7 @@ def say_steps(log: MetricsLog, first: int, end: int, loss: float = 1.0) -> None:
 
 
 def test_a_run_that_was_cut_shows_each_step_once(tmp_path: Path) -> None:
-    """Fails where steps after the checkpoint are shown twice, or those before it are lost."""
+    """Fails if steps after the checkpoint are shown twice, or those before it are lost."""
     log = log_of(tmp_path)
     log.cut(-1)
     say_steps(log, 1, 8)
@@ -50,7 +50,7 @@ def test_a_run_that_was_cut_shows_each_step_once(tmp_path: Path) -> None:
 
 
 def test_a_run_that_begins_again_shows_nothing_of_before(tmp_path: Path) -> None:
-    """Fails where what a damaged run showed stays."""
+    """Fails if what a damaged run showed stays."""
     log = log_of(tmp_path)
     log.cut(-1)
     say_steps(log, 1, 5)
@@ -61,7 +61,7 @@ def test_a_run_that_begins_again_shows_nothing_of_before(tmp_path: Path) -> None
 
 
 def test_events_are_shown_by_name_components_on_their_own() -> None:
-    """Fails where a text or the step becomes a curve, a number is lost, or what was no number becomes one."""
+    """Fails if a text or the step becomes a curve, a number is lost, or what was no number becomes one."""
     event: dict[str, Any] = {"event": "evaluation", "step": 3, "masked_loss": 2, "name": "x", "norm": None}
     event["components"] = {"wiki": {"masked_loss": 1.5}}
     (name, values), (component, of_component) = iter_scalars(event)
@@ -71,7 +71,7 @@ def test_events_are_shown_by_name_components_on_their_own() -> None:
 
 
 def test_without_the_package_one_paragraph_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a traceback tells it, or nothing does."""
+    """Fails if a traceback tells it, or nothing does."""
     for name in [*sys.modules]:
         if "tensorboard" in name.split(".")[:3]:
             monkeypatch.delitem(sys.modules, name)

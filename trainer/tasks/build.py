@@ -1,13 +1,13 @@
-"""The stage `tasks`: a model and labelled files in, fine-tuned models with their scores out. No torch.
+"""The stage `tasks`: a model and labeled files in, fine-tuned models with their scores out. No torch.
 
-    model ─► for each task and seed: learnt, every split answered and scored (`suites`, a process of its own)
+    model ─► for each task and seed: learned, every split answered and scored (`suites`, a process of its own)
                   └► the folder of the best seed, the scores of all, the answers of the best to every split
 
 Each task of the suite is a part (one file set of the artifact). A part's fingerprint holds the model's content, the
-task with its settings, the digests of the labelled files, and the seeds; so a changed file only builds its own task
+task with its settings, the digests of the labeled files, and the seeds; so a changed file only builds its own task
 again. Runs in progress are in `work` next to the part's files, and a killed run resumes there.
 
-records of the labelled files = used + unusable, by reason. Memory: that of the fine-tuned model's file.
+records of the labeled files = used + unusable, by reason. Memory: that of the fine-tuned model's file.
 """
 
 import json
@@ -76,15 +76,15 @@ ANSWERS = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskJob:
-    """The job of one part of the stage: one task, learnt from every seed.
+    """The job for one part of the stage (the files of one task): a task that is learned from every seed.
 
     store:    the address of the store
     model:    the artifact to fine-tune
     suite:    a suite with this one task and its seeds
     folder:   the folder of the fine-tuned model within the artifact, such as "cola/"; "" if the artifact has one task
-    work:     a folder on this machine for runs in progress
+    work:     a local folder for runs in progress
     baseline: another model that learns the same task for comparison, or None
-    control:  True if the model with random first weights learns it too, to show what pre-training is worth
+    control:  True if a model with random initial weights also learns the task, to show the effect of pre-training
     """
 
     store: str
@@ -101,7 +101,7 @@ class TaskJob:
         return self.suite.tasks[0]
 
     def plan_runs(self) -> dict[str, list[SuiteRun]]:
-        """Plan the runs (one task learnt from one seed each) of the model, and of the models that it is compared with.
+        """Plan the runs (one task learned from one seed) of the model and of the models that it is compared with.
 
         Returns:
             The runs by the model that they train: "model", "baseline" or "control".
@@ -119,10 +119,10 @@ class TaskJob:
 
 
 def fetch_model_folder(place: Place, model: JobInput) -> Path:
-    """Return the folder of an artifact's model on this machine; a model in an object store is copied into the cache.
+    """Return a local folder with the model of an artifact. A model in an object store is copied to the cache first.
 
     Raises:
-        InputError: If the artifact is gone, or has other contents than the plan names.
+        InputError: If the artifact no longer exists, or its content differs from the planned one.
     """
     manifest = read_manifest(place, model.folder)
     if manifest is None or manifest.content != model.content:
@@ -145,11 +145,11 @@ def plan_tasks(
 
     Args:
         place: The store.
-        name: The name of the artifact.
-        model: The artifact of the model.
-        suite: The tasks, with their seeds. The labelled files are read once for their digests.
-        baseline: Another model to compare with.
-        control: True if the model with random first weights is compared too.
+        name: The name of the new artifact.
+        model: The manifest of the model's artifact.
+        suite: The tasks, with their seeds. The labeled files are read to compute their digests.
+        baseline: Another model to compare with, or None.
+        control: True to compare with a model with random initial weights as well.
     """
     shared: dict[str, Json] = {"seeds": list(suite.seeds)}
     if baseline is not None:
@@ -195,7 +195,7 @@ def plan_tasks(
 
 
 def describe_task(task: SuiteTask) -> Json:
-    """Return everything except the seed that decides what is learnt and answered, without local paths."""
+    """Return everything except the seed that determines the model and its predictions, without local paths."""
     kind = str(task.task["kind"])
     settings = {name: value for name, value in to_settings_json(task.settings).items() if name != "seed"}
     splits = [
@@ -214,16 +214,16 @@ def describe_task(task: SuiteTask) -> Json:
 def train_and_answer(
     job: TaskJob, on_event: Callable[[Event], None] = lambda event: None, stop: Stop | None = None
 ) -> None:
-    """Fine-tune a model on a task from every seed, and let it answer the task's files. Finished work is not done again.
+    """Fine-tune a model on a task from every seed, and predict the task's files. Work that is already done is skipped.
 
     Args:
         job: The task.
-        on_event: Is called with every event of the trainer, on this thread.
-        stop: Stops the trainer when it is set from another thread.
+        on_event: Called with every event of the trainer, on the calling thread.
+        stop: Stops the trainer when set from another thread.
 
     Raises:
-        InputError: If the user can fix what is wrong; the message is the trainer's.
-        TrainingFailed: If the trainer ends otherwise.
+        InputError: If the user can fix the problem. The message is that of the trainer.
+        TrainingFailed: If the trainer fails for another reason.
     """
     work = Path(job.work)
     with ExitStack() as alone:
@@ -243,7 +243,15 @@ def train_and_answer(
 
 
 def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Fine-tune unless that is done, and write the best model, all scores and its answers into the part."""
+    """Fine-tune the models unless that is already done, and write the best model, all scores and its predictions.
+
+    Args:
+        writer: The writer of the part.
+        plan: The plan of the part. Its `job` must be a `TaskJob`.
+
+    Returns:
+        The ledger of the labeled files.
+    """
     job: TaskJob = plan.job
     train_and_answer(job)
     runs = job.plan_runs()
@@ -265,9 +273,9 @@ def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def find_best_run(runs: Sequence[SuiteRun]) -> SuiteRun:
-    """Return the run with the best main score on its first split, the examples by which epochs are compared.
+    """Return the run with the best main score on its first split (the examples by which epochs are compared).
 
-    Of equal runs the first is returned.
+    If several runs have the same score, the first is returned.
     """
     split = runs[0].splits[0]
     return max(runs, key=lambda run: _read_judged_split(run, split).scores[split.metrics[0]])
@@ -315,8 +323,9 @@ def _build_ledger(best: SuiteRun, learnt: int) -> Ledger:
 
 
 def rebuild_suite(tasks: Manifest) -> Suite:
-    """Rebuild the suite of tasks that an artifact was built from, from its manifest. File settings have names without
-    folders.
+    """Rebuild the suite from which an artifact was built, from the artifact's manifest.
+
+    The paths in its file settings are file names without folders.
     """
     return Suite(
         name=tasks.settings["suite"],
@@ -336,15 +345,15 @@ def _rebuild_task(name: str, asked: Mapping[str, Json]) -> SuiteTask:
 
 
 def read_judged_splits(place: Place, tasks: Manifest, of: str = OURS) -> JudgedSplits:
-    """Read the scores of an artifact, for each split (a file that a fine-tuned model answered, such as dev).
+    """Read the scores of an artifact for each split (a file with predictions of a fine-tuned model, such as dev).
 
     Args:
         place: The store.
         tasks: The manifest of the artifact.
-        of: The model that answered: "model", "baseline" or "control".
+        of: The model whose scores are read: "model", "baseline" or "control".
 
     Returns:
-        The scores by task, seed and split name; {} if the artifact has no such model.
+        The scores by (task, seed, split name); {} if the artifact has no such model.
 
     Raises:
         Damaged: If a table of the artifact is damaged.

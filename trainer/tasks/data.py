@@ -1,4 +1,4 @@
-"""Files of labelled data as examples of a task, and examples as items that a model reads. No torch.
+"""Files of labeled data as examples of a task, and examples as items that a model reads. No torch.
 
 The items of many examples are numbers in a few long buffers, not an object for each (`PackedItems`). `batch_by_length`
 and `group_by_size` choose what is read at once.
@@ -37,14 +37,14 @@ Thing = TypeVar("Thing")
 class ArrayColumn:
     """Arrays of one type, stored end to end along their first axis.
 
-    stored_type: a smaller type in which they are held; arrays are returned in their own type
+    stored_type: a smaller type for storage; arrays are converted back when they are read
     """
 
     def __init__(self, stored_type: npt.DTypeLike | None = None) -> None:
         self._stored_type, self._bytes, self._ends = stored_type, bytearray(), array("q", [0])
 
     def append(self, values: npt.NDArray[Any]) -> None:
-        """Append an array. All arrays must have the same type and the same shape but for the first axis."""
+        """Append an array. All arrays must have the same type, and the same shape except for the first axis."""
         self._like = values[:0]
         self._bytes += values.astype(self._stored_type or values.dtype).tobytes()
         self._ends.append(len(self._bytes))
@@ -56,8 +56,9 @@ class ArrayColumn:
 
 
 class PackedItems(Sequence[TaskItem]):
-    """A sequence of items held in flat buffers; each access builds a new `TaskItem`. `lengths` has the tokens of each
-    item.
+    """A sequence of items stored in flat buffers. Each access builds a new `TaskItem`.
+
+    `lengths` holds the number of tokens of each item.
     """
 
     def __init__(self, items: Iterable[TaskItem]) -> None:
@@ -98,7 +99,7 @@ class PackedItems(Sequence[TaskItem]):
 
 
 def group_by_size(things: Iterable[Thing], size: Callable[[Thing], int], enough: int) -> Iterator[list[Thing]]:
-    """Yield lists of consecutive items, each as short as it can be with a total size of at least `enough`.
+    """Yield lists of consecutive items. Each list ends as soon as its total size is at least `enough`.
 
     The last list may be smaller.
 
@@ -117,10 +118,9 @@ def group_by_size(things: Iterable[Thing], size: Callable[[Thing], int], enough:
 
 
 def batch_by_length(items: Items, tokens: int) -> Iterator[list[int]]:
-    """Yield lists of item indices, shortest items first, with at most `tokens` tokens if sequences are padded to the
-    longest.
+    """Yield batches of item indices, the shortest items first, with at most `tokens` tokens including padding.
 
-    An item that is longer by itself gets a list of its own.
+    An item that exceeds `tokens` on its own gets its own batch.
     """
     some, size = list[int](), 0
     longest = [max(len(sequence.ids) for sequence in item.sequences) for item in items]
@@ -141,14 +141,14 @@ def batch_by_length(items: Items, tokens: int) -> Iterator[list[int]]:
 class FileExamples:
     """The examples of one file, as parallel sequences.
 
-    path:     the file
+    path:     path of the file
     examples: the examples
-    lines:    the line where each begins, from 1
-    ids:      the id of each, None if the file gives none
-    counts:   usable and unusable records
+    lines:    the line number at which each example begins, from 1
+    ids:      the id of each example, or None if it has none
+    counts:   the numbers of usable and unusable records
     labelled: True if the examples have labels
-    unknown:  counts of examples with a label that the task does not know, by reason; every prediction for them is wrong
-    kept:     for each example the values of the columns that are kept, by name; () if none are
+    unknown:  the number of examples with a label that the task does not know, by reason; predictions for them are wrong
+    kept:     the values of the `keep:` columns of each example, by column name; () if there are no such columns
     """
 
     path: str
@@ -175,17 +175,17 @@ class EncodedExamples:
 
 
 def read_file(task: Task, file: FileSettings, labelled: bool = True, learning: bool = False) -> FileExamples:
-    """Read a labelled file, and make an example of each of its records.
+    """Read a labeled file, and build an example from each of its records.
 
     Args:
         task: The task.
         file: The file and how to read it.
         labelled: True if the examples must have labels.
-        learning: True for a training file: examples with a label that the task does not know are then unusable.
+        learning: True for a training file. Examples with a label that the task does not know are then unusable.
 
     Raises:
-        InputError: If the file cannot be read, has too many unusable records, or no label that the task knows, or if
-            the settings name a column for a role that the task does not have.
+        InputError: If the file cannot be read, has too many unusable records, or has no label that the task knows, or
+            if the settings name a column for a role that the task does not have.
     """
     counts = RowCounts()
 
@@ -211,10 +211,10 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True, learning: b
 
 
 def with_unknown_counts(task: Task, file: FileExamples) -> FileExamples:
-    """Return labelled examples, with counts of labels that the task does not know.
+    """Return a copy of labeled examples with `unknown` set: the number of labels that the task does not know.
 
     Raises:
-        InputError: If the task knows the label of none.
+        InputError: If the task knows none of the labels.
     """
     unknown = RowCounts()
     for line, example in zip(file.lines, file.examples, strict=True):
@@ -229,15 +229,15 @@ def with_unknown_counts(task: Task, file: FileExamples) -> FileExamples:
 
 
 def select_kept_values(values: Values) -> Values:
-    """Return the values of columns that are copied to the output (`keep:` columns), by column name."""
+    """Select the values of the `keep:` columns, which are copied to the output, by column name."""
     return {role.removeprefix(KEEP_PREFIX): value for role, value in values.items() if role.startswith(KEEP_PREFIX)}
 
 
 def fit_task(task: Task, file: FileExamples) -> Task:
-    """Fit a task to the examples of a file, for example to the names of their classes, and return it.
+    """Return a copy of a task that is fitted to the examples of a file, for example with the names of the classes.
 
     Raises:
-        InputError: If nothing can be learnt from them; with the line, if one example is to blame.
+        InputError: If nothing can be learned from the examples. If one example is the cause, its line is named.
     """
     try:
         return task.fit(file.examples, file.path)
@@ -246,11 +246,14 @@ def fit_task(task: Task, file: FileExamples) -> Task:
 
 
 def split_roles(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
-    """Return the roles (meanings of values, such as `text`) that a record must have, and those read if present.
+    """Split the roles of a task (meanings of values, such as `text`) into required roles and optional ones.
 
     Args:
         task: The task.
-        labelled: False to leave out the roles of labels.
+        labelled: False to omit the roles of labels.
+
+    Returns:
+        The roles that every record must have, and those that are read if present.
     """
     read = [role for role in task.roles if labelled or role not in task.label_roles]
     return [role for role in read if role not in task.optional_roles], [
@@ -259,13 +262,13 @@ def split_roles(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
 
 
 def with_defaults_from(file: FileSettings, other: Mapping[str, Any]) -> FileSettings:
-    """Return the settings of a file, completed by those of another file with the same ending.
+    """Fill in the settings of a file from those of another file with the same extension, such as the training file.
 
-    So a file is read as the training file was. Settings that name a format are returned unchanged.
+    Settings that name a format are returned unchanged.
 
     Args:
-        file: The settings to complete. What they name has precedence.
-        other: The other file, as `describe_file` describes it; {} if there is none.
+        file: The settings to fill in. The values that it sets take precedence.
+        other: The description of the other file, as returned by `describe_file`; {} if there is none.
     """
     if file.format or not other or find_unpacked_ending(file.path) != find_unpacked_ending(other["path"]):
         return file
@@ -280,16 +283,16 @@ def with_defaults_from(file: FileSettings, other: Mapping[str, Any]) -> FileSett
 
 
 def with_format(task: Task, file: FileSettings) -> FileSettings:
-    """Return the settings of a file with the format of the task, if neither they nor the file's ending name one."""
+    """Set the format of a file to that of the task, unless the settings or the file extension determine the format."""
     has_own = file.format or find_unpacked_ending(file.path) in ENDINGS
     return replace(file, format=task.format) if task.format and not has_own else file
 
 
 def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamples:
-    """Encode the examples of a file as items (what a model reads at once), and account for all records and tokens.
+    """Encode the examples of a file as items (model inputs), and account for all records and tokens in a ledger.
 
     Raises:
-        InputError: If no example gives an item.
+        InputError: If there are no items.
     """
     cut, lost = encoder.num_cut, encoder.tokens_cut
     items = encode_items(task, file.examples, encoder, file.labelled)
@@ -307,9 +310,9 @@ def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamp
 
 
 def encode_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> PackedItems:
-    """Encode examples as items (what a model reads at once), about EXAMPLES_PER_CALL examples at a time.
+    """Encode examples as items (model inputs), about EXAMPLES_PER_CALL examples at a time.
 
-    `TaskItem.example` of an item is the index of its example among all examples.
+    `TaskItem.example` of each item is an index into `examples`.
     """
     return PackedItems(
         replace(item, example=groups[0].start + item.example)
@@ -319,7 +322,7 @@ def encode_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, 
 
 
 def compute_sha256(path: str) -> str:
-    """Compute the SHA-256 of a file; of a folder (RACE) that of the names and digests of all files below it."""
+    """Compute the SHA-256 of a file. For a folder, hash the names and digests of all files below it."""
     if Path(path).is_dir():
         files = sorted(file for file in Path(path).rglob("*") if file.is_file())
         names = [f"{compute_sha256(str(file))}  {file.relative_to(path)}\n" for file in files]
@@ -329,18 +332,22 @@ def compute_sha256(path: str) -> str:
 
 
 def digest_files(paths: Iterable[Path]) -> str:
-    """Return the SHA-256 of one file, or of the digests of several."""
+    """Return the SHA-256 of a single file, or the SHA-256 of the digests of several files."""
     digests = [compute_sha256(str(path)) for path in paths]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def digest_if_exists(path: str) -> str | None:
-    """Return the SHA-256 of a file or folder, and None for anything else: reading a pipe would empty it."""
+    """Return the SHA-256 of a file or folder, or None for anything else, since reading a pipe would consume it."""
     return compute_sha256(path) if parse_raw_path(path).is_file() or Path(path).is_dir() else None
 
 
 def describe_file(file: FileSettings) -> dict[str, Any]:
-    """Describe a file for a record: its settings, its name without folder, and its digest."""
+    """Describe a file for a record.
+
+    Returns:
+        A dictionary with the file name without folder (`path`), `format`, `header`, `columns` and `sha256`.
+    """
     return {
         "path": Path(file.path).name,
         "format": file.format,

@@ -27,7 +27,7 @@ from trainer.tasks.task import Prediction, Task
 
 
 def main(arguments: list[str]) -> int:
-    """Run `evaluate JOB.json`; return 0, or 2 for an error that the user can fix (a line of the output has it)."""
+    """Run `evaluate JOB.json`. Returns 0, or 2 for an error that the user can fix, which is printed as an event."""
     asked = read_job(SuiteJob, arguments)
     device = asked.runs[0].job.settings.device if asked.runs else "auto"
     with join_process_group(device) as ranks:
@@ -44,15 +44,19 @@ def main(arguments: list[str]) -> int:
 
 
 def evaluate(run: SuiteRun, ranks: Ranks) -> int:
-    """Fine-tune one task of a suite from one seed, unless that is done, and answer its remaining files.
+    """Fine-tune one task of a suite from one seed unless that is already done, and predict its remaining files.
 
-    All processes must call it.
+    All processes must call this function.
+
+    Args:
+        run: The task and seed, with the files to predict.
+        ranks: The processes that share the work.
 
     Returns:
         0, or an exit code if a signal stopped the run.
 
     Raises:
-        InputError: If the job or one of its files is wrong.
+        InputError: If the job or one of its files is invalid.
     """
     waiting = run.unanswered_splits
     ranks.wait()  # all have looked before one of them writes
@@ -78,9 +82,15 @@ def evaluate(run: SuiteRun, ranks: Ranks) -> int:
 
 
 def judge(run: SuiteRun, split: SuiteSplit, loaded: LoadedFolder, ranks: Ranks) -> JudgedSplit:
-    """Let a model answer one file of a task, write the answers as lines of JSON, and return their scores.
+    """Predict one file of a task, write the predictions as JSON lines, and return their scores.
 
-    All processes must call it; the first one writes.
+    All processes must call this function. Only the first process writes.
+
+    Args:
+        run: The run that fine-tuned the model.
+        split: The file to predict.
+        loaded: The fine-tuned model.
+        ranks: The processes that share the work.
     """
     with hold_unchanged(read_states([split.file.path])):
         answers = predict_file(Path(run.job.output), loaded, split.file, split.labelled, ranks)
@@ -107,7 +117,7 @@ def judge(run: SuiteRun, split: SuiteSplit, loaded: LoadedFolder, ranks: Ranks) 
 def _score_answers(
     split: SuiteSplit, task: Task, answers: FileAnswers, predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Return the fields of `JudgedSplit` that follow from predictions: scores and rows."""
+    """Return the fields of `JudgedSplit` that depend on predictions: scores and rows."""
     examples = answers.file.examples
     fields = score_predictions(task, examples, predictions)
     together = score_groups(split.set, split.file, answers.file.ids, examples, predictions)

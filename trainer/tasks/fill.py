@@ -34,9 +34,10 @@ MASKS = ("[MASK]", "<mask>")
 class Guess:
     """One candidate for a mask.
 
-    token:       the token as the vocabulary spells it
-    text:        the token as it reads
-    probability: its probability among all tokens, in [0, 1]
+    id:          the token id
+    token:       the token as spelled in the vocabulary
+    text:        the token as plain text
+    probability: the probability of the token among all tokens, in [0, 1]
     """
 
     id: int
@@ -46,10 +47,10 @@ class Guess:
 
 
 def main(arguments: list[str]) -> int:
-    """Run `fill MODEL TEXT ... [--top N] [--json | --brief]`: print the guesses for each text, and return 0.
+    """Run `fill MODEL TEXT ... [--top N] [--json | --brief]`: print the candidates for each text, and return 0.
 
     Raises:
-        InputError: If a text has no mask or is too long, or the model does not guess tokens.
+        InputError: If a text has no mask or is too long, or the model has no masked-token head.
     """
     parser = argparse.ArgumentParser(prog="fill", description="Words for every [MASK] of a text.")
     parser.add_argument("model", type=Path, help="folder of a model")
@@ -68,18 +69,18 @@ def main(arguments: list[str]) -> int:
 
 
 def fill_masks(folder: Path, text: str, top: int) -> list[list[Guess]]:
-    """Load the model of a folder, and guess the tokens at the masks of a text.
+    """Load a model, and predict the tokens at the masks of a text.
 
     Args:
-        folder: The folder of a model with a head for masked tokens.
+        folder: The folder of a model with a masked-token head.
         text: A text with `[MASK]` or `<mask>`.
         top: The number of candidates for each mask.
 
     Returns:
-        A list for each mask, in the order of the text, with the most probable candidate first.
+        A list of candidates for each mask, in the order of the text. The most probable candidate comes first.
 
     Raises:
-        InputError: If the text has no mask or is too long, `top` is below 1, or the model does not guess tokens.
+        InputError: If the text has no mask or is too long, `top` is below 1, or the model has no masked-token head.
     """
     check_request(text, top)
     return Guesser(folder).guess_masks(text, top)
@@ -93,10 +94,10 @@ def check_request(text: str, top: int) -> None:
 
 
 class Guesser:
-    """A pre-trained model in memory that guesses masked tokens."""
+    """A loaded pre-trained model that predicts masked tokens."""
 
     def __init__(self, folder: Path) -> None:
-        """Load the model of a folder. Raises InputError if it is damaged or has no head for masked tokens."""
+        """Load the model of a folder. Raises InputError if it is damaged or has no masked-token head."""
         check_model(folder)
         settings, self._inputs, state = load_model(folder)
         _check_has_masked_head(folder, settings, self._inputs)
@@ -105,13 +106,13 @@ class Guesser:
         self._model.load_state_dict(state)
 
     def guess_masks(self, text: str, top: int) -> list[list[Guess]]:
-        """Guess the tokens at the masks of a text.
+        """Predict the tokens at the masks of a text.
 
         Returns:
-            A list for each mask, in the order of the text, with the `top` most probable candidates first.
+            A list for each mask, in the order of the text, of the `top` most probable candidates, the best first.
 
         Raises:
-            InputError: If the text has no mask, is longer than the model reads, or `top` is below 1.
+            InputError: If the text has no mask, exceeds the model's maximum length, or `top` is below 1.
         """
         check_request(text, top)
         ids = _encode(self._encoder, text, self._folder)
@@ -126,7 +127,7 @@ class Guesser:
 
 
 def _check_has_masked_head(folder: Path, settings: ModelSettings, inputs: ModelInputs) -> None:
-    """Raise InputError if a model has no head for masked tokens."""
+    """Raise InputError if a model has no masked-token head."""
     here, *others = settings.objective_settings.list_parts(settings.family_row, inputs)
     if "masked_head" in here.heads.values():
         return
@@ -139,10 +140,7 @@ def _check_has_masked_head(folder: Path, settings: ModelSettings, inputs: ModelI
 
 
 def _encode(encoder: TextEncoder, text: str, folder: Path) -> Int32s:
-    """Return the ids of a text, with its masks spelled as the tokenizer knows them.
-
-    Raises InputError if it is too long.
-    """
+    """Encode a text that may spell its masks as `[MASK]` or `<mask>`. Raises InputError if the text is too long."""
     masking = encoder.inputs.special_ids.mask
     mask = str(encoder.tokenizer.id_to_token(masking))
     for spelling in MASKS:
@@ -165,7 +163,7 @@ def _make_guess(tokenizer: Tokenizer, number: int, probability: float) -> Guess:
 
 
 def as_json(text: str, masks: Sequence[Sequence[Guess]]) -> str:
-    """Format candidates as one JSON document."""
+    """Format the candidates for a text's masks as a JSON document."""
     guesses = [[dataclasses.asdict(guess) for guess in mask] for mask in masks]
     return json.dumps({"text": text, "masks": guesses}, indent=1, ensure_ascii=False)
 
@@ -181,7 +179,7 @@ def as_line(text: str, masks: Sequence[Sequence[Guess]]) -> str:
 
 
 def as_table(text: str, masks: Sequence[Sequence[Guess]]) -> str:
-    """Format candidates as lines for people: under the number of each mask its probabilities and tokens."""
+    """Format the candidates as lines to read: for each mask, a block with a line per candidate (probability, token)."""
     lines = [text]
     for number, mask in enumerate(masks, 1):
         lines += ["", f"mask {number} of {len(masks)}"]
@@ -190,5 +188,5 @@ def as_table(text: str, masks: Sequence[Sequence[Guess]]) -> str:
 
 
 def _format_token(text: str) -> str:
-    """Return a token on one line, in quotes if it would be invisible."""
+    """Format a token on one line, quoted if it would be invisible."""
     return text.strip() if text.strip().isprintable() and text.strip() else repr(text)

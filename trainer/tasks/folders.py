@@ -2,7 +2,7 @@
 
     config.json, model.safetensors    what Hugging Face's class of the task opens; if it has none, only the encoder
     task.safetensors                  what that class has no place for, under our names; only if there is something
-    finetune.json                     the task, how it was learnt, and digests of the files of weights
+    finetune.json                     the task, how it was learned, and digests of the files of weights
     complete.json                     digests of all files
 
 A task with vectors also has the files of sentence-transformers (see `trainer.huggingface.sentence_transformers`),
@@ -67,8 +67,8 @@ HEADS: Mapping[str, tuple[str, ...]] = {
 class LoadedFolder:
     """The model of a folder in memory, with its task.
 
-    max_length: the tokens of a sequence in its training, or all that it can read
-    file:       its training file as `describe_file` describes it; {} if it is unknown
+    max_length: maximum number of tokens of a sequence in training, or all positions of the model if that is unknown
+    file:       description of its training file, as returned by `describe_file`; {} if it is unknown
     """
 
     task: Task
@@ -82,14 +82,15 @@ class LoadedFolder:
 def write_task(
     folder: Path, state: Mapping[str, Tensor], task: Task, settings: ModelSettings, inputs: ModelInputs
 ) -> None:
-    """Write a fine-tuned model to a folder, as Hugging Face's class of the task opens it.
+    """Write a fine-tuned model to a folder, so that the task's Hugging Face class can open it.
 
     Args:
         folder: The folder.
-        state: The whole state of the model, not sharded. Weights without a place in that class get a file of their own.
+        state: The complete, unsharded state of the model. Weights that the Hugging Face class does not have are written
+            to a separate file.
         task: The task.
         settings: The settings of the model.
-        inputs: What the model reads.
+        inputs: The model's vocabulary size and special token ids.
     """
     part = _build_model_part(task, settings)
     write_model(folder, state, settings, inputs, part, task.to_config())
@@ -101,9 +102,9 @@ def write_task(
 
 
 def to_task_json(task: Task) -> dict[str, Any]:
-    """Return the settings of a task for a record.
+    """Convert the settings of a task to a dictionary for its record.
 
-    Settings that no longer exist are in it too, so that old records match.
+    Settings that no longer exist are included, so that old records match.
     """
     package = find_task_package(task.kind)
     now = {"kind": task.kind, **({"package": package} if package else {}), **to_settings_json(task)}
@@ -147,18 +148,21 @@ def load_task(folder: Path) -> LoadedFolder:
 
 
 def find_max_length(sentences: SentenceFolder | None, positions: int) -> int:
-    """Return after how many tokens the authors of a folder cut texts; at most the tokens that the model can read."""
+    """Return the maximum number of tokens of a text that a sentence-transformers folder sets, or else `positions`.
+
+    The result never exceeds `positions`, the number of tokens that the model can read.
+    """
     return min(sentences.max_length or positions, positions) if sentences is not None else positions
 
 
 class NoTask(Task):
-    """The task of an encoder that has none."""
+    """The task of an encoder without heads."""
 
     kind: ClassVar[str] = "encoder"
     unit: ClassVar[str] = "token"
 
     def list_terms(self) -> tuple[Term, ...]:
-        """Return no terms: nothing is learnt."""
+        """Return no terms, since nothing is learned."""
         return ()
 
 
@@ -166,7 +170,7 @@ class StatesModel(TaskModel):
     """An encoder without heads."""
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Compute the vectors of all tokens: [T, H]."""
+        """Compute the hidden states of all tokens: [T, H]."""
         hidden_TH: Tensor = self.encoder(batch)
         return hidden_TH
 
@@ -212,15 +216,15 @@ def _find_task(folder: Path, record: Mapping[str, Any]) -> Task:
 
 
 def describe_weights(folder: Path) -> dict[str, Json]:
-    """Compute sizes and digests of the weight files in a model folder, for its record."""
+    """Compute the sizes and digests of the weight files in a model folder, by relative path."""
     paths = [folder / EXTRA_WEIGHTS, folder / WEIGHTS, *folder.glob(f"*/{WEIGHTS}")]
     return describe_files(folder, sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file()))
 
 
 def check_model(folder: Path) -> None:
-    """Check the files of a model folder against what the folder records of them.
+    """Check the files of a model folder against the recorded digests.
 
-    A fine-tuned model that was copied out of its store records only its weights.
+    A fine-tuned model that was copied out of its store only has recorded digests of its weights.
 
     Raises:
         InputError: If a file is damaged or was changed.
@@ -255,10 +259,10 @@ def write_vector_files(
     Args:
         folder: The folder of the encoder.
         task: The task, with its pooling and similarity.
-        hidden_size: The size of the vectors of tokens.
-        max_length: The tokens of a text in its training.
-        state: The whole state of the model.
-        start: The model that fine-tuning began with.
+        hidden_size: The size of the token vectors.
+        max_length: Maximum number of tokens of a text.
+        state: The complete, unsharded state of the model.
+        start: The model from which fine-tuning started.
     """
     as_before = start.sentences or SentenceFolder(folder=folder, pooling="")
     sentences = replace(as_before, pooling=task.pooling or "mean", max_length=max_length)

@@ -29,7 +29,7 @@ from trainer.tasks.vectors.vector_files import build_schema, build_table
 
 
 class LoadedModel:
-    """The model of a folder, loaded when it is first asked. The folder must stay where it is."""
+    """The model of a folder, which is loaded on first use. The folder must not be moved or changed meanwhile."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._ranks = folder, make_single_rank()
@@ -46,11 +46,11 @@ class LoadedModel:
         return Guesser(self._folder)
 
     def predict(self, file: FileSettings, is_own_file: bool) -> Iterator[dict[str, Any]]:
-        """Yield the answer to each record of a file, as a line of `cloze predict` has it.
+        """Yield the prediction for each record of a file, as rows of `iter_answer_rows`.
 
         Args:
             file: The file and how to read it.
-            is_own_file: True if the caller wrote the file from rows. Its columns are then called as in training.
+            is_own_file: True if the caller's rows were written to this file. Its columns are then named as in training.
 
         Raises:
             InputError: If the model has no task, or the file cannot be read.
@@ -68,12 +68,12 @@ class LoadedModel:
 
         Args:
             file: The file and how to read it.
-            settings: What gets a vector, and how.
-            report: Is called with the number of texts done so far.
-            is_empty: True if the file has no texts; it is then not read.
+            settings: The units that get a vector, and how vectors are computed.
+            report: Called with the number of texts processed so far.
+            is_empty: True if there are no texts. The file is then not read.
 
         Raises:
-            InputError: If the file cannot be read, or one of its records cannot be used: a vector would be missing.
+            InputError: If the file cannot be read, or one of its records cannot be used.
         """
         if self._embedder is None or self._embedder[0] != settings:
             self._embedder = settings, Embedder.from_folder(self._folder, settings, self._ranks.device)
@@ -96,9 +96,13 @@ class LoadedModel:
         return np.concatenate(vectors)
 
     def fill(self, text: str, top: int) -> list[list[dict[str, Any]]]:
-        """Return for each mask of a text its most probable tokens, as dictionaries with the fields of `Guess`.
+        """Predict the tokens at each mask of a text, as lists of dictionaries with the fields of `Guess`.
+
+        Args:
+            text: A text with `[MASK]` or `<mask>`.
+            top: The number of candidates for each mask.
 
         Raises:
-            InputError: If the text has no mask or is too long, or the model does not guess tokens.
+            InputError: If the text has no mask or is too long, or the model has no masked-token head.
         """
         return [[asdict(guess) for guess in mask] for mask in self._guesser.guess_masks(text, top)]

@@ -69,10 +69,10 @@ MAX_DIFFERENCE = 1e-3  # as a share of the largest number in the model's answers
 class Graph(NamedTuple):
     """One ONNX file to write.
 
-    name:    its name without ending
-    module:  the module that is exported
-    outputs: computes the outputs of the module for a batch
-    names:   the names of these outputs, in order
+    name:    name of the file without extension
+    module:  module to export
+    outputs: function that computes the outputs of the module for a batch
+    names:   names of the outputs, in order
     """
 
     name: str
@@ -82,7 +82,7 @@ class Graph(NamedTuple):
 
 
 def main(arguments: list[str]) -> int:
-    """Run `onnx MODEL OUTPUT [--int8]`: write the folder and return 0. Raises InputError."""
+    """Run `onnx MODEL OUTPUT [--int8]`: write the folder, and return 0. Raises InputError as `export_onnx` does."""
     parser = argparse.ArgumentParser(prog="onnx", description="A model as an ONNX file.")
     parser.add_argument("model", type=Path, help="folder of a model")
     parser.add_argument("output", type=Path, help="the folder to write; it must not hold anything yet")
@@ -97,12 +97,12 @@ def export_onnx(folder: Path, output: Path, int8: bool) -> None:
 
     Args:
         folder: The folder of a model.
-        output: The folder to write. It must not hold anything yet, and is removed if the export fails.
-        int8: True to write smaller files with eight-bit weights as well.
+        output: The folder to write, which must be empty or not exist. It is removed if the export fails.
+        int8: True to write smaller files with 8-bit weights as well.
 
     Raises:
-        InputError: If the packages of the extra `onnx` are missing, the model cannot be exported, or an exported file
-            answers differently from the model.
+        InputError: If the packages of the extra `onnx` are missing, the model cannot be exported, or the outputs of an
+            exported file differ from those of the model.
     """
     for package in PACKAGES:
         if importlib.util.find_spec(package) is None:
@@ -120,10 +120,15 @@ def export_onnx(folder: Path, output: Path, int8: bool) -> None:
 
 
 def write_files(loaded: LoadedFolder, new: Path, int8: bool) -> None:
-    """Write the ONNX files of a model, and compare the answers of each with those of the model.
+    """Write the ONNX files of a model, and compare their outputs with those of the model.
+
+    Args:
+        loaded: The model.
+        new: The folder to write to.
+        int8: True to write files with 8-bit weights as well.
 
     Raises:
-        InputError: If the model cannot be exported, or answers differ by more than MAX_DIFFERENCE.
+        InputError: If the model cannot be exported, or outputs differ by more than MAX_DIFFERENCE.
     """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -144,7 +149,7 @@ def list_graphs(loaded: LoadedFolder) -> tuple[Graph, ...]:
     """List the ONNX files that a model needs: one, or two if it has a second encoder.
 
     Raises:
-        InputError: If the answers of the model are more than the outputs of a file, or it needs other inputs than ids.
+        InputError: If predictions need more than the outputs of a file, or the model needs more inputs than token ids.
     """
     model = loaded.model.eval()
     searched = isinstance(model, TagModel) and model.chain is not None
@@ -184,7 +189,7 @@ def list_graphs(loaded: LoadedFolder) -> tuple[Graph, ...]:
 
 
 def write_graph(loaded: LoadedFolder, graph: Graph, path: Path) -> None:
-    """Export a module that reads padded rows to an ONNX file. Raises InputError if torch cannot export it."""
+    """Export a module to an ONNX file that reads padded rows. Raises InputError if torch cannot export it."""
     names = (IDS, MASK, *([SEGMENTS] if loaded.model.encoder.shape.segment_types > 1 else []))
     free = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
     with torch.no_grad(), warnings.catch_warnings():
@@ -217,12 +222,12 @@ def open_graph(path: Path) -> Answer:
 
 @torch.inference_mode()
 def measure_difference(loaded: LoadedFolder, graph: Graph, answer: Answer) -> float:
-    """Measure how far the answers of an ONNX file to padded rows are from the model's answers to unpadded ones.
+    """Measure how much the outputs of an ONNX file differ from those of the model, with and without padding.
 
-    The token ids are drawn, the same every time; the second half of each row is of segment 1.
+    The token ids are random but always the same. The second half of each row has segment id 1.
 
     Returns:
-        The largest absolute difference, divided by the largest absolute number in the model's answers.
+        The largest absolute difference, divided by the largest absolute value in the model's outputs.
     """
     lengths = sorted({min(length, loaded.max_length) for length in TEST_LENGTHS})
     places, counts = np.arange(lengths[-1]), np.array(lengths)[:, None]
@@ -243,7 +248,10 @@ def measure_difference(loaded: LoadedFolder, graph: Graph, answer: Answer) -> fl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaddedBatch(Batch):
-    """Rows of one length, one after another. `boundaries` is bool [B, S] here: True for tokens that are not padding."""
+    """Rows padded to one length, stored one after another.
+
+    Here `boundaries` is bool [B, S], True for tokens that are not padding.
+    """
 
     def compute_positions(self) -> Tensor:
         """Return the position of each token in its row: int64 [T]."""
@@ -251,34 +259,34 @@ class PaddedBatch(Batch):
         return torch.arange(length).expand(rows, length).flatten()
 
     def locate_first_tokens(self) -> Tensor:
-        """Return the index of the first token of each row: int64 [B]."""
+        """Return the index of each row's first token: int64 [B]."""
         rows, length = self.boundaries.shape
         return torch.arange(rows) * length
 
     def compute_means(self, values_TH: Tensor) -> Tensor:
-        """Compute the mean vector of the tokens of each row: float32 [B, H]."""
+        """Compute the mean of the token vectors of each row: float32 [B, H]."""
         return self.pool(values_TH, "mean")
 
     def pool(self, values_TH: Tensor, pooling: str) -> Tensor:
-        """Pool the vectors of each row as `pool_rows` does: float32 [B, H times modes]."""
+        """Pool the token vectors of each row as `pool_rows` does: float32 [B, H * modes]."""
         return pool_rows(values_TH.view(*self.boundaries.shape, -1), self.boundaries, pooling)
 
 
 class PaddedAttention(nn.Module):
-    """The attention of a layer, over padded rows."""
+    """The attention of a layer, for padded rows."""
 
     def __init__(self, attention: SelfAttention) -> None:
         super().__init__()
         self.attention = attention
 
     def forward(self, hidden_TH: Tensor, present_BS: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
-        """Compute attention over padded rows: [T, H].
+        """Compute the attention over padded rows. Returns the layer's attention output, [T, H].
 
         Args:
             hidden_TH: The vectors of all tokens.
             present_BS: bool, True for tokens that are not padding.
-            longest: Is not used.
-            turns: The rotations of positions, as in `SelfAttention`.
+            longest: Not used.
+            turns: The rotary embedding of each token, as in `SelfAttention`; None without rotary embeddings.
         """
         ours, (rows, length) = self.attention, present_BS.shape
         heads, size = ours.heads, hidden_TH.shape[-1] // ours.heads
@@ -299,7 +307,7 @@ class PaddedAttention(nn.Module):
 class PaddedModel(nn.Module):
     """A copy of a module that reads padded rows instead of batches.
 
-    `per_token` is True if its outputs belong to tokens.
+    `per_token` is True if each token has its own outputs.
     """
 
     def __init__(self, graph: Graph, per_token: bool) -> None:
@@ -313,7 +321,7 @@ class PaddedModel(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """Compute the outputs for padded rows: [B, ...], or [B, S, ...] if they belong to tokens."""
+        """Compute the outputs for padded rows: [B, ...], or [B, S, ...] if each token has its own outputs."""
         rows, length = input_ids.shape
         ids_T = input_ids.reshape(-1)
         batch = PaddedBatch(

@@ -27,7 +27,7 @@ from trainer.tasks.task import Prediction, Task
 
 
 class FileAnswers(NamedTuple):
-    """The examples of a file, the ledger of its records, and a prediction for each example."""
+    """The examples of a file, the ledger of its records, and the prediction for each example."""
 
     file: FileExamples
     ledger: Ledger
@@ -35,9 +35,9 @@ class FileAnswers(NamedTuple):
 
 
 def main(arguments: list[str]) -> int:
-    """Run `predict MODEL FILE.json OUTPUT [--labelled]`: write the lines, report an event; return 0. Raises InputError.
+    """Run `predict MODEL FILE.json OUTPUT [--labelled]`: write the predictions, print an event, and return 0.
 
-    FILE.json: settings of the file to read (`FileSettings`)
+    FILE.json holds the settings of the file to read (`FileSettings`). Raises InputError as `predict` does.
     """
     parser = argparse.ArgumentParser(prog="predict", description="Answers of a fine-tuned model to a file.")
     parser.add_argument("model", type=Path, help="folder of a fine-tuned model")
@@ -53,17 +53,17 @@ def main(arguments: list[str]) -> int:
 
 
 def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, ranks: Ranks) -> dict[str, Any]:
-    """Write a line of JSON for each record of a file, with the prediction of a model.
+    """Write the prediction of a model for each record of a file, as JSON lines.
 
     Args:
         folder: The folder of a fine-tuned model.
-        file: The file. What its settings do not name is read as in the training file.
+        file: The file. Settings that it does not name are those of the training file.
         output: The file to write.
-        labelled: True if the file has labels to score.
-        ranks: The processes that share the work. All must call it.
+        labelled: True if the file has labels, so that scores are computed.
+        ranks: The processes that share the work. All must call this function.
 
     Returns:
-        A summary with the number of examples, the scores and the ledger.
+        A summary: `examples` (their number), `task` (the kind), `scores` (by metric), and `ledger`.
 
     Raises:
         InputError: If the model has no task, the file cannot be read, or the output cannot be written.
@@ -78,7 +78,14 @@ def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, rank
 
 
 def predict_file(folder: Path, loaded: LoadedFolder, file: FileSettings, labelled: bool, ranks: Ranks) -> FileAnswers:
-    """Predict all examples of a file with the model of a folder. All processes must call it.
+    """Compute the predictions for all examples of a file. All processes must call this function.
+
+    Args:
+        folder: The folder of the model, which contains its tokenizer.
+        loaded: The loaded model of the folder.
+        file: The file and how to read it.
+        labelled: True if the examples must have labels.
+        ranks: The processes that share the work.
 
     Raises:
         InputError: If the file cannot be read or has no example that the task can use.
@@ -90,7 +97,7 @@ def predict_file(folder: Path, loaded: LoadedFolder, file: FileSettings, labelle
 
 
 def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
-    """Write a line of JSON for each record, in one step. Numbers are written with all their digits.
+    """Write a JSON line for each record of a file, atomically. Numbers are written in full precision.
 
     Raises:
         InputError: If the file cannot be written.
@@ -101,10 +108,10 @@ def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
 
 
 def iter_answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any]]:
-    """Yield a row for each record of a file, in its order: line, id, columns that are copied, and the prediction.
+    """Yield a row for each record of a file, in order, with the keys `line`, `id`, `kept`, and those of `Task.to_row`.
 
-    A record that cannot be used has `unusable` with the reason instead. Labelled examples also have what `Task.judge`
-    returns.
+    `id` and `kept` are omitted if the record has none. An unusable record has `unusable`, the reason, instead of a
+    prediction. Rows of labeled examples also have the keys of `Task.judge`.
     """
     file = answers.file
     given = zip(file.lines, file.ids, file.kept or repeat({}), file.examples, answers.predictions)  # noqa: B905
@@ -120,5 +127,5 @@ def iter_answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any
 
 
 def _name_record(line: int, name: Any, kept: Values) -> dict[str, Any]:
-    """Return the keys by which a record is found in its file."""
+    """Return the keys that identify a record in its file: `line`, and `id` and `kept` if present."""
     return {"line": line, **({} if name is None else {ID: name}), **({"kept": kept} if kept else {})}

@@ -44,7 +44,10 @@ _KINDS = Kinds(what="task", key="task", group=GROUP, ours=TASKS, members=_MEMBER
 
 
 def find_task_class(kind: str) -> Any:
-    """Return the class of a kind of task. Raises InputError if the kind is unknown, or its package is broken."""
+    """Look up the class of a kind of task.
+
+    Raises InputError if the kind is unknown, or its package cannot be imported.
+    """
     return _KINDS.find(kind)
 
 
@@ -53,7 +56,7 @@ def read_task(table: Mapping[str, Json], where: str = "task") -> Task:
 
     Args:
         table: The `kind` of the task, and settings of that kind.
-        where: What messages call the table.
+        where: The name of the table in error messages.
 
     Raises:
         InputError: If the kind is missing or unknown, or a setting is unknown or out of range.
@@ -77,17 +80,17 @@ def split_settings(
 
     Args:
         kind: The kind of task.
-        given: Settings of either sort by name.
-        where: What messages call them.
-        defaults: Settings of the task that `given` overrides.
-        elsewhere: Other keys that are known, only to suggest spellings.
-        without: Settings of fine-tuning that must not be given here.
+        given: Settings of both sorts, by name.
+        where: The name of the settings in error messages.
+        defaults: Default settings of the task, which `given` overrides.
+        elsewhere: Other known keys, which are only used to suggest spellings.
+        without: Fine-tuning settings that are not allowed here.
 
     Returns:
         The table of the task with its `kind`, and the settings of fine-tuning.
 
     Raises:
-        InputError: If a key belongs to neither, or a value is out of range.
+        InputError: If a key is unknown, or a value is out of range.
     """
     of_task, of_training = list_field_names(find_task_class(kind)), list_field_names(FinetuneSettings) - {*without}
     strange = [key for key in given if key not in of_task | of_training]
@@ -100,19 +103,19 @@ def split_settings(
 
 
 def list_field_names(kind: Any) -> set[str]:
-    """Return the field names of a dataclass of settings."""
+    """Return the field names of a settings dataclass."""
     return {field.name for field in dataclasses.fields(kind)}
 
 
 def find_task_package(kind: str) -> str:
-    """Return the package that a kind of task comes from, with its version; "" if it comes with Cloze."""
+    """Return the name and version of the package that defines a kind of task; "" for a built-in kind."""
     return _KINDS.find_package(kind)
 
 
 def without_old_keys(table: Mapping[str, Json]) -> dict[str, Json]:
-    """Return a recorded table of a task without its package and without settings that no longer exist.
+    """Return the recorded table of a task without `package` and without settings that no longer exist.
 
-    A removed setting is only left out if its value means what is done now; otherwise `read_task` refuses it.
+    A removed setting is only omitted if its value is the one still supported; otherwise `read_task` rejects it.
 
     >>> without_old_keys({"kind": "next", "direction": "left", "leaky": True, "metric": ""})
     {'kind': 'next', 'leaky': True, 'metric': ''}
@@ -123,7 +126,7 @@ def without_old_keys(table: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def find_task_for_config(config: Mapping[str, Any]) -> Task | None:
-    """Return the task of a model folder that other programs wrote, by its class in `config.json`, or None."""
+    """Find the task of a model trained elsewhere by the class in its `config.json`. Returns None if no task fits."""
     architectures = find_family(config["model_type"]).names.architectures
     names = {holds for holds, name in architectures.items() if name in (config.get("architectures") or ())}
     tasks = (each.from_config(config) for each in _OURS if each.architecture in names - {Task.architecture})

@@ -99,10 +99,10 @@ class FinetuneSettings:
         self.to_training_settings(1)  # checks what is left
 
     def to_training_settings(self, steps: int) -> TrainingSettings:
-        """Return the settings of the optimizer and the loop, with one phase of training for each restart.
+        """Convert to the settings of the optimizer and the training loop, with one phase for each restart.
 
         Args:
-            steps: The steps of one restart.
+            steps: The number of steps of one restart.
         """
         warmup_steps = round((self.warmup or 0.0) * steps)
         return TrainingSettings(
@@ -119,10 +119,10 @@ def read_job(kind: type[Job], arguments: Sequence[str]) -> Job:
 
     Args:
         kind: The dataclass of the job.
-        arguments: The arguments of the command, which must be the path of one file.
+        arguments: The arguments of the command, which must be the path of a single file.
 
     Raises:
-        InputError: If there is no such file, or it has an unknown key or a value out of range.
+        InputError: If the file does not exist, or has an unknown key or a value out of range.
     """
     if len(arguments) != 1 or not Path(arguments[0]).is_file():
         raise InputError("Name one JSON file with the job.")
@@ -130,10 +130,10 @@ def read_job(kind: type[Job], arguments: Sequence[str]) -> Job:
 
 
 def parse_frozen_layers(text: str) -> range | None:
-    """Return the layers that an entry of `freeze` names, zero-based; None for "embeddings" and "encoder".
+    """Parse an entry of `freeze` as a range of zero-based layer numbers; None for "embeddings" and "encoder".
 
     Raises:
-        InputError: If it is none of these.
+        InputError: If the entry is invalid.
 
     >>> parse_frozen_layers("0-5"), parse_frozen_layers("3"), parse_frozen_layers("encoder")
     (range(0, 6), range(3, 4), None)
@@ -152,14 +152,17 @@ def parse_frozen_layers(text: str) -> range | None:
 class FinetuneJob:
     """One fine-tuning run.
 
-    model:  folder of the model to begin with
-    output: folder for what is learnt; it must not hold anything yet
+    model:  folder of the model to start from
+    output: folder for the fine-tuned model; must be empty or not exist
     task:   `kind`, and settings of the task
-    evaluation: the same file as `training` if examples of it are held out
-    folds:  parts into which these are divided; 0: none is held out
-    fold:   the part that is held out, from 0
-    group:  the column, kept of `training`, by which examples are held out together; "": by text, context or document
-    first_weights: whether the model begins with first weights, of its seed, in place of its own: a control
+    training: the labeled file to learn from
+    evaluation: the labeled file by which epochs are compared; equal to `training` if examples of that are held out
+    settings: the settings of fine-tuning
+    folds:  number of parts into which the training examples are divided; 0: none are held out
+    fold:   zero-based number of the part that is held out
+    group:  name of a kept column of `training`, by which examples are held out together; "": by text, context or
+        document
+    first_weights: whether to start from random weights instead of the pre-trained ones, as a control
     """
 
     model: str
@@ -221,12 +224,12 @@ TASK_AND_FAMILY_DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
 
 
 def with_published(settings: FinetuneSettings, model: ModelSettings, kind: str = "") -> FinetuneSettings:
-    """Return the settings with published values for those that are None.
+    """Return a copy of the settings in which None values are replaced by published ones.
 
     Args:
-        settings: The settings. Values that are not None are kept.
-        model: The settings of the model, which tell its family and size.
-        kind: The kind of task; its published values precede those of the family.
+        settings: The settings. Values that are not None are unchanged.
+        model: The settings of the model, which determine its family and size.
+        kind: The kind of task. Values published for it take precedence over those of the family.
     """
     family, hidden_size = model.family_row.name, model.shape[1]
     taken = {**DEFAULTS, "layer_decay": 1.0, **FAMILY_DEFAULTS.get(family, {})}

@@ -1,4 +1,4 @@
-"""Tasks: what one reads of a record, how an example becomes tokens, what is learnt, and how answers are scored.
+"""Tasks: what one reads of a record, how an example becomes tokens, what is learned, and how answers are scored.
 
 A task is a frozen dataclass whose fields are the settings of this kind of task. A new kind is a file with such a class
 in `trainer/tasks/kinds` and a line in `trainer.tasks.registry`; or a class of an installed package, under the entry
@@ -10,7 +10,7 @@ point `cloze.tasks`:
 The class must not import torch, because the command reads it. What needs torch is in the class that `builder` names: a
 `trainer.tasks.heads.task_model.TaskModel`, built on a pre-trained encoder.
 
-    record ─make_example─► example ─fit─► the task, with what it learnt of the examples ─make_items─► items of tokens
+    record ─make_example─► example ─fit─► the task, with what it learned of the examples ─make_items─► items of tokens
     items ─the model─► answers ─make_predictions─► predictions ─compute_scores, to_row─► scores, rows
 
 Below are what kinds share: names of metrics and of classes, shares of answers.
@@ -48,7 +48,7 @@ class Tokens(NamedTuple):
     """One sequence of tokens as a model reads it.
 
     ids:         int32 [T], token ids
-    segment_ids: int32 [T], 0 for tokens of a first text and special tokens, 1 for those of a second text
+    segment_ids: int32 [T], 1 for the tokens of a second text, 0 for all others, including special tokens
     """
 
     ids: Int32s
@@ -56,19 +56,19 @@ class Tokens(NamedTuple):
 
     @staticmethod
     def from_encoding(encoding: Encoding) -> "Tokens":
-        """Return the ids and segments of what a tokenizer has encoded."""
+        """Build the ids and segment ids from an encoding of the tokenizers library."""
         return Tokens(to_ids(encoding), to_segment_ids(encoding))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskItem:
-    """What a model reads and answers at once: an example, or one window of a long example.
+    """The input of a model for one example, or for one window of a long example.
 
     sequences: one sequence, or several that are compared, such as the choices of a question
-    example:   the zero-based index of its example, in the call of `make_items` and later in the file
-    points:    int64 [P], positions that heads read, counted through the tokens of all its sequences
+    example:   zero-based index of the example, within the call of `make_items` and later within the file
+    points:    int64 [P], token positions that the heads read, counted across all sequences of the item
     targets:   arrays by name; a batch concatenates those of its items along the first axis
-    origin:    what the task needs to turn answers into predictions; no model reads it
+    origin:    data for turning the model's outputs into predictions; the model does not read it
     """
 
     sequences: tuple[Tokens, ...]
@@ -79,7 +79,7 @@ class TaskItem:
 
     @property
     def num_tokens(self) -> int:
-        """Return the number of tokens of all its sequences."""
+        """Return the total number of tokens of all sequences."""
         return sum(len(sequence.ids) for sequence in self.sequences)
 
 
@@ -89,7 +89,7 @@ OldKeys = Mapping[str, Mapping[str, Json]]
 
 
 class Misfit(InputError):
-    """An error for an example that makes the task impossible to learn. `example` is its zero-based index."""
+    """An error in an example that makes it impossible to fit the task. `example` is the example's zero-based index."""
 
     def __init__(self, example: int, message: str) -> None:
         super().__init__(message)
@@ -97,7 +97,7 @@ class Misfit(InputError):
 
 
 def check_finite(answers: npt.NDArray[Any]) -> None:
-    """Raise InputError if an answer of a model is infinite or NaN."""
+    """Raise InputError if an output of the model is infinite or NaN."""
     strange = np.flatnonzero(~np.isfinite(answers))
     if len(strange):
         raise InputError(
@@ -107,21 +107,21 @@ def check_finite(answers: npt.NDArray[Any]) -> None:
 
 
 class Task:
-    """The base of all kinds of task.
+    """The base class of all kinds of task.
+
+    A role is the meaning of a value for the task, such as `text` or `label`.
 
     kind:           the name of the kind
     builder:        "package.module:Class" of the model, which is called with the task and a `Pretrained` model
-    version:        to be raised whenever the same settings and examples learn something else
-    format:         the format of files whose ending does not tell it
-    unit:           what a row of the model's answers belongs to: a "sequence", a "point" or a "token"
-    architecture:   the key under which model families list the Hugging Face class of this kind
-    causal:         True if a token attends only to itself and the tokens before it
-    default_length: the tokens of a sequence before it is cut, if nothing else is set
-    label_roles:    the roles that only labelled examples have
-    old_keys: settings that no longer exist, by the setting that they followed, with the value that meant what
-                      is done now. They are still written to records, so that equal tasks have equal records.
-
-    A role is the meaning of a value for the task, such as `text` or `label`.
+    version:        must be increased whenever the same settings and examples result in a different model
+    format:         format of files whose extension is ambiguous
+    unit:           what each row of the model's outputs belongs to: a "sequence", a "point" or a "token"
+    architecture:   the key under which model families list the Hugging Face class for this kind
+    causal:         True if a token only attends to itself and to previous tokens
+    default_length: maximum number of tokens of a sequence, unless set otherwise
+    label_roles:    the roles that only labeled examples have
+    old_keys: removed settings and their only supported values, by the name of the setting that preceded them. They are
+                      still written to records, so that equal tasks have equal records.
     """
 
     __slots__ = ()
@@ -139,32 +139,36 @@ class Task:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the roles that the task reads. Each is read from the column of its name unless a file's settings name
-        another.
+        """Return the roles that the task reads.
+
+        By default, a role is read from the column of the same name; the settings of a file can name another column.
         """
         raise NotImplementedError
 
     @property
     def optional_roles(self) -> frozenset[str]:
-        """Return the roles that a file may lack: meanings of values, such as `second` for a second text."""
+        """Return the roles (meanings of values, such as `second` for a second text) that may be missing from a file."""
         return frozenset()
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the names of the scores by which epochs can be compared, the default first. Higher must be better."""
+        """Return the names of the scores by which epochs can be compared, the default first.
+
+        Higher scores are better.
+        """
         raise NotImplementedError
 
     @property
     def export_architecture(self) -> str:
-        """Return the key of the class that is exported.
+        """Return the key of the exported Hugging Face class.
 
-        It is "encoder" if no Hugging Face class has the heads: they are then written to a file next to the encoder.
+        It is "encoder" if no Hugging Face class has the task's heads. The heads are then written to a separate file.
         """
         return self.architecture
 
     @property
     def term(self) -> Term:
-        """Return the loss term of the labels: its name, and whether right answers are counted."""
+        """Return the loss term of the labels: its name, and whether correct predictions are counted."""
         raise NotImplementedError
 
     def list_terms(self) -> tuple[Term, ...]:
@@ -172,52 +176,52 @@ class Task:
         return (self.term,)
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> Example:
-        """Make an example of a record, for instance of a line of a file.
+        """Build an example from a record, such as a line of a file.
 
         Args:
-            values: The values of the record by role. Values that are None are left out.
-            labelled: True if the example must have a label. If False, the label may be missing and is not read.
+            values: The values of the record by role, without those that are None.
+            labelled: True if the example must have a label. If False, the label is ignored and may be missing.
 
         Raises:
-            Unusable: If the record cannot be used; the message is the reason under which it is counted.
+            Unusable: If the record cannot be used. Its message is the reason under which such records are counted.
         """
         raise NotImplementedError
 
     def fit(self, examples: Sequence[Example], where: str) -> Self:
-        """Return a copy of the task with what it must know of the training examples, such as the names of classes.
+        """Return a copy of the task with settings taken from the training examples, such as the names of the classes.
 
         Args:
             examples: The training examples.
-            where: The file that they come from, for messages.
+            where: The name of their file, for error messages.
 
         Raises:
-            InputError: If nothing can be learnt from the examples.
-            Misfit: The same, if one example is to blame.
+            InputError: If nothing can be learned from the examples.
+            Misfit: If nothing can be learned because of one particular example.
         """
         return self
 
     def find_unknown_label(self, example: Example) -> Unusable | None:
-        """Return the reason if the label of an example is unknown to the task, such as a class without training rows,
-        else None.
+        """Return a reason if the label of an example is unknown to the task, else None.
 
-        Training drops such examples. In an evaluation file they are kept, and every prediction for them is wrong.
+        A class without training rows, for example, is unknown. Examples with unknown labels are not used for training.
+        In an evaluation file they are kept, and every prediction for them is wrong.
         """
         return None
 
     def find_source(self, example: Example) -> Any:
         """Return the text, context or document that an example comes from.
 
-        Examples with one source are held out together.
+        Examples from the same source are held out together.
         """
         return example[0] if isinstance(example, tuple) else example
 
     def build_text_encoder(self, folder: Path, inputs: ModelInputs, max_length: int) -> TextEncoder:
-        """Build the encoder that turns texts into tokens for the model in a folder.
+        """Build the encoder that converts texts to tokens for a model.
 
         Args:
-            folder: The folder of the model, with its tokenizer.
-            inputs: What the model reads: the size of its vocabulary and its special ids.
-            max_length: The tokens of a sequence, special ones included, before it is cut.
+            folder: The folder of the model, which contains its tokenizer.
+            inputs: The model's vocabulary size and special token ids.
+            max_length: Maximum number of tokens of a sequence, including special tokens.
 
         Raises:
             InputError: If the tokenizer is missing or does not fit the model.
@@ -225,63 +229,62 @@ class Task:
         return TextEncoder.from_folder(folder, inputs, max_length)
 
     def iter_groups(self, examples: Sequence[Example]) -> Iterable[range]:
-        """Yield ranges of example indices, in order, that must be encoded in one call, such as the sentences of a
-        document.
-        """
+        """Yield ranges of example indices, in order, that must be encoded together, such as a document's sentences."""
         return (range(number, number + 1) for number in range(len(examples)))
 
     def make_items(self, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Encode examples as items, each of which a model reads at once: an example, or one window of a long one.
+        """Encode examples as items (model inputs for an example, or for one window of a long example).
 
         Args:
-            examples: The examples of one or more whole groups of `iter_groups`.
-            encoder: Turns texts into tokens, and counts what it cuts.
+            examples: The examples, which must be one or more complete groups of `iter_groups`.
+            encoder: The encoder that converts texts to tokens and counts truncated tokens.
             labelled: True if the items get targets.
 
         Returns:
-            The items in the order of the examples. `TaskItem.example` is the index in this call.
+            The items, in the order of the examples. `TaskItem.example` is an index into `examples`.
         """
         raise NotImplementedError
 
     def count_targets(self, items: Items) -> tuple[int, ...]:
-        """Return for each term the number that its summed loss is divided by: of points if `unit` is "point", else of
-        items.
-        """
+        """Return the divisor of each term's summed loss: the number of points if `unit` is "point", else of items."""
         number = sum(len(item.points) for item in items) if self.unit == "point" else len(items)
         return (number,) * len(self.list_terms())
 
     def make_predictions(self, examples: Sequence[Example], items: Items, answers: Answers) -> list[Prediction]:
-        """Turn the answers of a model to all items into one prediction for each example.
+        """Convert the model's outputs for all items to one prediction for each example.
 
         Args:
             examples: The examples.
-            items: The items of all examples, as `make_items` returns them, with indices among all examples.
-            answers: The answer of the model to each item: an array with a row for each sequence, point or token.
+            items: The items of all examples, as `make_items` returns them. `TaskItem.example` is an index into
+                `examples`.
+            answers: The model's output for each item: an array with one row for each sequence, point or token.
 
         Returns:
-            The prediction for each example; by default the answers.
+            The predictions, in the order of the examples; by default the outputs themselves.
         """
         return list(answers)
 
     def compute_scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
-        """Compute the scores of predictions for labelled examples, by name."""
+        """Compute the scores of predictions for labeled examples, as {metric: score}."""
         raise NotImplementedError
 
     def tune(self, scores: Mapping[str, float]) -> Self:
-        """Return a copy of the task with what it takes from the scores of the chosen epoch, such as a threshold."""
+        """Return a copy of the task with settings taken from the scores of the best epoch, such as a threshold."""
         return self
 
     def to_row(self, example: Example, prediction: Prediction) -> dict[str, Any]:
-        """Return a prediction as a row of JSON, without the label."""
+        """Convert a prediction to a dictionary that can be written as JSON, without the label."""
         raise NotImplementedError
 
     def judge(self, example: Example, prediction: Prediction) -> dict[str, Any]:
-        """Return what a labelled example's row has in addition: `gold`, and `score` if one row can be scored alone."""
+        """Return the further keys of a labeled example's row: `gold` (the label), and `score` if one example can be
+        scored.
+        """
         return {}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Return the task of a model folder that other programs wrote, or None if its `config.json` does not fit."""
+        """Build the task from the `config.json` of a model trained elsewhere, or return None if it does not fit."""
         return cls()
 
     def to_config(self) -> Mapping[str, Any]:
@@ -293,7 +296,7 @@ class Task:
 
 
 def format_names(names: Sequence[str]) -> str:
-    """Format names as a list in quotes; of more than MAX_LISTED only the first are named.
+    """Format names as a quoted list. After the first MAX_LISTED names, only the number of the others is given.
 
     >>> format_names(["a", "b"]), format_names([str(n) for n in range(10)])
     ("'a', 'b'", "'0', '1', '2', '3', '4', '5', '6', '7' and 2 more")
@@ -320,7 +323,7 @@ def with_first(requested: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def with_others(labels: Sequence[str], named: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Return the classes, followed by all other names that examples have, sorted.
+    """Append all other names that occur in examples to the classes, sorted.
 
     >>> with_others(["no", "yes"], [["yes"], ["maybe"]])
     ('no', 'yes', 'maybe')
@@ -329,13 +332,13 @@ def with_others(labels: Sequence[str], named: Iterable[Sequence[str]]) -> tuple[
 
 
 def check_labels(labels: Sequence[str]) -> None:
-    """Raise InputError if a class is named twice."""
+    """Raise InputError if the names of the classes are not distinct."""
     if len({*labels}) < len(labels):
         raise InputError(f"labels = {', '.join(labels)} names a class twice: give each name once.")
 
 
 def to_label_keys(labels: Sequence[str]) -> dict[str, Any]:
-    """Return the keys of a `config.json` that name the classes."""
+    """Build the keys of a `config.json` that name the classes: `id2label` and `label2id`."""
     return {
         "id2label": {str(number): label for number, label in enumerate(labels)},
         "label2id": {label: number for number, label in enumerate(labels)},
@@ -343,19 +346,19 @@ def to_label_keys(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def parse_labels(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the classes that a `config.json` names, in the order of the outputs; by default LABEL_0 and LABEL_1."""
+    """Parse the classes in a `config.json`, in the order of the model's outputs; by default LABEL_0 and LABEL_1."""
     named = {int(n): str(label) for n, label in config.get("id2label", {0: "LABEL_0", 1: "LABEL_1"}).items()}
     return tuple(named[number] for number in sorted(named))
 
 
 def softmax(logits: npt.NDArray[Any]) -> Float64s:
-    """Return the softmax of logits along all axes: probabilities of answers, exactly one of them right."""
+    """Compute the softmax over all elements of an array, as probabilities of which exactly one applies."""
     powers = np.exp((logits - logits.max()).astype(np.float64))
     shares: Float64s = powers / powers.sum()
     return shares
 
 
 def sigmoid(logits: npt.NDArray[Any]) -> Float64s:
-    """Return the sigmoid of logits: the probability of each answer, independent of the others."""
+    """Compute the sigmoid of logits, as independent probabilities."""
     shares: Float64s = 1 / (1 + np.exp(-logits.astype(np.float64)))
     return shares

@@ -42,7 +42,7 @@ def open_tokenizer(folder: Path, inputs: ModelInputs) -> Tokenizer:
     """Open the tokenizer of a model folder, without truncation and padding.
 
     Raises:
-        InputError: If there is none, it cannot be read, or it has ids or special tokens that the model does not know.
+        InputError: If the tokenizer is missing or damaged, or has ids or special tokens that the model does not know.
     """
     path = folder / TOKENIZER
     try:
@@ -70,13 +70,14 @@ def open_tokenizer(folder: Path, inputs: ModelInputs) -> Tokenizer:
 
 @dataclass(slots=True, kw_only=True)
 class TextEncoder:
-    """A tokenizer that cuts sequences to a length, and counts what it cuts.
+    """A tokenizer that truncates sequences, and counts the tokens that are cut off.
 
-    max_length: the tokens of a sequence, special ones included
-    prompts:    texts that callers put before the first of the texts that are compared, and before the others
-    skipped:    for each prompt the number of its tokens that are not pooled; () if all are pooled
-    num_cut:    the number of texts that were cut so far
-    tokens_cut: the number of tokens that they lost
+    max_length: maximum number of tokens of a sequence, including special tokens
+    inputs:     the model's vocabulary size and special token ids
+    prompts:    prompts that callers put before the first of several compared texts, and before the others
+    skipped:    the number of tokens of each prompt that are not pooled; () if all are pooled
+    num_cut:    the number of texts that were truncated so far
+    tokens_cut: the number of tokens that were cut off so far
     """
 
     tokenizer: Tokenizer
@@ -98,10 +99,10 @@ class TextEncoder:
 
         Args:
             folder: The folder.
-            inputs: What the model reads.
-            max_length: The tokens of a sequence, special ones included.
-            prompts: The names of prompts of a sentence-transformers folder, for first texts and for others. If (), what
-                such a folder says of prompts and lower case is ignored.
+            inputs: The model's vocabulary size and special token ids.
+            max_length: Maximum number of tokens of a sequence, including special tokens.
+            prompts: The names of two prompts in a sentence-transformers folder, for first texts and for others. If (),
+                the folder's prompts and lower-casing are ignored.
 
         Raises:
             InputError: If the tokenizer is missing or does not fit the model, or a named prompt is not in the folder.
@@ -115,7 +116,7 @@ class TextEncoder:
         return encoder
 
     def _apply_folder_settings(self, sentences: SentenceFolder, prompts: Sequence[Prompt]) -> None:
-        """Read texts in lower case and with prompts, if a sentence-transformers folder says so."""
+        """Use the lower-casing and the prompts of a sentence-transformers folder."""
         own = self.tokenizer.normalizer
         alone: list[Any] = [own] if isinstance(own, Normalizer) else []
         steps = [*cast(Any, own)] if isinstance(own, Normalizers) else alone
@@ -128,16 +129,16 @@ class TextEncoder:
     def encode(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> list[Encoding]:
         """Encode texts, or pairs of texts, as sequences with special tokens.
 
-        Of a long text only as much is tokenized at once as is needed; all tokens that are cut off are counted.
+        Long texts are tokenized part by part. All tokens that are cut off are counted.
 
         Args:
             texts: The texts.
-            seconds: A second text for each text. If None, there are none.
+            seconds: A second text for each text. If None, there are no second texts.
         """
         return self.join(self._encode_starts(texts), None if seconds is None else self._encode_starts(seconds))
 
     def _encode_starts(self, texts: Sequence[str]) -> list[Encoding]:
-        """Tokenize the beginning of each text, at least one token more than fits; count the tokens after it."""
+        """Tokenize the beginning of each text, at least one token more than fits, and count the remaining tokens."""
         parts = [_iter_parts(text, max(PART_CHARACTERS, 16 * self.max_length)) for text in texts]
         firsts = self.tokenize([text[slice(*next(part, (0, 0)))] for text, part in zip(texts, parts, strict=True)])
         return [self._extend_and_count(*each) for each in zip(firsts, texts, parts, strict=True)]
@@ -154,12 +155,12 @@ class TextEncoder:
     def join(
         self, firsts: Sequence[Encoding], seconds: Sequence[Encoding] | None = None, cut: str = CUT_LONGEST
     ) -> list[Encoding]:
-        """Add special tokens to tokens of texts, and cut the sequences to `max_length`.
+        """Add special tokens to the tokens of texts, and truncate the sequences to `max_length`.
 
         Args:
             firsts: The tokens of first texts, as `tokenize` returns them. They are not changed.
-            seconds: The tokens of second texts. If None, there are none.
-            cut: Which of two texts loses tokens at its end: CUT_LONGEST or CUT_FIRST.
+            seconds: The tokens of second texts. If None, there are no second texts.
+            cut: The text of a pair that is truncated at its end: CUT_LONGEST or CUT_FIRST.
         """
         sides = [firsts] if seconds is None else [firsts, seconds]
         room = self.count_room(len(sides))
@@ -171,9 +172,9 @@ class TextEncoder:
         return encodings
 
     def encode_start(self, first: Encoding, second: Encoding) -> Encoding:
-        """Encode the whole first text and the beginning of the second one as a sequence of at most `max_length` tokens.
+        """Encode a first text and as much of a second text as fits, as a sequence of at most `max_length` tokens.
 
-        Tokens that do not fit are not counted as cut.
+        Tokens that do not fit are not counted as cut off.
         """
         self.tokenizer.enable_truncation(self.max_length, strategy=CUT_SECOND)
         encoding: Encoding = self.tokenizer.post_process(first, second)
@@ -181,28 +182,28 @@ class TextEncoder:
         return encoding
 
     def shorten(self, pieces: Sequence[Encoding], max_tokens: int) -> None:
-        """Cut token sequences to a number of tokens, in place, and count what is cut."""
+        """Truncate token sequences to `max_tokens` tokens in place, and count the tokens that are cut off."""
         for piece in pieces:
             self.count_lost(max(0, len(piece) - max_tokens))
             piece.truncate(max_tokens)
 
     def count_room(self, texts: int = 1) -> int:
-        """Return the number of tokens, without special ones, that one text or two texts together may have."""
+        """Return the maximum number of tokens of one text, or of two texts together, not counting special tokens."""
         return self.max_length - int(self.tokenizer.num_special_tokens_to_add(texts == 2))
 
     def count_lost(self, num_tokens: int) -> None:
-        """Count the tokens that a text lost; if it lost any, the text counts as cut."""
+        """Record that a text lost `num_tokens` tokens. Unless that is 0, the text counts as truncated."""
         self.num_cut += num_tokens > 0
         self.tokens_cut += num_tokens
 
     def tokenize(self, texts: Sequence[str]) -> list[Encoding]:
-        """Tokenize texts without special tokens and without cutting them. Returns an encoding for each text."""
+        """Tokenize texts without special tokens or truncation. Returns an encoding for each text."""
         encodings: list[Encoding] = self.tokenizer.encode_batch(texts, add_special_tokens=False)
         return encodings
 
 
 def _iter_parts(text: str, size: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of the parts of a text, each of at most `size` characters; only a very long word has more.
+    """Yield the start and end of each part of a text. Parts have at most `size` characters, unless a word is longer.
 
     >>> [*_iter_parts("a good film", 8)]
     [(0, 6), (6, 11)]
@@ -224,5 +225,5 @@ def to_ids(encoding: Encoding) -> Int32s:
 
 
 def to_segment_ids(encoding: Encoding) -> Int32s:
-    """Return to which of two texts each token belongs: int32 [T], 0 or 1."""
+    """Return the segment ids of an encoding, 0 for the first text and 1 for the second: int32 [T]."""
     return np.array(encoding.type_ids, np.int32)

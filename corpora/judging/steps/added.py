@@ -28,7 +28,7 @@ PLACES = ("parse", "clean", "rules")  # an added step comes directly after one o
 
 
 class Applied(NamedTuple):
-    """The result of a step on a batch: the new texts (large_string without nulls), and a drop or None for each row."""
+    """The result of a step for a batch: the new texts (large_string without nulls), and a Drop or None for each row."""
 
     texts: pa.Array
     drops: Sequence[Drop | None]
@@ -37,7 +37,7 @@ class Applied(NamedTuple):
 class AddedStep(Protocol):
     """The interface of a judging step from another package: a frozen dataclass with the step's settings as fields.
 
-    `kind` is its name in recipes. Raise `version` whenever the output of the step changes.
+    `kind` is the step's name in recipes. Increase `version` whenever the output of the step changes.
     """
 
     kind: ClassVar[str]
@@ -48,10 +48,10 @@ class AddedStep(Protocol):
 
         Args:
             texts: The current texts, a large_string column without nulls.
-            records: The records as their source gave them, one for each row of `texts`.
+            records: The records as their source read them, one for each row of `texts`.
 
         Returns:
-            As many texts as were given, and a drop or None for each.
+            The new texts, one for each given text, and a Drop (for rows to drop) or None for each.
         """
 
 
@@ -70,17 +70,17 @@ class StepEntry:
     package: str
 
     def to_json(self) -> dict[str, Json]:
-        """Return what decides the output of the step, for fingerprints."""
+        """Return everything that affects the output of the step, for fingerprints."""
         own = {"kind": self.step.kind, "version": self.step.version, "package": self.package, "after": self.after}
         return {**own, "settings": to_settings_json(self.step)}
 
 
 def make_step(table: Mapping[str, Json]) -> StepEntry:
-    """Create the step that a `[[step]]` table of a recipe describes.
+    """Create the step described by a `[[step]]` table of a recipe.
 
     Raises:
-        InputError: If no installed package has a step of that kind, if `after` names no place, if a key is unknown or
-            missing, or if a value has the wrong type.
+        InputError: If no installed package has a step of that kind, `after` is not a valid step name, a key is unknown
+            or missing, or a value has the wrong type.
     """
     kind, after = table.get("kind"), table.get("after", "rules")
     points = {point.name: point for point in entry_points(group=STEPS_GROUP)}
@@ -98,7 +98,7 @@ def make_step(table: Mapping[str, Json]) -> StepEntry:
 
 
 def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> Applied:
-    """Apply a step of another package to a batch, and check what it returns.
+    """Apply a step from another package to a batch, and check its result.
 
     Args:
         entry: The step.
@@ -106,8 +106,8 @@ def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> 
         records: The records, one for each row.
 
     Raises:
-        InputError: If it returns another number of rows, a column of another type or with nulls, or bytes that are not
-            UTF-8.
+        InputError: If the step returns a different number of rows, a column of another type or with nulls, or text that
+            is not valid UTF-8.
     """
     applied = entry.step.apply(texts, records)
     if len(applied.texts) != len(texts) or len(applied.drops) != len(texts):
@@ -123,7 +123,7 @@ def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> 
 
 
 def _find_text_fault(texts: pa.Array) -> str:
-    """Return what is wrong with the bytes of a text column; "" if they are valid UTF-8."""
+    """Describe why the bytes of a text column are invalid, or return "" if they are valid UTF-8."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -68,7 +68,7 @@ class CleanSettings:
 
 @cache
 def build_fixer_config(settings: CleanSettings, unescape_html: bool | str = "auto") -> TextFixerConfig:
-    """Build the options for ftfy from the settings."""
+    """Build ftfy's options from the settings."""
     return TextFixerConfig(
         unescape_html=unescape_html,
         uncurl_quotes=settings.quotes == "straight",
@@ -79,7 +79,7 @@ def build_fixer_config(settings: CleanSettings, unescape_html: bool | str = "aut
 
 
 def clean_text(text: str, settings: CleanSettings) -> str:
-    r"""Repair and normalize one document: the reference implementation of `clean`.
+    r"""Repair and normalize one document. Reference implementation of `clean`, for tests.
 
     >>> clean_text("The Mona Lisa doesnâ€™t have\teyebrows. \r\n\r\n\r\nTrue.", CleanSettings())
     'The Mona Lisa doesn’t have eyebrows.\n\nTrue.'
@@ -97,7 +97,10 @@ def _repair_text(text: str, config: TextFixerConfig) -> RepairedText:
 
 
 def _lower(text: str) -> str:
-    """Convert to lower case, in NFC: a small letter may have a precomposed form that its capital lacks."""
+    """Convert to lower case and NFC.
+
+    NFC may change because a lower-case letter can have a precomposed form that its capital lacks.
+    """
     return to_nfc(text.lower())
 
 
@@ -126,7 +129,7 @@ PROFILES: dict[str, Callable[[str], str]] = {"cased": str, "uncased": _lower, "r
 
 
 def clean(texts: pa.Array, settings: CleanSettings) -> pa.Array:
-    """Repair and normalize every row of a large_string column, as `clean_text` does.
+    """Repair and normalize each row of a large_string column, as `clean_text` does.
 
     Raises:
         InputError: If the column has another type or nulls (see `to_text_buffers`).
@@ -135,7 +138,7 @@ def clean(texts: pa.Array, settings: CleanSettings) -> pa.Array:
 
 
 def clean_and_count(texts: pa.Array, settings: CleanSettings) -> tuple[pa.Array, int]:
-    """Clean a column as `clean` does; also return the number of lines that were repaired only in part."""
+    """Clean a column as `clean` does. Return the new column and the number of lines that were only partly repaired."""
     if settings.profile == NONE:
         return texts, 0
     repaired, given_up = _repair_lines(to_text_buffers(texts), settings)
@@ -150,20 +153,20 @@ def clean_and_count(texts: pa.Array, settings: CleanSettings) -> tuple[pa.Array,
 
 
 def _to_column(texts: TextBuffers) -> pa.Array:
-    """Return the buffers as a large_string array; no bytes are copied."""
+    """Return the buffers as a large_string array, without copying."""
     rows = len(texts.offsets) - 1
     return pa.LargeStringArray.from_buffers(rows, pa.py_buffer(texts.offsets), pa.py_buffer(texts.data))
 
 
 def _needs_repair(line: str, sign: int) -> bool:
-    """Return True if a line that is suspect for a mark or two neighbors has mojibake in it, or is not in NFC."""
+    """Return True if a line flagged for a character or a pair of characters contains mojibake or is not in NFC."""
     return bool((sign & PAIRED and is_bad(line)) or (sign & JOINED and not unicodedata.is_normalized("NFC", line)))
 
 
 class _Suspect(NamedTuple):
-    """A line that may need repair: its row, its place in the buffer (bytes), its text, and why (`sign`, a sum of bits).
+    """A line that may need repair: its row, its byte range in the buffer, its text, and the reason (`sign`, bit flags).
 
-    `has_tag_before` is True if an earlier line of the row has a "<": HTML entities are then not replaced.
+    `has_tag_before` is True if an earlier line of the row contains "<", in which case HTML entities are not replaced.
     """
 
     row: int
@@ -175,12 +178,12 @@ class _Suspect(NamedTuple):
 
     @property
     def unescaped(self) -> str:
-        """The line with HTML entities replaced, unless there is a "<" before or in it."""
+        """The line with its HTML entities replaced, or unchanged if it or an earlier line of the row contains "<"."""
         return self.text if self.has_tag_before or "<" in self.text else unescape_html(self.text)
 
 
 def _iter_suspects(texts: TextBuffers, signs: Signs) -> Iterator[_Suspect]:
-    """Yield the lines of a column that repair could change."""
+    """Yield the lines of a column that repair might change."""
     raw = texts.data.data
     for row, start, end, tag, sign in np.stack(find_suspect_lines(*texts, *signs), 1).tolist():
         # The line break is part of what ftfy looks at, and every kind of it is "\n" by then.
@@ -189,9 +192,11 @@ def _iter_suspects(texts: TextBuffers, signs: Signs) -> Iterator[_Suspect]:
 
 
 def _unescape_suspects(suspects: Sequence[_Suspect], signs: Signs) -> dict[int, str]:
-    """Return {index in `suspects`: repaired line} of the lines that need no other repair than replaced HTML entities.
+    """Repair the lines that only need their HTML entities replaced.
 
-    Once replaced, each line is checked again; lines that still look damaged are left out.
+    Return the repaired lines by their index in `suspects`.
+
+    Each repaired line is checked again, and omitted if it still looks damaged.
     """
     numbers = [number for number, each in enumerate(suspects) if each.sign & ESCAPED and not each.sign & SIGNED]
     lines = [suspects[number].unescaped for number in numbers]
@@ -210,9 +215,10 @@ def _unescape_suspects(suspects: Sequence[_Suspect], signs: Signs) -> dict[int, 
 
 
 def _repair_lines(texts: TextBuffers, settings: CleanSettings) -> tuple[TextBuffers, int]:
-    """Apply `_repair_text` to the lines of a column in which it could change more than quotes.
+    """Apply `_repair_text` to the lines of a column that it might change beyond quotes.
 
-    Line breaks and white space stay as they are. Returns the new buffers and the number of lines that were given up.
+    Line breaks and white space stay unchanged. Returns the new buffers and the number of lines that were only partly
+    repaired.
     """
     signs = read_line_signs(settings.widths == "narrow")
     suspects = list(_iter_suspects(texts, signs))

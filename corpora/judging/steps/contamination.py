@@ -77,12 +77,15 @@ class EvaluationSet:
 
     @property
     def title(self) -> str:
-        """The name of the set in reports: `name`, or the name of the file."""
+        """The name of the set in reports: `name`, or the file's name if `name` is empty."""
         return self.name or Path(self.path).name
 
 
 class Item(NamedTuple):
-    """One text of an evaluation set. `number` counts lines, rows or records from 1; a record may have several texts."""
+    """A text of an evaluation set.
+
+    `number` is the one-based line, row or record number. A record may have several texts.
+    """
 
     set: str
     number: int
@@ -90,10 +93,10 @@ class Item(NamedTuple):
 
 
 def read_items(group: EvaluationSet) -> Iterator[Item]:
-    """Yield the texts of an evaluation set in order, in NFC.
+    """Yield the texts of an evaluation set in order, normalized to NFC.
 
     Raises:
-        InputError: At the first iteration or later, if the file cannot be read or lacks a field.
+        InputError: During iteration, if the file cannot be read or lacks a field.
     """
     path = Path(group.path).expanduser()
     try:
@@ -117,13 +120,13 @@ _NumberedTexts = Iterator[tuple[int, str]]
 
 
 def _read_text_lines(path: Path, fields: Sequence[str]) -> _NumberedTexts:
-    """Yield every line that is not blank, with its number."""
+    """Yield each line that is not blank, with its number."""
     with path.open(encoding="utf-8-sig") as stream:
         yield from ((number, line) for number, line in enumerate(stream, 1) if line.strip())
 
 
 def _read_json_lines(path: Path, fields: Sequence[str]) -> _NumberedTexts:
-    """Yield the strings of the object on each line, with the number of the line."""
+    """Yield the strings in each line's object, with the line number."""
     with path.open(encoding="utf-8-sig") as stream:
         for number, line in enumerate(stream, 1):
             if line.strip():
@@ -146,12 +149,15 @@ def _read_json_file(path: Path, fields: Sequence[str]) -> _NumberedTexts:
 
 
 def _is_article(record: Any) -> bool:
-    """Return True if a record is an article of SQuAD."""
+    """Return True if a record is a SQuAD article."""
     return isinstance(record, dict) and isinstance(record.get("paragraphs"), list)
 
 
 def _iter_squad_records(article: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield every context of an article, each followed by its questions. Raises ValueError for another form."""
+    """Yield each context of an article, followed by its questions.
+
+    Raises ValueError if the article has another format.
+    """
     for paragraph in article["paragraphs"]:
         if not isinstance(paragraph, dict) or not isinstance(paragraph.get("qas", []), list):
             raise ValueError("a paragraph is no object with a list of questions")
@@ -160,9 +166,10 @@ def _iter_squad_records(article: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _iter_strings(value: Any, fields: Sequence[str], path: Path, number: int) -> Iterator[str]:
-    """Yield the strings of the named fields of a record, or all strings in it, nested ones included.
+    """Yield the strings of the named fields of a record, or all strings in it, including nested ones.
 
-    Raises InputError if a named field is missing.
+    Raises:
+        InputError: If a named field is missing.
     """
     if fields:
         missing = [name for name in fields if not isinstance(value, dict) or name not in value]
@@ -178,7 +185,7 @@ def _iter_strings(value: Any, fields: Sequence[str], path: Path, number: int) ->
 
 
 def _read_table_rows(path: Path, fields: Sequence[str]) -> _NumberedTexts:
-    """Yield the named columns of every row, with its number. Quotes have no meaning in .tsv, as in GLUE's files."""
+    """Yield the named columns of each row, with the row number. Quotes in .tsv files are literal, as in GLUE."""
     with path.open(encoding="utf-8-sig", newline="") as stream:
         tabs = path.suffix.lower() == ".tsv"
         rows = (line.rstrip("\r\n").split("\t") for line in stream) if tabs else csv.reader(stream, strict=True)
@@ -194,9 +201,10 @@ def _read_table_rows(path: Path, fields: Sequence[str]) -> _NumberedTexts:
 
 
 def _find_columns(heading: list[str], fields: Sequence[str], path: Path) -> list[int]:
-    """Return the indices of the named columns; all if none are named.
+    """Return the indices of the named columns, or of all columns if `fields` is empty.
 
-    Raises InputError for a name that is not there.
+    Raises:
+        InputError: If a named column is missing.
     """
     for name in fields:
         if name not in heading and not (name.isdecimal() and 0 < int(name) <= len(heading)):
@@ -208,7 +216,7 @@ def _find_columns(heading: list[str], fields: Sequence[str], path: Path) -> list
 
 
 def _read_parquet_rows(path: Path, fields: Sequence[str]) -> _NumberedTexts:
-    """Yield the strings of the named columns of every row, those in lists and structures included, with its number."""
+    """Yield the strings in the named columns of each row, including those in lists and structs, with the row number."""
     with path.open("rb"), open_parquet(path) as table:
         batches = iter_all_batches(table, path, _BATCH_ROWS)
         for number, record in enumerate((record for batch in batches for record in batch.to_pylist()), 1):
@@ -257,18 +265,21 @@ class ContaminationSettings:
                 raise InputError(f"contamination.sets: two sets are called {title!r}: give each a `name` of its own.")
 
     def to_json(self) -> dict[str, Json]:
-        """Return what decides the output, except the items themselves: these enter by the digest of their index."""
+        """Return all settings that affect the output.
+
+        The evaluation items are represented by the digest of their index.
+        """
         sets: list[Json] = [[group.title, *group.fields] for group in self.sets]
         return {"sets": sets, "n": self.n, "min_words": self.min_words, "max_items": self.max_items, "drop": self.drop}
 
 
 class EvaluationMatch(NamedTuple):
-    """A run of words that a document shares with an evaluation item: the first such run in the document.
+    """The first run of words in a document that it shares with an evaluation item.
 
     row:   index of the document in its column
     set:   title of the evaluation set
     item:  number of the item in its file
-    words: the shared words, folded, with single spaces
+    words: the shared words, case-folded, separated by single spaces
     """
 
     row: int
@@ -278,18 +289,18 @@ class EvaluationMatch(NamedTuple):
 
     @property
     def detail(self) -> str:
-        """The text that is kept with the reason of a dropped document."""
+        """The text stored as the detail of a dropped document."""
         return f"{self.set}, item {self.item}: {self.words}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunTable:
-    """The runs of `length` words of evaluation items, by hash.
+    """A hash table of the runs of `length` words in evaluation items.
 
-    keys:   the different hashes, ascending
-    slots:  the hash table in which `find_key` looks for them
-    starts: n + 1 offsets; the items that hold run i are items[starts[i]:starts[i + 1]]
-    items:  indices into the items of the index
+    keys:   the distinct hashes, in ascending order
+    slots:  the hash table that `find_key` searches
+    starts: n + 1 offsets; the items that contain run i are items[starts[i]:starts[i + 1]]
+    items:  indices into `EvaluationIndex.items`
     """
 
     length: int
@@ -299,9 +310,9 @@ class RunTable:
     items: Int64s
 
     def find_items(self, run: Sequence[str]) -> list[int]:
-        """Return the indices of the items with the hash of this run, in order.
+        """Return the indices of the items whose runs include this run's hash, in order.
 
-        An item with another run of equal hash is possible.
+        Because of hash collisions, a returned item may contain a different run.
         """
         place = find_key(np.uint64(hash_ngram(run)), self.keys, self.slots)
         return [] if place < 0 else self.items[self.starts[place] : self.starts[place + 1]].tolist()
@@ -309,17 +320,17 @@ class RunTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EvaluationIndex:
-    """Evaluation items, ready to be compared with documents. Build it with `build_index`.
+    """Evaluation items, indexed for comparison with documents. Build it with `build_index`.
 
-    items:         items that are looked for; of items with equal words only the first
-    long_runs:     the runs of n words of items with at least n words, each with the first item that holds it
-    short_runs:    the first `min_words` words of every shorter item
+    items:         the items to look for; of items with equal words only the first
+    long_runs:     the runs of n words of items with at least n words, each with the first item that contains it
+    short_runs:    the first `min_words` words of each shorter item
     max_items:     as in the settings
     num_texts:     number of texts read
     num_unmatched: number of texts with fewer than `min_words` words, which are not looked for
-    num_repeated:  number of texts with the words of an earlier one
-    num_common:    number of runs left out because more than `max_items` items have them
-    digest:        fingerprint of everything that decides the matches
+    num_repeated:  number of texts with the same words as an earlier one
+    num_common:    number of runs omitted because they occur in more than `max_items` items
+    digest:        fingerprint of everything that affects the matches
     """
 
     items: tuple[Item, ...]
@@ -340,7 +351,7 @@ def build_index(settings: ContaminationSettings) -> EvaluationIndex:
     """Read all evaluation sets and index their items.
 
     Raises:
-        InputError: If a set cannot be read or holds no text.
+        InputError: If a set cannot be read or contains no text.
     """
     items: list[Item] = []
     for group in sorted(settings.sets, key=lambda group: group.title):
@@ -352,7 +363,7 @@ def build_index(settings: ContaminationSettings) -> EvaluationIndex:
 
 
 def index_items(candidates: Sequence[Item], settings: ContaminationSettings) -> EvaluationIndex:
-    """Index evaluation items that were read before."""
+    """Index evaluation items that have already been read."""
     items: list[Item] = []
     long_places: list[int] = []
     short_places: list[int] = []
@@ -381,7 +392,7 @@ def index_items(candidates: Sequence[Item], settings: ContaminationSettings) -> 
 
 
 def _hash_items(items: Sequence[Item], n: int) -> Iterator[UInt64s]:
-    """Yield the hashes of the n-grams of each item."""
+    """Yield the hashes of each item's n-grams."""
     for at in range(0, len(items), _CHUNK_ITEMS):
         texts = pa.array([item.text for item in items[at : at + _CHUNK_ITEMS]], pa.large_string())
         hashes, offsets = hash_ngrams(texts, n)
@@ -391,7 +402,10 @@ def _hash_items(items: Sequence[Item], n: int) -> Iterator[UInt64s]:
 def _build_long_runs(
     items: Sequence[Item], places: Sequence[int], settings: ContaminationSettings
 ) -> tuple[RunTable, int]:
-    """Build the table of all runs of n words, each with its first item; also count those that are too common."""
+    """Build the table of all runs of n words, each with its first item.
+
+    Also return the number of runs that are too common.
+    """
     rows = [np.unique(hashes) for hashes in _hash_items([items[place] for place in places], settings.n)]
     hashes = np.concatenate([np.empty(0, np.uint64), *rows])
     owners = np.repeat(np.array(places, np.int64), np.array([row.size for row in rows], np.int64))
@@ -402,7 +416,7 @@ def _build_long_runs(
 
 
 def _build_short_runs(items: Sequence[Item], places: Sequence[int], settings: ContaminationSettings) -> RunTable:
-    """Build the table of the first `min_words` words of each item at `places` (indices of items)."""
+    """Build the table of the first `min_words` words of each item in `places` (indices into `items`)."""
     rows = _hash_items([items[place] for place in places], settings.min_words)
     hashes = np.array([row[0] for row in rows], np.uint64)
     order = np.argsort(hashes, kind="stable")
@@ -410,7 +424,7 @@ def _build_short_runs(items: Sequence[Item], places: Sequence[int], settings: Co
 
 
 def _build_run_table(length: int, hashes: UInt64s, items: Int64s) -> RunTable:
-    """Build a table from hashes in ascending order and the index of the item of each."""
+    """Build a table from ascending hashes and the index of each hash's item."""
     keys, starts = np.unique(hashes, return_index=True)
     starts = np.append(starts, hashes.size).astype(np.int64)
     for array in (keys, starts, items):
@@ -419,7 +433,7 @@ def _build_run_table(length: int, hashes: UInt64s, items: Int64s) -> RunTable:
 
 
 def _compute_digest(items: Sequence[Item], settings: ContaminationSettings) -> str:
-    """Compute the SHA-256 (hex) of the settings and items that decide the matches and how they are reported."""
+    """Compute the SHA-256 (hex) of all settings and items that affect the matches and how they are reported."""
     digest = hashlib.sha256(json.dumps([WORDS_VERSION, settings.n, settings.min_words, settings.max_items]).encode())
     for item in items:
         digest.update(json.dumps(item).encode() + b"\n")
@@ -430,15 +444,14 @@ def _compute_digest(items: Sequence[Item], settings: ContaminationSettings) -> s
 
 
 def find_evaluation_match(text: str, index: EvaluationIndex) -> tuple[Item, str] | None:
-    """Find the first evaluation item that a text shares a run of words with.
+    """Find the first evaluation item that shares a run of words with a text.
 
-    It is the reference implementation of `find_evaluation_matches`.
-
-    Runs of n words come before short items; of several runs the first in the text counts, of several items that hold it
-    the first in the index.
+    Reference implementation of `find_evaluation_matches`, for tests. Runs of n words take precedence over short items.
+    If several runs match, the first one in the text is returned, and if several items contain it, the first one in the
+    index.
 
     Returns:
-        The item and the shared words; None if there is none.
+        The item and the shared words, or None if there is no match.
     """
     text_words, n = split_words(text), index.long_runs.length
     item_texts = [" ".join(["", *split_words(item.text), ""]) for item in index.items]
@@ -456,9 +469,10 @@ def find_evaluation_match(text: str, index: EvaluationIndex) -> tuple[Item, str]
 
 
 def find_evaluation_matches(texts: pa.Array, index: EvaluationIndex) -> list[EvaluationMatch | None]:
-    """Find the first match of every row of a large_string column without nulls, or None.
+    """Find the first match in each row of a large_string column without nulls.
 
-    It equals `find_evaluation_match` for each row.
+    Returns:
+        The match of each row as `find_evaluation_match` finds it, or None if there is none.
 
     Raises:
         InputError: If the column has another type or nulls.
@@ -477,7 +491,10 @@ def find_evaluation_matches(texts: pa.Array, index: EvaluationIndex) -> list[Eva
 
 
 def _find_first_match(text: Bytes, row: int, runs: RunTable, index: EvaluationIndex) -> EvaluationMatch | None:
-    """Find the first match of a row by comparing its hash hits word by word; None if all were chance."""
+    """Find the first match of a row by comparing its hash hits word by word.
+
+    Return None if all hits are hash collisions.
+    """
     n, tables, begin, before = index.long_runs.length, read_word_tables(), 0, 0
     for hit in _find_hits(text, runs.length, runs.keys, runs.slots, tables).tolist():
         begin, before = skip_words(text, begin, text.size, hit - before, tables), hit
@@ -493,7 +510,7 @@ def _find_first_match(text: Bytes, row: int, runs: RunTable, index: EvaluationIn
 
 @lru_cache(maxsize=4096)
 def _split_item(text: str) -> tuple[str, ...]:
-    """Split an item into words; cached, for an item that matches once mostly matches again."""
+    """Split an item into words. The result is cached, because an item that matches once often matches again."""
     return tuple(split_words(text))
 
 
@@ -507,7 +524,7 @@ def _flag_rows_with_hits(
     slots: Int32s,
     tables: WordTables,
 ) -> Bools:
-    """Return True for each of the rows that holds a run of n words with a hash among the keys."""
+    """Return a boolean for each of the given rows: True if it has a run of n words whose hash is in `keys`."""
     hit, hashes = np.zeros(rows.size, np.bool_), np.empty(compute_max_words(offsets), np.uint64)
     for place in range(rows.size):
         start, stop = offsets[rows[place]], offsets[rows[place] + 1]
@@ -521,7 +538,7 @@ def _flag_rows_with_hits(
 
 @kernel
 def _find_hits(text: Bytes, n: int, keys: UInt64s, slots: Int32s, tables: WordTables) -> Int64s:
-    """Return the word indices of all runs of n words with a hash among the keys."""
+    """Return the word indices at which a run of n words starts whose hash is in `keys`."""
     hashes = np.empty((text.size + 1) // 2, np.uint64)
     num_runs = hash_runs(hashes, hash_words(text, 0, text.size, tables, hashes), n)
     hits, num_hits = np.empty(num_runs, np.int64), 0

@@ -32,7 +32,10 @@ _CURRENT_CODES = {"iw": "he", "jw": "jv", "mo": "ro"}
 
 
 def _to_iso(code: str) -> str:
-    """Convert a code of CLD2 to ISO 639: no script or region, "un" for its codes of bare scripts ("xx-Copt")."""
+    """Convert a CLD2 language code to ISO 639, without script or region.
+
+    Codes for bare scripts ("xx-Copt") become "un".
+    """
     language = code.partition("-")[0]
     return UNKNOWN if language in ("xx", "xxx") else _CURRENT_CODES.get(language, language)
 
@@ -68,10 +71,11 @@ class LanguageSettings:
 
 
 def detect_languages(texts: pa.Array, settings: LanguageSettings) -> list[str]:
-    """Detect the language of every row of a large_string column without nulls.
+    """Detect the language of each row of a large_string column without nulls.
 
     Returns:
-        ISO 639 codes; "un" if the text is too short, or the language is less certain than `min_confidence`.
+        An ISO 639 code for each row: "un" if the text is too short or the language is less certain than
+            `min_confidence`.
 
     Raises:
         InputError: If the column has another type or nulls.
@@ -90,16 +94,18 @@ def detect_languages(texts: pa.Array, settings: LanguageSettings) -> list[str]:
 
 
 def sample_rows(data: Bytes, offsets: Int64s, max_bytes: int) -> tuple[Int64s, bytes, list[int]]:
-    """Cut the sample of every row that is detected first: NUM_PIECES pieces of PIECE_BYTES bytes, spread evenly.
+    """Sample the part of each row that is used first for language detection.
+
+    A sample is NUM_PIECES pieces of PIECE_BYTES bytes, spread evenly over the beginning of the row.
 
     Args:
         data: UTF-8 bytes of all rows.
         offsets: int64 `(n + 1,)`, the first byte of each row in `data`.
-        max_bytes: No more of a row is read, from its beginning.
+        max_bytes: Maximum number of bytes read from the beginning of each row.
 
     Returns:
-        The bytes of each row that may be read (int64 `(n,)`), the pieces of all rows, and the n + 1 offsets of each
-        row's pieces in them; a short row has no pieces.
+        The number of bytes of each row that may be read (int64 `(n,)`), the concatenated samples of all rows, and n + 1
+        offsets of each row's sample in these bytes. The sample of a short row is empty.
     """
     heads, bounds = np.zeros(len(offsets) - 1, np.int64), np.zeros(len(offsets), np.int64)
     out = np.empty((len(offsets) - 1) * NUM_PIECES * (PIECE_BYTES + 4), np.uint8)
@@ -109,7 +115,7 @@ def sample_rows(data: Bytes, offsets: Int64s, max_bytes: int) -> tuple[Int64s, b
 
 @kernel
 def find_boundary(data: Bytes, start: int, stop: int, at: int) -> int:
-    """Return the last byte up to `at` at which a character of data[start:stop] begins, or `stop`."""
+    """Return the start of the character of data[start:stop] that contains byte `at`, or `stop` if `at` lies past it."""
     at = min(at, stop)
     while start < at < stop and data[at] & 0xC0 == 0x80:
         at -= 1
@@ -118,7 +124,16 @@ def find_boundary(data: Bytes, start: int, stop: int, at: int) -> int:
 
 @kernel
 def write_pieces(data: Bytes, offsets: Int64s, max_bytes: int, heads: Int64s, out: Bytes, bounds: Int64s) -> None:
-    """Do what `sample_pieces` does for every row, and fill `heads`, `out` and `bounds`."""
+    """Write each row's sample as `sample_pieces` does.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 `(n + 1,)`, the first byte of each row in `data`.
+        max_bytes: Maximum number of bytes read from the beginning of each row.
+        heads: Filled with the number of bytes of each row that may be read; int64 `(n,)`.
+        out: Filled with the concatenated samples of all rows.
+        bounds: Filled with the end of each row's sample in `out`, from index 1 on; int64 `(n + 1,)`, initially 0.
+    """
     size = 0
     for row in range(len(heads)):
         start, stop = offsets[row], offsets[row + 1]
@@ -136,10 +151,11 @@ def write_pieces(data: Bytes, offsets: Int64s, max_bytes: int, heads: Int64s, ou
 
 
 def sample_pieces(text: str, max_bytes: int) -> tuple[int, str]:
-    """Cut the sample of one text: the reference implementation of `sample_rows`.
+    """Sample one text for language detection. Reference implementation of `sample_rows`, for tests.
 
     Returns:
-        The number of bytes that may be read, and the pieces: whole characters, a space after each; "" for a short text.
+        The number of bytes that may be read, and the sampled pieces, cut between characters and each followed by a
+        space, or "" for a short text.
     """
     data = text.encode()
     head = len(data[:max_bytes].decode(errors="ignore").encode())
@@ -151,7 +167,7 @@ def sample_pieces(text: str, max_bytes: int) -> tuple[int, str]:
 
 
 def _detect_one(text: bytes) -> tuple[str, int]:
-    """Return the language of most of a text, and the percentage of its bytes in it; "un" and 0 if it is too short."""
+    """Return a text's main language and the percentage of its bytes in it, or "un" and 0 if the text is too short."""
     if len(text) < MIN_BYTES:
         return UNKNOWN, 0
     try:
@@ -163,10 +179,10 @@ def _detect_one(text: bytes) -> tuple[str, int]:
 
 
 def judge_languages(texts: pa.Array, settings: LanguageSettings) -> tuple[pa.Array, list[str | None]]:
-    """Detect the languages of a column, and decide which rows are dropped.
+    """Detect the languages of a column's rows, and decide which rows to drop.
 
     Returns:
-        A string column of ISO 639 codes, and for each row "language" if it is dropped, else None.
+        A string column of ISO 639 codes, and a list with "language" for each row to drop and None for the others.
     """
     languages = detect_languages(texts, settings)
     reasons = [None if _is_kept(language, settings) else "language" for language in languages]
@@ -174,16 +190,16 @@ def judge_languages(texts: pa.Array, settings: LanguageSettings) -> tuple[pa.Arr
 
 
 def _is_kept(language: str, settings: LanguageSettings) -> bool:
-    """Return True if documents of a language are kept."""
+    """Return True if documents in a language are to be kept."""
     if language == UNKNOWN:
         return settings.keep_unknown
     return not settings.keep or language in settings.keep
 
 
 def choose_rule_languages(codes: Sequence[object], settings: LanguageSettings) -> list[str]:
-    """Choose by which language rules judge each document.
+    """Choose the language whose rules are applied to each document.
 
-    "un" counts as English or, if only others are kept, as the first of these.
+    "un" is replaced by "en" if English is kept, otherwise by the first language that is kept, if `keep` names any.
 
     >>> choose_rule_languages(["de", UNKNOWN], LanguageSettings())
     ['de', 'en']

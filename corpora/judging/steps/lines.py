@@ -80,7 +80,7 @@ class LineSettings:
 
 
 def edit_text(text: str, settings: LineSettings, repeated: Collection[int] = ()) -> tuple[str, list[tuple[str, str]]]:
-    r"""Remove the lines that fail a rule from one document: the reference implementation of `edit_lines`.
+    r"""Remove the lines of a document that fail a rule. Reference implementation of `edit_lines`, for tests.
 
     Args:
         text: The document.
@@ -88,7 +88,7 @@ def edit_text(text: str, settings: LineSettings, repeated: Collection[int] = ())
         repeated: Hashes of further lines to remove, as `compute_line_hash` returns them.
 
     Returns:
-        The text that is left, and the removed lines as (rule, line); a line that only lost a citation is among them.
+        The remaining text, and the removed lines as (rule, line). A line that only lost a citation is listed too.
 
     >>> edit_text("It rained.[1]\nWe use cookies.\n\nIt snowed.", LineSettings(drop_policy=True, strip_citations=True))
     ('It rained.\n\nIt snowed.', [('lines.citations', 'It rained.[1]'), ('lines.policy', 'We use cookies.')])
@@ -115,7 +115,7 @@ def edit_text(text: str, settings: LineSettings, repeated: Collection[int] = ())
 
 
 def _find_line_rule(line: str, settings: LineSettings) -> str | None:
-    """Return the first rule that a trimmed line fails, or None."""
+    """Return the name of the first rule that a trimmed line fails, or None."""
     words, lower = [word for word in re.split("[\0- ]+", line) if word], line.encode().lower()
     most = max(map(len, words), default=0)
     if settings.terminal_punctuation and (not line.endswith(tuple(LINE_ENDS)) or line.endswith("...")):
@@ -132,7 +132,7 @@ def _find_line_rule(line: str, settings: LineSettings) -> str | None:
 
 
 def compute_line_hash(line: str) -> int:
-    """Compute the 64-bit hash of a line, trimmed and without ASCII case.
+    """Compute the 64-bit hash of a line, ignoring surrounding white space and ASCII case.
 
     >>> compute_line_hash(" Sent from my phone") == compute_line_hash("SENT from my phone")
     True
@@ -148,7 +148,7 @@ def compute_line_hash(line: str) -> int:
 
 
 class _LineRules(NamedTuple):
-    """The settings, as the kernels read them."""
+    """The line rules in the form that the kernels use."""
 
     terminal_punctuation: bool
     min_words: int
@@ -161,7 +161,7 @@ class _LineRules(NamedTuple):
 def edit_lines(
     texts: pa.Array, settings: LineSettings, repeated: UInt64s | None = None
 ) -> tuple[pa.Array, dict[str, int]]:
-    """Remove the lines that fail a rule from every row of a large_string column, as `edit_text` does.
+    """Remove the lines that fail a rule from each row of a large_string column, as `edit_text` does.
 
     Args:
         texts: The documents, without nulls.
@@ -169,7 +169,8 @@ def edit_lines(
         repeated: Hashes of further lines to remove, in ascending order.
 
     Returns:
-        The new column (the given one if nothing was removed), and the number of lines that each rule found.
+        The new column (or `texts` itself if nothing was removed), and the number of lines found by each rule that found
+        any.
 
     Raises:
         InputError: If the column has another type or nulls.
@@ -191,10 +192,13 @@ def edit_lines(
 
 
 def hash_lines(texts: pa.Array) -> tuple[UInt64s, Int64s]:
-    """Hash the different lines of every row of a text column, in order.
+    """Hash the distinct lines of each row of a text column, in order of their first occurrence.
 
     Returns:
-        The hashes of all rows one after another (uint64), and n + 1 offsets of the rows into them.
+        The hashes of all rows (uint64), and n + 1 offsets: row i has hashes[offsets[i]:offsets[i + 1]].
+
+    Raises:
+        InputError: If the column has another type or nulls.
     """
     data, offsets = to_text_buffers(texts)
     most, total = _count_lines(data, offsets)
@@ -210,7 +214,7 @@ _32, _NOTHING = np.uint64(32), np.uint64(0)
 
 
 def _build_phrase_table(phrases: tuple[str, ...]) -> Bytes:
-    """Build a uint8 matrix with a row for each phrase, its length first."""
+    """Build a uint8 matrix with one row for each phrase: its length, then its bytes."""
     table = np.zeros((len(phrases), 1 + max(map(len, phrases))), np.uint8)
     for row, phrase in zip(table, phrases, strict=True):
         row[0] = len(phrase)
@@ -229,7 +233,10 @@ _BRACKETED, _SCRIPTS, _PHRASES = (
 def _edit_rows(
     data: Bytes, offsets: Int64s, rules: _LineRules, repeated: UInt64s, out: Bytes, counts: Int64s
 ) -> Int64s:
-    """Write the edited text of every row to `out`, and count each rule in `counts`; return the end of each row."""
+    """Write the edited text of each row to `out`, and add each rule's matches to `counts`.
+
+    Return the n + 1 offsets of the rows in `out`.
+    """
     ends = np.zeros(offsets.size, np.int64)
     size = 0
     for row in range(offsets.size - 1):
@@ -257,7 +264,10 @@ def _edit_rows(
 
 @kernel
 def find_next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Find the line at byte `at`: its first byte and its end, trimmed, and the first byte of the next line."""
+    """Find the line at byte `at`.
+
+    Return its first byte and its end, both trimmed, and the first byte of the next line.
+    """
     end = at
     while end < stop and data[end] != 10:
         end += 1
@@ -273,7 +283,7 @@ def find_next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
 def _edit_line(
     data: Bytes, start: int, end: int, rules: _LineRules, repeated: UInt64s, out: Bytes, place: int
 ) -> tuple[int, bool, int]:
-    """Write a line to out[place:]; return its length, whether it had citations, and the rule it fails, or _KEPT."""
+    """Write a line to out[place:]. Return its length, whether it had citations, and the rule it fails, or _KEPT."""
     if repeated.size and _contains(repeated, hash_line(data, start, end)):
         return 0, False, _REPEATED
     at, first, last, cited = start, place, place, False
@@ -300,7 +310,7 @@ def _edit_line(
 
 @kernel
 def _measure_citation(data: Bytes, at: int, end: int) -> int:
-    """Return the number of bytes of the citation at an opening bracket; 0 if there is none."""
+    """Return the length in bytes of the citation that starts at an opening bracket, or 0 if there is none."""
     behind = at + 1
     while behind < end and 48 <= data[behind] <= 57:
         behind += 1
@@ -319,13 +329,13 @@ def _measure_citation(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def _is_mark(byte: int) -> bool:
-    """Return True if a byte is ASCII and neither a letter nor a digit."""
+    """Return True if a byte is ASCII but neither a letter nor a digit."""
     return byte < 0x80 and not (48 <= byte <= 57 or 97 <= (byte | 32) <= 122)
 
 
 @kernel
 def _find_failed_rule(text: Bytes, start: int, end: int, rules: _LineRules) -> int:
-    """Return the first rule that a line fails, except repeated lines and citations; _KEPT for none."""
+    """Return the first rule that a line fails, or _KEPT. Repeated lines and citations are not checked."""
     if rules.terminal_punctuation and not _is_ended(text, start, end):
         return _TERMINAL
     if rules.min_words or rules.max_word_characters:
@@ -355,7 +365,7 @@ def _is_ended(text: Bytes, start: int, end: int) -> bool:
 
 @kernel
 def _count_words(text: Bytes, start: int, end: int) -> tuple[int, int]:
-    """Return the number of words in a line, and the number of characters of its longest word."""
+    """Return the number of words in a line, and the number of characters in its longest word."""
     words, most, characters = 0, 0, 0
     for at in range(start, end):
         if text[at] <= 32:
@@ -369,7 +379,7 @@ def _count_words(text: Bytes, start: int, end: int) -> tuple[int, int]:
 
 @kernel
 def _has_phrase(text: Bytes, start: int, end: int, phrases: Bytes) -> bool:
-    """Return True if a line has one of the phrases, ignoring ASCII case."""
+    """Return True if a line contains one of the phrases, ignoring ASCII case."""
     for at in range(start, end):
         for row in range(phrases.shape[0]):
             length, same = phrases[row, 0], 0
@@ -383,7 +393,7 @@ def _has_phrase(text: Bytes, start: int, end: int, phrases: Bytes) -> bool:
 
 @kernel
 def _lower(byte: int) -> int:
-    """Return a byte, lower-case if it is an ASCII capital."""
+    """Convert a byte to lower case if it is an ASCII capital."""
     return byte + 32 if 65 <= byte <= 90 else byte
 
 
@@ -401,7 +411,7 @@ def hash_line(data: Bytes, start: int, end: int) -> np.uint64:
 
 @kernel
 def _contains(values: UInt64s, value: np.uint64) -> bool:
-    """Return True if `value` is among `values`, which are in ascending order."""
+    """Return True if `value` is in `values`, which must be in ascending order."""
     low, high = 0, values.size
     while low < high:
         middle = (low + high) // 2
@@ -414,7 +424,7 @@ def _contains(values: UInt64s, value: np.uint64) -> bool:
 
 @kernel
 def _count_lines(data: Bytes, offsets: Int64s) -> tuple[int, int]:
-    """Return upper bounds of the number of lines: of the row with the most, and of all rows together."""
+    """Return upper bounds for the number of lines in the row with the most lines, and in all rows together."""
     most, total = 1, 0
     for row in range(offsets.size - 1):
         lines = 1
@@ -426,9 +436,10 @@ def _count_lines(data: Bytes, offsets: Int64s) -> tuple[int, int]:
 
 @kernel
 def _hash_rows(data: Bytes, offsets: Int64s, slots: Int64s, hashes: UInt64s, starts: Int64s) -> None:
-    """Fill `hashes` with the different line hashes of every row, and `starts` with the end of each row in them.
+    """Fill `hashes` with the distinct line hashes of each row, and `starts` with the end of each row in `hashes`.
 
-    A slot of the hash table holds the row that filled it and the place of the hash in this row, so it is never emptied.
+    A slot of the hash table holds the number of the row that filled it and the hash's index in this row, so the table
+    need not be cleared between rows.
     """
     mask, size = np.uint64(slots.size - 1), 0
     for row in range(offsets.size - 1):

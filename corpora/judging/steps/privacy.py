@@ -55,7 +55,7 @@ KINDS = ("email", "ip", "phone")
 
 
 class Span(NamedTuple):
-    """A span of private data in a line (character indices), and its kind: an index into KINDS."""
+    """A span of private data in a line: its start and end as character indices, and its kind as an index into KINDS."""
 
     start: int
     end: int
@@ -65,15 +65,15 @@ class Span(NamedTuple):
 def find_private_spans(
     line: str, kinds: tuple[bool, bool, bool] = (True, True, True), language: str = "en"
 ) -> list[Span]:
-    """Find the private data in one line without line breaks.
+    """Find the private data in a string without line breaks.
 
     Args:
-        line: The line.
-        kinds: For each of KINDS (e-mail, IP address, telephone), whether it is looked for.
-        language: ISO 639 code of the document; other languages than English have more forms of telephone numbers.
+        line: The string.
+        kinds: Whether to look for each of KINDS (e-mail addresses, IP addresses, telephone numbers).
+        language: ISO 639 code of the document. Languages other than English have more telephone number formats.
 
     Returns:
-        Spans that do not overlap, in order.
+        Spans in order, without overlaps.
 
     >>> line = "Ask ann@uni.edu or (212) 736-5000."
     >>> [line[start:end] for start, end, _ in find_private_spans(line)]
@@ -127,7 +127,7 @@ _VERSION = re.compile(
 
 
 def _find_ip_addresses(line: str) -> _Spans:
-    """Yield the spans of public IP addresses. Of IPv6 only those in 2000::/3 are public."""
+    """Yield the spans of public IP addresses. Only IPv6 addresses in 2000::/3 are public."""
     for match in _IPV4.finditer(line):
         large = any(len(number) == 3 for number in match[0].split("."))
         if large and _is_public(match[0]) and not _VERSION.search(line[max(match.start() - 16, 0) : match.start()]):
@@ -140,7 +140,7 @@ def _find_ip_addresses(line: str) -> _Spans:
 
 
 def _is_public(text: str) -> bool:
-    """Return True if a text is an IP address that anyone on the internet can reach."""
+    """Return True if a string is an IP address that is reachable from the whole internet."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -219,7 +219,7 @@ _YEARS = re.compile(r"(?:(?:1[4-9]|20)[0-9]{2}){2,4}")
 
 
 def _find_phones(line: str, language: str) -> _Spans:
-    """Yield the spans of telephone numbers; spans of different patterns may overlap, and the first one counts."""
+    """Yield the spans of telephone numbers. Spans of different patterns may overlap; the caller keeps the first."""
     own = () if language == "en" else (*_LANGUAGE_FORMS.get(language, ()), _AFTER_FOREIGN_WORD)
     for pattern in (*_PHONE_FORMS, _AFTER_WORD, *own):
         group = pattern.groupindex.get("number", 0)
@@ -253,20 +253,20 @@ class PersonalDataSettings:
 
     @property
     def kinds(self) -> tuple[bool, bool, bool]:
-        """For each of KINDS, whether it is masked."""
+        """Whether each of KINDS is masked."""
         return self.email, self.ip, self.phone
 
     @property
     def replacements(self) -> tuple[str, str, str]:
-        """For each of KINDS, its replacement."""
+        """The replacement string for each of KINDS."""
         return self.email_replacement, self.ip_replacement, self.phone_replacement
 
 
 def mask_text(text: str, settings: PersonalDataSettings, language: str = "en") -> tuple[str, dict[str, int]]:
-    """Replace private data in one text: the reference implementation of `mask_private`.
+    """Replace private data in one text. Reference implementation of `mask_private`, for tests.
 
     Returns:
-        The new text, and how often each kind was replaced, without kinds that were not.
+        The new text, and the number of replacements by kind, without kinds that were not found.
 
     >>> mask_text("Write to ann.lee@uni.edu.", PersonalDataSettings(email=True))
     ('Write to email@example.com.', {'email': 1})
@@ -279,7 +279,7 @@ def mask_text(text: str, settings: PersonalDataSettings, language: str = "en") -
 def _mask_line(
     line: str, settings: PersonalDataSettings, kinds: tuple[bool, bool, bool], counts: dict[str, int], language: str
 ) -> str:
-    """Mask one line, and add what was replaced to `counts`."""
+    """Mask one line, and add the number of replacements of each kind to `counts`."""
     pieces, copied = [], 0
     for start, end, kind in find_private_spans(line, kinds, language):
         pieces += [line[copied:start], settings.replacements[kind]]
@@ -296,15 +296,15 @@ def _sort_counts(counts: dict[str, int]) -> dict[str, int]:
 def mask_private(
     texts: pa.Array, settings: PersonalDataSettings, languages: Sequence[str] | None = None
 ) -> tuple[pa.Array, dict[str, int]]:
-    """Replace private data in every row of a large_string column without nulls, as `mask_text` does.
+    """Replace private data in each row of a large_string column without nulls, as `mask_text` does.
 
     Args:
         texts: The documents.
-        settings: Which kinds are replaced, and by what.
-        languages: ISO 639 code of each row; if None, all rows are in English.
+        settings: The kinds to replace, and their replacements.
+        languages: ISO 639 code of each row. If None, all rows are treated as English.
 
     Returns:
-        The new column (the given one if nothing was replaced), and how often each kind was replaced.
+        The new column (or `texts` itself if nothing was replaced), and the number of replacements by kind.
 
     Raises:
         InputError: If the column has another type or nulls.

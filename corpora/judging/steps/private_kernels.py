@@ -22,7 +22,7 @@ _DIGIT, _HEX, _IN_ADDRESS, _IN_PHONE = 1, 2, 4, 8
 
 @cache
 def build_byte_signs() -> Bytes:
-    """Build the table of what each byte value may be part of (bits): an IP address, a telephone number; cached."""
+    """Build the table of the kinds of data (bit flags IP and PHONE) in which each byte value may occur; cached."""
     signs = np.zeros(256, np.uint8)
     signs[list(b"0123456789")] |= _DIGIT
     signs[list(b"0123456789abcdefABCDEF:.")] |= _IN_ADDRESS
@@ -36,17 +36,17 @@ def build_byte_signs() -> Bytes:
 def find_private_lines(
     data: Bytes, offsets: Int64s, wanted: int, signs: Bytes
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """Find the lines that may hold one of the wanted kinds.
+    """Find the lines that may contain data of one of the wanted kinds.
 
     Args:
         data: UTF-8 bytes of all rows.
         offsets: int64 `(n + 1,)`, the first byte of each row in `data`.
-        wanted: Sum of the bits EMAIL, IP and PHONE.
-        signs: As `build_byte_signs` returns it.
+        wanted: Sum of the bit flags EMAIL, IP and PHONE.
+        signs: Lookup table, as `build_byte_signs` returns it.
 
     Returns:
-        Four arrays with an entry for each line: its row, its first byte in `data`, the byte after it, and its kinds
-        (bits).
+        Four arrays with one entry for each line: its row, its first byte in `data`, the byte after it, and its possible
+            kinds (bit flags).
     """
     lines, size = np.empty((4, 16), np.int64), 0
     for row in range(offsets.size - 1):
@@ -70,10 +70,10 @@ def find_private_lines(
 
 @kernel
 def _find_next_sign(data: Bytes, at: int, stop: int, signs: Bytes) -> int:
-    """Find the next byte at which something of a kind may be seen, eight bytes at a time; `stop` if there is none.
+    """Find the next byte that may indicate private data, eight bytes at a time. Return `stop` if there is none.
 
-    Eight bytes without a digit, a colon or an @ are in no address. Neither are they in a telephone number if there is a
-    letter among them; without one the digits are counted on, for only marks come between them.
+    Eight bytes without a digit, a colon or an @ cannot be part of an address. If they contain a letter, they cannot be
+    part of a telephone number either; otherwise counting of digits continues, because only punctuation separates them.
     """
     digits, dots, colons, before = 0, 0, 0, 0
     while at < stop:
@@ -99,7 +99,7 @@ def _find_next_sign(data: Bytes, at: int, stop: int, signs: Bytes) -> int:
 
 @kernel
 def _find_line_kinds(data: Bytes, at: int, stop: int, signs: Bytes) -> tuple[int, int]:
-    """Return the end of the line that begins at `at`, and the kinds that it may hold (bits)."""
+    """Return the end of the line that begins at `at`, and the kinds of data that it may contain (bit flags)."""
     kinds, digits, dots, colons, before = 0, 0, 0, 0, 0
     while at < stop and data[at] != 10:
         byte = data[at]

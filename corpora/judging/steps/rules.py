@@ -47,17 +47,20 @@ RUN_COUNTS = tuple(name for name in Counts._fields if "gram_" in name)
 
 
 def _check_share(key: str, value: float) -> None:
-    """Raise InputError for a value that is not a share from 0 to 1."""
+    """Raise InputError if a value is not a share between 0 and 1."""
     check_range(key, value, 0, 1, ": it is a share, from 0 to 1; a max_ of 1 or a min_ of 0 is off.")
 
 
 def _check_ratio(key: str, value: float) -> None:
-    """Raise InputError for a value that is not a ratio to the number of words: 1 is not off, for there may be more."""
+    """Raise InputError if a value is not a valid ratio to the number of words.
+
+    Ratios may exceed 1, so 1 does not disable a rule.
+    """
     check_range(key, value, 0, 1, ": it is a number for each word, from 0 to 1.")
 
 
 def _check_bounds(group: str, name: str, low: float, high: float) -> None:
-    """Raise InputError for a minimum below 0 or above its maximum."""
+    """Raise InputError if a minimum is negative or exceeds its maximum."""
     if not 0 <= low <= high:
         raise InputError(
             f"{group}.min_{name} is {low} and {group}.max_{name} is {high}: the first must not be below 0 "
@@ -218,7 +221,10 @@ OFF_VALUES = {"gopher.max_words": 1_000_000_000, "gopher.max_mean_word_length": 
 
 
 def _iter_verdicts(counts: Counts, settings: RulesSettings, terms: BoundTerms) -> Iterator[tuple[str, Verdict]]:
-    """Yield every enabled rule in order, and whether it is failed (a bool, or an array with one entry per document)."""
+    """Yield the name and verdict of each enabled rule in order.
+
+    A verdict is True if the rule fails: a bool, or an array with one entry for each document.
+    """
     yield "document.empty", counts.words == 0
     if settings.gopher.enabled:
         yield from _iter_gopher(counts, settings.gopher, terms)
@@ -275,7 +281,7 @@ def _iter_fineweb(counts: Counts, rules: FineWebRules, terms: BoundTerms) -> Ite
 
 
 def judge(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | None:
-    """Return the first rule that a document fails, or None if it is kept.
+    """Return the name of the first rule that a document fails, or None if it passes all.
 
     >>> judge("Too short.", RulesSettings())
     'gopher.min_words'
@@ -284,7 +290,7 @@ def judge(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | 
 
 
 def describe_failure(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | None:
-    """Return the numbers behind the first rule that a document fails; None if it is kept.
+    """Return the measurements behind the first rule that a document fails, or None if it passes all.
 
     >>> describe_failure("Too short.", RulesSettings())
     '2 words'
@@ -293,7 +299,7 @@ def describe_failure(text: str, settings: RulesSettings, language: str = ENGLISH
 
 
 def explain(text: str, settings: RulesSettings, language: str = ENGLISH) -> list[tuple[str, str, bool]]:
-    """List every enabled rule in order: its name, what was measured, and whether the document fails it.
+    """List the name of each enabled rule, what was measured, and whether the document fails the rule.
 
     >>> explain("Too short.", RulesSettings())[1]
     ('gopher.min_words', '2 words', True)
@@ -305,25 +311,32 @@ def explain(text: str, settings: RulesSettings, language: str = ENGLISH) -> list
 
 
 def _format_detail(reason: str, measured: dict[str, Any], language: str) -> str:
-    """Format the numbers that decide a rule, with the language if it is not English and decides the rule."""
+    """Format the measurements that decide a rule. The language is added if it is not English and affects the rule."""
     detail = DETAILS[reason].format_map(measured)
     return f"{detail} ({language})" if language != ENGLISH and reason in LANGUAGE_RULES else detail
 
 
 def judge_texts(texts: pa.Array, settings: RulesSettings, languages: Sequence[str] | None = None) -> Int16s:
-    """Return the reason of every row of a large_string column without nulls, as an index into REASONS; 0 keeps the row.
+    """Judge each row of a large_string column without nulls by the rules.
 
     Args:
         texts: The documents.
         settings: The rules.
-        languages: Language code of each row; if None, all rows are in English.
+        languages: Language code of each row. If None, all rows are treated as English.
+
+    Returns:
+        For each row, the index in REASONS of the first rule that it fails, or 0 if it passes all.
     """
     languages = languages or [ENGLISH] * len(texts)
     return judge_counts(measure_texts_in(texts, languages, runs=settings.repetition.enabled), settings, languages)
 
 
 def judge_counts(counts: Counts, settings: RulesSettings, languages: Sequence[str]) -> Int16s:
-    """Return the reason of every row (an index into REASONS; 0 keeps it) from counts that were computed before."""
+    """Judge each row by counts that were computed before.
+
+    Returns:
+        For each row, the index in REASONS of the first rule that it fails, or 0 if it passes all.
+    """
     codes = np.zeros(np.size(counts.words), np.int16)
     for name, fails in _iter_verdicts(counts, settings, find_column_terms(languages)):
         codes[(codes == 0) & fails] = REASONS.index(name)
@@ -331,12 +344,12 @@ def judge_counts(counts: Counts, settings: RulesSettings, languages: Sequence[st
 
 
 def describe_failures(counts: Counts, codes: Int16s, languages: Sequence[str]) -> list[str]:
-    """Return for each row the numbers behind its reason, as `describe_failure` does; "" if it is kept.
+    """Return the measurements behind each row's reason, as `describe_failure` does, or "" for rows that pass.
 
     Args:
         counts: Counts of the rows.
-        codes: Their reasons, as `judge_counts` returns them.
-        languages: Their languages.
+        codes: Reasons of the rows, as `judge_counts` returns them.
+        languages: Language codes of the rows.
     """
     columns = counts._asdict()
     return [
@@ -348,9 +361,15 @@ def describe_failures(counts: Counts, codes: Int16s, languages: Sequence[str]) -
 
 
 def find_failures(texts: pa.Array, settings: RulesSettings, languages: Sequence[str]) -> dict[str, Bools]:
-    """Find for each enabled rule the rows that fail it, whatever other rules say.
+    """Find the rows that fail each enabled rule, regardless of other rules.
 
-    The column must be large_string without nulls.
+    Args:
+        texts: The documents, a large_string column without nulls.
+        settings: The rules.
+        languages: Language code of each row. If None, all rows are treated as English.
+
+    Returns:
+        A boolean array for each rule, by the rule's name: True for rows that fail.
     """
     counts = measure_texts_in(texts, languages, runs=settings.repetition.enabled)
     verdicts = _iter_verdicts(counts, settings, find_column_terms(languages))
@@ -358,7 +377,7 @@ def find_failures(texts: pa.Array, settings: RulesSettings, languages: Sequence[
 
 
 def find_off_setting(reason: str) -> tuple[str, float | bool] | None:
-    """Return the setting of a rule and the value with which it drops nothing; None if the rule cannot be turned off.
+    """Return the name of a rule's setting and the value that disables it, or None if the rule cannot be disabled.
 
     >>> find_off_setting("c4.min_sentences"), find_off_setting("c4.lorem_ipsum"), find_off_setting("document.empty")
     (('c4.min_sentences', 0), ('c4.drop_lorem_ipsum', False), None)
@@ -369,13 +388,13 @@ def find_off_setting(reason: str) -> tuple[str, float | bool] | None:
 
 
 def compute_quality(texts: pa.Array) -> Int32s:
-    """Compute for every row the share of characters in lines that end as a sentence does, in per mille.
+    """Compute the share of each row's characters, per mille, that are in lines ending with sentence punctuation.
 
-    It decides between near-duplicates: the copy with more prose and less navigation around it is kept.
+    The quality decides which near-duplicate is kept: the one with more prose and less navigation.
     """
     return compute_quality_of_counts(measure_texts(texts, runs=False))
 
 
 def compute_quality_of_counts(counts: Counts) -> Int32s:
-    """Compute the quality from counts: of a column, or of one document as an array without dimensions."""
+    """Compute the quality from counts of a column's rows, or of one document (as a zero-dimensional array)."""
     return np.asarray(1000 * counts.ended_line_characters // np.maximum(counts.line_characters, 1), np.int32)

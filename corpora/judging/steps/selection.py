@@ -66,7 +66,7 @@ class StoriesScoreSettings:
             raise InputError(f"selection.share is {self.share}: it is the share of documents kept, such as 0.001.")
 
     def to_json(self) -> dict[str, Json]:
-        """Return what decides the output, except the questions themselves: these enter by the digest of their index."""
+        """Return all settings that affect the output. The questions are represented by the digest of their index."""
         return {"share": self.share, "files": len(self.questions)}
 
 
@@ -76,15 +76,16 @@ class StoriesScoreSettings:
 def read_questions(paths: Sequence[str]) -> list[Question]:
     """Read the questions of all files, in the order of the files' names.
 
-    A question is the pieces of its text around the gap "[MASK]", if it has one; pieces without a word are omitted.
+    A question is split at the gap "[MASK]" into pieces, if it has one. Pieces without a word are omitted.
 
-    .txt:   one question a line; or, if a line is only "[MASK]", the form of WSC273 and PDP: the sentence with its gap,
+    .txt:   one question on each line; or, if a line is only "[MASK]", the format of WSC273 and PDP: the sentence with
+    its gap,
             "[MASK]", the candidates, the answer
-    .xml:   the Winograd schema collections: one question a <schema>, its <text> with its pronoun
-    .jsonl: one object a line: its "text", "sentence" or "question"; or one string a line
+    .xml:   the Winograd schema collections: one question in each <schema>, its <text> including the pronoun
+    .jsonl: one object on each line, with the question in "text", "sentence" or "question"; or one string on each line
 
     Raises:
-        InputError: If a file has another ending, cannot be read or holds no question.
+        InputError: If a file has another extension, cannot be read or contains no question.
     """
     questions: list[Question] = []
     for path in sorted(map(Path, paths), key=lambda path: (path.name, str(path))):
@@ -108,14 +109,14 @@ def read_questions(paths: Sequence[str]) -> list[Question]:
 
 
 def _read_lines(path: Path) -> Iterator[str]:
-    """Return the sentences with a gap if the file has the form of WSC273, else all lines that are not blank."""
+    """Return the sentences with a gap if the file has the WSC273 format, otherwise all lines that are not blank."""
     lines = path.read_text(encoding="utf-8-sig").splitlines()
     marks = [number for number, line in enumerate(lines) if line.strip() == GAP]
     return (lines[number - 1] for number in marks if number) if marks else (line for line in lines if line.strip())
 
 
 def _read_schemas(path: Path) -> Iterator[str]:
-    """Return the text of every <schema>."""
+    """Yield the text of each <schema> element."""
     root = ElementTree.fromstring(path.read_bytes())
     return (
         " ".join(part for text in schema.iter("text") for part in text.itertext()) for schema in root.iter("schema")
@@ -123,14 +124,14 @@ def _read_schemas(path: Path) -> Iterator[str]:
 
 
 def _read_objects(path: Path) -> Iterator[str]:
-    """Yield the question on every line."""
+    """Yield the question on each line."""
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), 1):
         if line.strip():
             yield _find_question(json.loads(line), path, number)
 
 
 def _find_question(record: Any, path: Path, number: int) -> str:
-    """Return the text of a question from its record. Raises InputError if no field has it."""
+    """Return the text of a question from its record. Raises InputError if no field has one."""
     values = [record] if isinstance(record, str) else []
     if isinstance(record, dict):
         values = [record[name] for name in ("text", "sentence", "question") if isinstance(record.get(name), str)]
@@ -152,11 +153,11 @@ _READERS = {".txt": _read_lines, ".xml": _read_schemas, ".jsonl": _read_objects}
 class QuestionIndex:
     """The n-grams of all questions, by hash. Build it with `index_questions`.
 
-    keys:   hashes of the different n-grams of one to four words, ascending
-    slots:  the hash table in which `find_key` looks for them
-    counts: how often each n-gram is in the questions
+    keys:   hashes of the distinct n-grams of one to four words, in ascending order
+    slots:  the hash table that `find_key` searches
+    counts: number of occurrences of each n-gram in the questions
     totals: number of n-grams of 1, 2, 3 and 4 words in the questions
-    digest: fingerprint of everything that decides a score
+    digest: fingerprint of everything that affects a score
     """
 
     keys: UInt64s
@@ -167,7 +168,7 @@ class QuestionIndex:
 
 
 def index_questions(questions: Sequence[Question]) -> QuestionIndex:
-    """Index the n-grams of some questions; their order does not matter."""
+    """Index the n-grams of questions. The order of the questions does not matter."""
     bags = _count_ngrams(tuple(questions))
     counts = {hash_ngram(run): count for bag in bags for run, count in bag.items()}
     keys = np.array(sorted(counts), np.uint64)
@@ -184,14 +185,14 @@ def index_questions(questions: Sequence[Question]) -> QuestionIndex:
 
 
 def _compute_digest(questions: Sequence[Question]) -> str:
-    """Compute the SHA-256 (hex) of the words of all questions, independent of their order."""
+    """Compute the SHA-256 (hex) of the words of all questions, regardless of their order."""
     folded = sorted(json.dumps([split_words(piece) for piece in question]) for question in questions)
     return hashlib.sha256("\n".join([str(WORDS_VERSION), *folded]).encode()).hexdigest()
 
 
 @lru_cache(maxsize=4)
 def _count_ngrams(questions: tuple[Question, ...]) -> tuple[Counter[tuple[str, ...]], ...]:
-    """Count the n-grams of all questions: one counter for each length from one to four words."""
+    """Count the n-grams of all questions. Return one counter for each length from one to four words."""
     pieces = [split_words(piece) for question in questions for piece in question]
     return tuple(
         Counter(run for piece in pieces for run in _iter_runs(piece, n)) for n in range(1, MAX_NGRAM_WORDS + 1)
@@ -206,9 +207,9 @@ def _iter_runs(folded: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
 
 
 def score_text(text: str, questions: Sequence[Question]) -> int:
-    """Score one text by its overlap with the questions, in millionths.
+    """Score a text by its overlap with the questions, in millionths.
 
-    It is the reference implementation of `score_documents`.
+    Reference implementation of `score_documents`, for tests.
 
     >>> questions = [("The trophy does not fit because", "is too big")]
     >>> score_text("“Too big!” he said.", questions), score_text("Nothing shared.", questions)
@@ -223,7 +224,7 @@ def score_text(text: str, questions: Sequence[Question]) -> int:
 
 
 def score_documents(texts: pa.Array, index: QuestionIndex) -> Int32s:
-    """Score every row of a large_string column without nulls, in millionths, as `score_text` does.
+    """Score each row of a large_string column without nulls, in millionths, as `score_text` does.
 
     Raises:
         InputError: If the column has another type or nulls.
@@ -245,7 +246,7 @@ def _score_rows(
     tables: WordTables,
     out: Int32s,
 ) -> None:
-    """Fill `out` with the score of every row."""
+    """Fill `out` with the score of each row."""
     hashes, left, used = np.empty(compute_max_words(offsets), np.uint64), counts.copy(), np.empty(keys.size, np.int64)
     shared = np.zeros(MAX_NGRAM_WORDS, np.int64)
     for row in range(offsets.size - 1):
@@ -265,9 +266,10 @@ def _score_rows(
 def _count_shared(
     hashes: UInt64s, keys: UInt64s, slots: Int32s, counts: Int64s, left: Int64s, used: Int64s, shared: Int64s
 ) -> int:
-    """Count the n-grams of a document that the questions share into `shared`, each at most as often as `left` has it.
+    """Count the n-grams that a document shares with the questions, and add them to `shared`.
 
-    Returns the number of entries of `left` that were lowered; their indices are the first ones of `used`.
+    Each n-gram counts at most as often as `left` allows. Returns the number of entries of `left` that were lowered; the
+    first entries of `used` are their indices.
     """
     num_used = 0
     for last in range(hashes.size):
@@ -292,19 +294,21 @@ def _count_shared(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Histogram:
-    """The number of documents by score: the scores that occur, ascending, and the number of documents with each."""
+    """The number of documents by score: the scores that occur, in ascending order, and each score's number of
+    documents.
+    """
 
     scores: Int64s
     counts: Int64s
 
 
 class ScoreCut(NamedTuple):
-    """The score from which on documents are kept.
+    """The minimum score for keeping a document.
 
-    threshold: a document is kept if its score is at least this
-    kept:      number of documents that are kept
+    threshold: the minimum score
+    kept:      number of documents kept
     total:     number of all documents
-    tied:      number of documents with exactly the threshold as their score
+    tied:      number of documents whose score equals the threshold
     """
 
     threshold: int
@@ -314,13 +318,13 @@ class ScoreCut(NamedTuple):
 
 
 def build_histogram(row_scores: Int32s) -> Histogram:
-    """Build the histogram of the scores of some documents."""
+    """Build the histogram of documents' scores."""
     values, counts = np.unique(row_scores, return_counts=True)
     return Histogram(scores=values.astype(np.int64), counts=counts.astype(np.int64))
 
 
 def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
-    """Merge histograms of different documents into one; their order does not matter."""
+    """Merge the histograms of different documents. The order of the histograms does not matter."""
     counts = np.zeros(MAX_SCORE + 1, np.int64)
     for each in histograms:
         counts[each.scores] += each.counts
@@ -331,8 +335,8 @@ def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
 def find_cut(histograms: Iterable[Histogram], share: float) -> ScoreCut:
     """Find the highest threshold that keeps at least `share` of all documents.
 
-    Documents that tie at the threshold are all kept, so there may be more. A document that shares nothing with the
-    questions (score 0) is never kept, so there may be fewer.
+    Documents tied at the threshold are all kept, so more may be kept. Documents without overlap with the questions
+    (score 0) are never kept, so fewer may be kept.
 
     >>> find_cut([build_histogram(np.array([5, 0, 7, 5, 0], np.int32))], 0.4)
     ScoreCut(threshold=5, kept=3, total=5, tied=2)

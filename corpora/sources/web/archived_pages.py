@@ -53,7 +53,7 @@ DEFLATE_STARTS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
 class TooLarge(ValueError):
-    """A body that becomes larger than allowed when it is decoded."""
+    """Raised if a body exceeds the size limit when it is decoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +62,10 @@ class Response:
 
     Attributes:
         status: The status code.
-        media_type: In lower case, without parameters; "" if the head does not say it.
-        charset: "" if the head does not say it.
-        transfer_encoding: In lower case, with commas between several.
-        content_encoding: In lower case, with commas between several.
+        media_type: The media type in lower case, without parameters; "" if not given.
+        charset: The charset; "" if not given.
+        transfer_encoding: In lower case; several codings are separated by commas.
+        content_encoding: In lower case; several codings are separated by commas.
         body: The body, still encoded.
     """
 
@@ -78,10 +78,10 @@ class Response:
 
 
 def read_response(record: ParsedRecord) -> Response:
-    """Parse the HTTP response in a response record.
+    """Parse the HTTP response in a WARC response record.
 
     Raises:
-        BadRecord: If it has no status line, or too long a head.
+        BadRecord: If there is no status line, or the head is too long.
     """
     try:
         head = read_head(record.block)
@@ -103,11 +103,11 @@ def read_response(record: ParsedRecord) -> Response:
 
 
 def decode_body(response: Response, max_bytes: int) -> bytes:
-    """Return the body without chunks and content codings. An unknown coding is ignored, as browsers do.
+    """Decode the body of a response: undo chunking and content codings. An unknown coding is ignored, as in browsers.
 
     Raises:
         TooLarge: If the result is longer than `max_bytes`.
-        BadRecord: If the body is broken.
+        BadRecord: If the body is corrupt.
     """
     body = response.body
     if "chunked" in response.transfer_encoding:
@@ -138,7 +138,7 @@ def join_chunks(body: bytes) -> bytes:
 
 
 def _decode(body: bytes, coding: str, max_bytes: int) -> bytes:
-    """Undo one content coding. A body that is markup already is returned unchanged, whatever the head says."""
+    """Undo one content coding. A body that is already markup is returned unchanged, whatever the head says."""
     try:
         if coding in ("gzip", "x-gzip") and body.startswith(GZIP_START):
             return _decompress_zlib(body, 31, max_bytes)
@@ -155,7 +155,7 @@ def _decode(body: bytes, coding: str, max_bytes: int) -> bytes:
 
 
 def _decompress_zlib(body: bytes, wbits: int, max_bytes: int) -> bytes:
-    """Decompress a zlib, raw or gzip stream; of gzip all members. Raises TooLarge."""
+    """Decompress a zlib, raw deflate or gzip stream, including all members of a gzip stream. Raises TooLarge."""
     unpacked, at = bytearray(), 0
     while True:
         decompressor = zlib.decompressobj(wbits=wbits)
@@ -188,7 +188,7 @@ IDENTITY_BYTES = 4_096  # of a record without an address: its head, which has th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedPages:
-    """Reads the records of a WARC archive. The settings are those of the kind "cc-news"."""
+    """Reads the records of a WARC archive. The fields are described at the `[[source]]` kind "cc-news"."""
 
     max_record_bytes: int
     hosts: tuple[str, ...] = ()
@@ -200,10 +200,10 @@ class ArchivedPages:
     split: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a `.gz` archive that is compressed by record every 8 MB; any other archive is one slice.
+        """Cut a `.gz` archive every 8 MB if it is compressed record by record. Any other archive is one slice.
 
         Raises:
-            InputError: If the file is no WARC archive.
+            InputError: If the file is not a WARC archive.
         """
         try:
             is_warc, is_packed_by_record = inspect_first_member(parse_raw_path(file.path))
@@ -216,10 +216,10 @@ class ArchivedPages:
         return cut_every(file, SLICE_BYTES)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each record of the archive, in its order.
+        """Yield one `Record` for each WARC record, in file order.
 
         Raises:
-            InputError: During iteration, if the archive is damaged or cut off.
+            InputError: During iteration, if the archive is damaged or truncated.
         """
         path = parse_raw_path(piece.file.path)
         try:
@@ -229,14 +229,14 @@ class ArchivedPages:
             raise _to_input_error(piece.file, fault) from fault
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a record, both head and block. Raises InputError if they cannot be decompressed."""
+        """Return the bytes of a WARC record, head and block. Raises InputError if they cannot be decompressed."""
         try:
             return read_record(file, locator.stream, locator.offset, locator.length)
         except DamagedBytes as fault:
             raise InputError(f"Cannot read {locator} again: {fault}. Get the file again.") from fault
 
     def build_record(self, cut: CutRecord, file: RawFile, tally: Tally) -> Record:
-        """Build the record of a page from the bytes of a WARC record: its main text, or a drop."""
+        """Build the record of a page from a WARC record. A rejected page yields a dropped record."""
         locator = Locator(file=file.name, sha256=file.sha256, stream=cut.stream, offset=cut.offset, length=cut.length)
         record = Record(locator=locator, text="", raw=cut.data[:IDENTITY_BYTES])
         if cut.fault:
@@ -268,7 +268,7 @@ class ArchivedPages:
         )
 
     def _judge_head(self, head: WarcHead, host: str) -> Drop | None:
-        """Return the reason why a page is dropped by its head, without reading it; None if it is read."""
+        """Return the reason for dropping a page because of its head alone; None if the page must be read."""
         if (self.hosts and not is_within(host, self.hosts)) or is_within(host, self.blocked_hosts):
             return Drop("host", host)
         if head.truncated and not self.truncated:
@@ -276,15 +276,15 @@ class ArchivedPages:
         return None
 
     def _is_in_range(self, day: str) -> bool:
-        """Return True if pages of a day are wanted."""
+        """Return True if a day (YYYY-MM-DD) is between `first_day` and `last_day`."""
         return (self.first_day or "") <= day <= (self.last_day or "9999")
 
     def _extract_content(self, parsed: ParsedRecord, head: WarcHead, is_whole: bool) -> WebPage | Drop:
-        """Extract the page of a record, or return the reason why it has none.
+        """Extract the page of a WARC record, or return the reason why there is none.
 
         Args:
             parsed: The record's head and block.
-            head: What the head says.
+            head: The parsed fields of the head.
             is_whole: False if the record is longer than allowed, so that its block is incomplete.
         """
         if head.kind == "conversion":
@@ -311,7 +311,7 @@ class ArchivedPages:
         return replace(page, num_replaced=html.num_replaced)
 
     def _extract_plain_text(self, parsed: ParsedRecord, head: WarcHead, is_whole: bool) -> WebPage | Drop:
-        """Read a page that was converted to plain text for a WET archive, with a block of the page on each line."""
+        """Read a page from a WET archive, where it was converted to plain text with one block of the page per line."""
         if head.media_type != "text/plain":
             return Drop("content type", head.media_type)
         if not is_whole:
@@ -325,7 +325,7 @@ class ArchivedPages:
 
 
 def judge_kind(head: WarcHead, host: str) -> Drop | None:
-    """Return the reason why a record is not a web page, by its head; None if it may be one."""
+    """Return the reason why a WARC record is not a web page, judged by its head; None if it may be one."""
     if head.kind not in ("response", "conversion"):
         return Drop(f"not a page: {head.kind if head.kind in KINDS else 'unknown'}")
     if head.kind == "response" and head.media_type != "application/http":
@@ -334,10 +334,10 @@ def judge_kind(head: WarcHead, host: str) -> Drop | None:
 
 
 def find_host(url: str) -> str:
-    """Return the host of a web address in lower case; "" if it is no web address.
+    """Return the host of a web URL in lower case; "" for a URL with another scheme.
 
     Raises:
-        BadRecord: If the address cannot be parsed.
+        BadRecord: If the URL cannot be parsed.
 
     >>> find_host("https://News.Example.org:8443/a#b"), find_host("dns:example.org")
     ('news.example.org', '')
@@ -350,7 +350,7 @@ def find_host(url: str) -> str:
 
 
 def is_within(host: str, hosts: tuple[str, ...]) -> bool:
-    """Return True if a host is one of `hosts` or a subdomain of one.
+    """Return True if a host is one of `hosts` or a subdomain of one of them.
 
     >>> is_within("news.example.org", ("example.org",)), is_within("myexample.org", ("example.org",))
     (True, False)
@@ -359,7 +359,7 @@ def is_within(host: str, hosts: tuple[str, ...]) -> bool:
 
 
 def is_like_html(body: bytes) -> bool:
-    """Return True if the first 1,024 bytes of a body hold a tag that pages begin with."""
+    """Return True if the first 1,024 bytes of a body contain a tag that is typical of the beginning of a page."""
     return bool(MARKUP.search(body[:1024]))
 
 

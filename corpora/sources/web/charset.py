@@ -68,7 +68,7 @@ class DecodedText(NamedTuple):
     Attributes:
         text: The text.
         codec: Name of the Python codec that was used.
-        num_replaced: Number of characters in place of bytes that could not be decoded.
+        num_replaced: Number of replacement characters (U+FFFD) inserted for bytes that could not be decoded.
     """
 
     text: str
@@ -77,9 +77,12 @@ class DecodedText(NamedTuple):
 
 
 def decode_html(body: bytes, http_charset: str = "") -> DecodedText:
-    r"""Decode a page by its byte order mark, the HTTP head, its `<meta>` or `<?xml`, or else as UTF-8 or windows-1252.
+    r"""Decode a page. Its encoding is taken from a byte order mark, the HTTP head or the page itself.
 
-    It never fails: bytes that the codec cannot decode become U+FFFD.
+    A page without a byte order mark is decoded with the charset in the HTTP head, or else the one in its `<meta>` tag
+    or XML declaration. If none is declared, or windows-1252 is, UTF-8 is tried first, then windows-1252. This function
+    never
+    fails: bytes that the codec cannot decode become U+FFFD.
 
     Args:
         body: The bytes of the page.
@@ -101,7 +104,7 @@ def decode_html(body: bytes, http_charset: str = "") -> DecodedText:
 
 
 def find_codec(label: str) -> str | None:
-    """Look up Python's codec for the label of an encoding; None if the standard does not know the label.
+    """Look up the Python codec for an encoding label of the WHATWG Encoding Standard; None if the label is unknown.
 
     >>> find_codec(" GB2312 "), find_codec("latin1"), find_codec("utf-7")
     ('gb18030', 'cp1252', None)
@@ -110,9 +113,9 @@ def find_codec(label: str) -> str | None:
 
 
 def _find_declared_codec(body: bytes) -> str | None:
-    """Return the codec that the beginning of a page declares, or None.
+    """Return the codec declared at the beginning of a page; None if there is none.
 
-    UTF-16 means UTF-8 here, because the tag was readable.
+    A declared UTF-16 is taken as UTF-8, because the declaration itself was readable as ASCII.
     """
     head = body[:PRESCAN_BYTES]
     declaration = DECLARATION.match(head)
@@ -123,7 +126,7 @@ def _find_declared_codec(body: bytes) -> str | None:
 
 
 def _iter_meta_labels(head: bytes) -> Iterator[bytes]:
-    """Yield the encodings that `<meta>` tags at the beginning of a page declare, outside of comments."""
+    """Yield the encodings declared by `<meta>` tags at the beginning of a page, ignoring comments."""
     last = head.rfind(b"-->") + 3  # a comment that does not end is none, and looking for its end takes long
     visible, at = COMMENT.sub(b"", head[:last]) + head[last:] if last > 2 else head, 0
     while tag := META.search(visible, at):
@@ -145,7 +148,7 @@ def _decode(body: bytes, codec: str) -> DecodedText:
 
 
 def _build_numbered_labels() -> dict[str, str]:
-    """Return the labels that have a number: ISO 8859 in its five spellings, the Windows code pages in three."""
+    """Map the numbered labels to codecs: ISO 8859 in its five spellings, and Windows code pages in three."""
     codecs_by_label: dict[str, str] = {}
     for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16):
         codec = {1: "cp1252", 9: "cp1254", 11: "cp874"}.get(number, f"iso8859_{number}")

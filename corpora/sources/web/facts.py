@@ -48,13 +48,13 @@ Attributes = dict[str, str]
 
 
 def parse_attributes(written: str, wanted: re.Pattern[str] = ANY_NAME) -> Attributes:
-    """Parse the attributes of a tag: name in lower case -> value without white space around it.
+    """Parse the attributes of a tag into a dictionary: name in lower case -> value, stripped of white space.
 
-    The first of a name counts.
+    If a name occurs several times, the first value is used.
 
     Args:
-        written: The attributes as they are written in the tag.
-        wanted: Pattern that names must match completely; other attributes are omitted.
+        written: The raw attribute string of the tag.
+        wanted: Pattern that must match the whole name; other attributes are omitted.
 
     >>> parse_attributes(' Name="a &amp; b" content=c hidden')
     {'name': 'a & b', 'content': 'c', 'hidden': ''}
@@ -67,9 +67,9 @@ def parse_attributes(written: str, wanted: re.Pattern[str] = ANY_NAME) -> Attrib
 
 
 def collect_metas(tree: Tree) -> dict[str, str]:
-    """Return the contents of `<meta>` tags by their `property`, `name`, `itemprop` or `http-equiv` in lower case.
+    """Map the `property`, `name`, `itemprop` or `http-equiv` of each `<meta>` tag (in lower case) to its content.
 
-    If several have the same name, the first one counts.
+    If a name occurs several times, the first content is used.
     """
     metas: dict[str, str] = {}
     for written in tree.metas:
@@ -82,19 +82,19 @@ def collect_metas(tree: Tree) -> dict[str, str]:
 
 
 def find_published_day(tree: Tree, metas: dict[str, str], url: str, last_day: str) -> str | None:
-    """Return the day of publication, YYYY-MM-DD; None if the page does not say it.
+    """Return the day on which a page was published, as YYYY-MM-DD; None if the page does not state it.
 
     Args:
         tree: The page.
         metas: As returned by `collect_metas`.
-        url: Address of the page.
-        last_day: Later days, compared as YYYY-MM-DD, are ignored.
+        url: URL of the page.
+        last_day: Latest day to accept, as YYYY-MM-DD; later days are ignored.
     """
     return next((day for day in _iter_days(tree, metas, url) if day <= last_day), None)
 
 
 def _iter_days(tree: Tree, metas: dict[str, str], url: str) -> Iterator[str]:
-    """Yield every day that the page may have been published on, the most trusted first."""
+    """Yield candidates for the day of publication, most trustworthy first."""
     published = (written for script in tree.scripts for written in PUBLISHED.findall(script))
     metas_with_days = (metas[name] for name in DATE_NAMES if name in metas)
     yield from _read_days((*published, *metas_with_days))
@@ -114,7 +114,7 @@ def _read_days(texts: Iterable[str]) -> Iterator[str]:
 
 
 def read_day(text: str) -> str | None:
-    """Return the first day that a text names, as YYYY-MM-DD; None if it names none. Only 100 characters are read.
+    """Return the first date in a string, as YYYY-MM-DD; None if there is none. Only the first 100 characters are read.
 
     >>> read_day("2019-11-20T10:00Z"), read_day("20. November 2019"), read_day("Nov. 20, 2019"), read_day("20.11.2019")
     ('2019-11-20', '2019-11-20', '2019-11-20', '2019-11-20')
@@ -141,7 +141,7 @@ def _to_iso_day(year: str, month: str, day: str) -> str | None:
 
 
 def find_language(tree: Tree, metas: dict[str, str]) -> str | None:
-    """Return the language that a page says it is in, as a primary subtag in lower case ("en" for "en-GB"), or None."""
+    """Return the language that a page declares, as a lower-case primary subtag ("en" for "en-GB"), or None."""
     html = parse_attributes(tree.html)
     tags = (html.get("lang"), html.get("xml:lang"), metas.get("content-language"), metas.get("og:locale"))
     matches = (LANGUAGE.match(tag) for tag in tags if tag)
@@ -149,7 +149,7 @@ def find_language(tree: Tree, metas: dict[str, str]) -> str | None:
 
 
 def find_canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str | None:
-    """Return the address that a page calls its own, absolute and without fragment; None if it names no web address."""
+    """Return the canonical URL that a page declares, absolute and without fragment; None if it is not a web URL."""
     links = (parse_attributes(written) for written in tree.links if "canonical" in written.lower())
     found = [link["href"] for link in links if "canonical" in link.get("rel", "").lower().split() and link.get("href")]
     for address in (*found, metas.get("og:url", "")):
@@ -161,13 +161,13 @@ def find_canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str |
 
 
 def find_license_address(tree: Tree) -> str | None:
-    """Return the address of the license that a page links to; None if there is none."""
+    """Return the URL of the license that a page links to; None if there is none."""
     links = (parse_attributes(written) for written in tree.links if "license" in written.lower())
     return next((link["href"] for link in links if link.get("rel") == "license" and link.get("href")), None)
 
 
 def split_address(address: str) -> SplitResult | None:
-    """Split an address into its parts; None if it is empty or cannot be parsed."""
+    """Split a URL into its parts; None if the URL is empty or cannot be parsed."""
     try:
         return urlsplit(address) if address else None
     except ValueError:

@@ -30,8 +30,8 @@ class ShownText(NamedTuple):
     """The visible text of a page.
 
     Attributes:
-        text: Its blocks, with blank lines between them.
-        hidden: Number of blocks and runs of text that are not shown.
+        text: The text of the page's blocks, separated by blank lines.
+        hidden: Number of hidden blocks and text runs.
     """
 
     text: str
@@ -39,10 +39,10 @@ class ShownText(NamedTuple):
 
 
 def extract_shown_text(html: str, limits: PageLimits) -> ShownText | Refused:
-    """Return all visible text of a page without scripts, such as the HTML of a mail or of a text in Markdown.
+    """Return all visible text of a page without scripts, such as an HTML mail or a text converted from Markdown.
 
     Returns:
-        The text with the number of hidden pieces, or `Refused` if the page exceeds a limit.
+        The text and the number of hidden pieces, or `Refused` if the page exceeds a limit.
 
     >>> extract_shown_text("<style>p {}</style><p>Dear <b>Ada</b>,</p><p>the ferry<br>was late.</p>", PageLimits())
     ShownText(text='Dear Ada,\\n\\nthe ferry\\nwas late.', hidden=0)
@@ -55,12 +55,12 @@ def extract_shown_text(html: str, limits: PageLimits) -> ShownText | Refused:
 
 
 def split_hidden(tree: Tree, blocks: list[Block], max_share: float = MAX_HIDDEN_SHARE) -> tuple[list[Block], int]:
-    """Return the blocks that are shown, and the number of all blocks and runs of text of the page that are hidden.
+    """Remove the hidden blocks. Return the visible blocks, and the number of hidden blocks and text runs of the page.
 
     Args:
         tree: The page.
-        blocks: Some of its blocks.
-        max_share: If less than this share of their text would be left, all blocks count as shown.
+        blocks: Some of the page's blocks.
+        max_share: If removal would leave less than this share of their characters, all blocks are returned.
     """
     hidden = _find_inside(tree, _find_hidden_elements(tree))
     shown = _drop_blocks(tree, blocks, hidden)
@@ -70,7 +70,7 @@ def split_hidden(tree: Tree, blocks: list[Block], max_share: float = MAX_HIDDEN_
 
 
 def _find_inside(tree: Tree, elements: list[int]) -> list[int]:
-    """Return the indices of all blocks that are inside any of the elements."""
+    """Return the indices of all blocks inside any of the elements."""
     changes = np.zeros(len(tree.blocks) + 1, np.int64)
     np.add.at(changes, tree.spans[elements, 0], 1)
     np.add.at(changes, tree.spans[elements, 1], -1)
@@ -78,19 +78,19 @@ def _find_inside(tree: Tree, elements: list[int]) -> list[int]:
 
 
 def _drop_blocks(tree: Tree, blocks: list[Block], positions: list[int]) -> list[Block]:
-    """Return the blocks without those of the elements that the blocks at `positions` belong to."""
+    """Return `blocks` without those that share an element with any of the page's blocks at `positions`."""
     nodes = {tree.blocks[place].node for place in positions}
     return [block for block in blocks if block.node not in nodes] if nodes else blocks
 
 
 def _find_hidden_elements(tree: Tree) -> list[int]:
-    """Return the elements that say they are not shown."""
+    """Return the indices of the elements that are hidden by their own attributes."""
     candidates = np.flatnonzero(compute_marks(tree)[0] & BIT["not shown"]).tolist()
     return [element for element in candidates if _is_hidden(tree.written.read(element))]
 
 
 def _is_hidden(written: str) -> bool:
-    """Return True for an element with attributes that say it is not shown.
+    """Return True if an element's raw attributes hide it.
 
     >>> _is_hidden(" hidden"), _is_hidden(" style='Display: none'"), _is_hidden(' title="not hidden"')
     (True, True, False)
@@ -102,15 +102,16 @@ def _is_hidden(written: str) -> bool:
 
 
 def without_appended(tree: Tree, blocks: list[Block], address: str | None) -> list[Block]:
-    """Remove the blocks of articles that name another address than the page's, if one article is the page's own.
+    """Remove the blocks of other articles that are appended to the page's own article.
 
-    That is an article that names the page's address, or in which the text begins. A list of articles has none, and is
-    returned unchanged.
+    Other articles are recognized by a URL that differs from the page's. The page's own article is the one that names
+    the page's URL, or the one in which the main text begins. A page without its own article, such as a list of
+    articles, is returned unchanged.
 
     Args:
         tree: The page.
-        blocks: The blocks of its main text.
-        address: The page's address. If it is None or "", all blocks are kept.
+        blocks: The blocks of the page's main text.
+        address: The page's URL. If it is None or "", all blocks are kept.
     """
     if not address or not blocks:
         return blocks
@@ -127,7 +128,7 @@ def without_appended(tree: Tree, blocks: list[Block], address: str | None) -> li
 
 
 def _find_ancestors(tree: Tree, elements: list[int]) -> set[int]:
-    """Return the elements and all elements around them."""
+    """Return the indices of the given elements and all their ancestors."""
     found: set[int] = set()
     for element in elements:
         while element > 0 and element not in found:
@@ -137,9 +138,9 @@ def _find_ancestors(tree: Tree, elements: list[int]) -> set[int]:
 
 
 def _find_addresses(tree: Tree, element: int, address: str) -> set[str]:
-    """Return the addresses that an element names as its own.
+    """Return the normalized URLs that an element declares as its own.
 
-    For an article that is also the one its headline links to.
+    If an article declares none, the URL that its headline links to is used.
     """
     data, start, stop = tree.written.data, int(tree.written.starts[element]), int(tree.written.stops[element])
     found: list[str] = []
@@ -152,7 +153,7 @@ def _find_addresses(tree: Tree, element: int, address: str) -> set[str]:
 
 
 def _normalize_address(base: str, address: str) -> str:
-    """Return host and path of an address, without "www." and a slash at the end."""
+    """Return the host and path of a URL, without "www." and a trailing slash."""
     try:
         parts = urlsplit(urljoin(base, address.strip()))
     except ValueError:

@@ -63,14 +63,14 @@ MAX_NAME_WORDS, MAX_WORDS_AFTER_BAR = 6, 4
 
 
 class TitleSources(NamedTuple):
-    """The parts of a page that may name it.
+    """The parts of a page in which its title may be found.
 
     Attributes:
         title: Text of `<title>`.
-        shared: The title that the page gives for sharing, such as `og:title`; "" if there is none.
-        headings: Texts of its `<h1>` elements.
-        names: Names of the site, as lower-case letters and digits.
-        address: Path of the page's address.
+        shared: The title for sharing, such as `og:title`; "" if there is none.
+        headings: Texts of the `<h1>` elements.
+        names: Names of the site, reduced to lower-case letters and digits.
+        address: Path of the page's URL.
     """
 
     title: str
@@ -81,15 +81,15 @@ class TitleSources(NamedTuple):
 
 
 class TitleCut(NamedTuple):
-    """A run of pieces of a title, which separators such as "|" divide.
+    """A run of consecutive pieces of a title. Pieces are divided by separators such as "|".
 
     Attributes:
         first: Index of the first piece; -1 if there is no run.
         pieces: Number of pieces in the run.
-        of: Number of pieces of the whole title.
+        of: Number of pieces in the whole title.
         before: Number of words before the run.
-        after: Number of words after it.
-        sign: Number of the kind of separator after the run; 0 at the end of the title.
+        after: Number of words after the run.
+        sign: Code of the separator after the run (see `SEPARATOR_NUMBERS`); 0 at the end of the title.
     """
 
     first: int = -1
@@ -109,7 +109,7 @@ def choose_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
     Args:
         tree: The page.
         metas: As returned by `collect_metas`.
-        address: Address of the page; "" if it is not known.
+        address: URL of the page; "" if unknown.
     """
     sources = collect_title_sources(tree, metas, address)
     if not sources.shared and not sources.headings:  # nothing says which piece of it is the name
@@ -122,7 +122,7 @@ def choose_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
 
 
 def collect_title_sources(tree: Tree, metas: dict[str, str], address: str) -> TitleSources:
-    """Collect the parts of a page that may name it."""
+    """Collect the parts of a page in which its title may be found. Arguments as in `choose_title`."""
     texts = (_get_text(tree, tree.spans[element]) for element in tree.find_elements("h1"))
     parts = split_address(address or metas.get("og:url", ""))
     host = (parts.hostname or "") if parts else ""
@@ -137,11 +137,11 @@ def collect_title_sources(tree: Tree, metas: dict[str, str], address: str) -> Ti
 
 
 def list_candidates(sources: TitleSources) -> dict[str, list[TitleCut]]:
-    """List every text that may be the title of a page.
+    """List every string that may be the title of a page.
 
     Returns:
-        Text -> three cuts: how it is cut out of `<title>`, out of the shared title and out of a heading; `NO_CUT` if it
-        is not in one of these.
+        A dictionary that maps each string to three cuts. They say which pieces of `<title>`, of the shared title and of
+        a heading form the string, in this order; `NO_CUT` if the string is not part of one of these.
     """
     found: dict[str, list[TitleCut]] = {}
     for source, titles in enumerate(((sources.title,), (sources.shared,), sources.headings)):
@@ -153,7 +153,7 @@ def list_candidates(sources: TitleSources) -> dict[str, list[TitleCut]]:
 
 
 def iter_cuts(title: str) -> Iterator[tuple[str, TitleCut]]:
-    """Yield every run of a title's pieces that has letters, the longest first.
+    """Yield every run of a title's pieces that contains letters, the longest first, as (string, cut).
 
     >>> [text for text, _ in iter_cuts("Rain - Ayr Post")]
     ['Rain - Ayr Post', 'Rain', 'Ayr Post']
@@ -171,7 +171,15 @@ def iter_cuts(title: str) -> Iterator[tuple[str, TitleCut]]:
 
 
 def describe_titles(sources: TitleSources, found: dict[str, list[TitleCut]]) -> Float32s:
-    """Return a float32 array with a row for each candidate, which the forest of titles judges."""
+    """Compute the features of title candidates for the forest that chooses among them.
+
+    Args:
+        sources: The parts of the page.
+        found: The candidates, as returned by `list_candidates`.
+
+    Returns:
+        A float32 array with one row per candidate.
+    """
     bare = [without_site(title, sources.names, sources.headings) for title in (sources.title, sources.shared)]
     all_titles = (sources.title, sources.shared, *bare)
     sides, headings = [_split_words(text) for text in all_titles], list(map(_split_words, sources.headings))
@@ -196,12 +204,12 @@ def describe_titles(sources: TitleSources, found: dict[str, list[TitleCut]]) -> 
 
 
 def without_site(title: str, names: set[str], headings: list[str]) -> str:
-    """Remove the pieces at both ends of a title that name the site.
+    """Strip the site's name from both ends of a title.
 
     Args:
         title: The title.
-        names: Names of the site, as lower-case letters and digits.
-        headings: Headings of the page. What comes before the last piece is the title if it is equal to one of them.
+        names: Names of the site, reduced to lower-case letters and digits.
+        headings: Headings of the page. If the text before the last piece equals a heading, it is taken as the title.
 
     >>> without_site("Rain in Ayr | The Ayr Post", {"theayrpost"}, [])
     'Rain in Ayr'
@@ -219,7 +227,7 @@ def without_site(title: str, names: set[str], headings: list[str]) -> str:
 
 
 def _is_name(piece: str, names: set[str]) -> bool:
-    """Return True if a piece of a title is short and is, holds or is part of a name of the site."""
+    """Return True if a piece of a title is short and equals, contains or is contained in a name of the site."""
     letters = _keep_letters(piece)
     if not letters or len(piece.split()) > MAX_NAME_WORDS:
         return False
@@ -229,7 +237,10 @@ def _is_name(piece: str, names: set[str]) -> bool:
 
 
 def _is_site_piece(pieces: list[str], rest: str, headings: list[str]) -> bool:
-    """Return True if a heading equals what is before the last piece, or if that piece is short and follows a bar."""
+    """Return True if the last piece of a title seems to name the site.
+
+    This is so if a heading equals the text before it, or if the piece is short and follows a vertical bar.
+    """
     if any(_keep_letters(heading) == _keep_letters(rest) for heading in headings):
         return True
     return "|" in pieces[-2] and len(pieces[-1].split()) <= MAX_WORDS_AFTER_BAR and len(rest) >= len(pieces[-1])
@@ -253,13 +264,13 @@ def _split_words(text: str) -> frozenset[str]:
 
 
 def _overlap(left: frozenset[str], right: frozenset[str]) -> float:
-    """Return the share of the words of two texts that both have."""
+    """Return the share of the two texts' words that occur in both."""
     both = len(left & right)
     return both / max(1, len(left) + len(right) - both)
 
 
 def _share(left: frozenset[str], right: frozenset[str]) -> float:
-    """Return the share of the words of the left text that the right one has."""
+    """Return the share of the left text's words that occur in the right text."""
     return len(left & right) / max(1, len(left))
 
 
@@ -283,19 +294,19 @@ MAX_SHELL_CHARACTERS = 300  # characters of text at most in a page that its scri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebPage:
-    """The content of a page.
+    """The content extracted from a page.
 
     Attributes:
         text: The main text.
-        whole: The chance that the text is the page's main text, nine tenths of it and hardly more, rounded to
-            hundredths; None if it is not known.
+        whole: The probability that the text is complete (nine tenths of the page's main text, and hardly anything
+            else), rounded to two decimals; None if unknown.
         title: The title.
         date: Day of publication, YYYY-MM-DD.
-        license: Address of the license that it links to.
-        language: Primary subtag of the language it says it is in, in lower case.
-        canonical: The address that it calls its own.
-        hidden: Number of blocks that were left out because the page does not show them.
-        num_replaced: Number of characters in place of bytes that could not be decoded.
+        license: URL of the license that the page links to.
+        language: Primary subtag of the declared language, in lower case.
+        canonical: The canonical URL that the page declares.
+        hidden: Number of blocks that were omitted because they are hidden.
+        num_replaced: Number of replacement characters inserted for bytes that could not be decoded.
     """
 
     text: str
@@ -310,16 +321,16 @@ class WebPage:
 
 
 def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS) -> WebPage | Refused:
-    """Extract the main text of a page and what it says about itself.
+    """Extract the main text and the metadata of a page.
 
     Args:
         html: The page, decoded.
-        url: Its address; "" if it is not known.
-        last_day: Day of the crawl, YYYY-MM-DD. A later day is not taken for the page's.
-        limits: The largest page that is read.
+        url: URL of the page; "" if unknown.
+        last_day: Day of the crawl, YYYY-MM-DD. A later day is not accepted as the day of publication.
+        limits: Size limits of the page.
 
     Returns:
-        The page; or `Refused` with the reason if it exceeds a limit, has no main text or needs scripts.
+        The page, or `Refused` with the reason if it exceeds a limit, has no main text or needs scripts.
     """
     tree = parse_html(html, limits)
     if isinstance(tree, Refused):
@@ -348,21 +359,25 @@ def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS
 
 
 def without_permalink(block: Block) -> Block:
-    """Remove the sign at the end of a block that links to the block itself, as headings in documentation have it."""
+    """Remove a permalink sign from the end of a block, as found after headings in documentation."""
     sign = block.text[-1:]
     is_permalink = block.links > 0 if sign in ("¶", "\uf0c1") else sign == "#" and block.links == 1
     return block._replace(text=block.text[:-1].rstrip()) if is_permalink else block
 
 
 def without_headline(blocks: list[Block], title: str | None) -> list[Block]:
-    """Return the blocks without headings that repeat the title; all of them if nothing else would be left."""
+    """Return the blocks without headings that repeat the title; all blocks if nothing else would be left."""
     told = " ".join((title or "").split()).casefold()
     others = [block for block in blocks if block.tag not in HEADINGS or " ".join(block.text.split()).casefold() != told]
     return others or blocks
 
 
 def extract_data_text(scripts: list[str]) -> str:
-    """Return the longest text of an article in a page's JSON-LD, as paragraphs; "" if it is short or invalid."""
+    """Return the longest article text in a page's JSON-LD, as paragraphs; "" if it is short or invalid.
+
+    Args:
+        scripts: Contents of the page's JSON-LD scripts.
+    """
     bodies = (match[1] for script in scripts for match in ARTICLE_BODY.finditer(script))
     longest = max(bodies, key=len, default="")
     try:
@@ -373,12 +388,12 @@ def extract_data_text(scripts: list[str]) -> str:
 
 
 def needs_scripts(tree: Tree, html: str) -> bool:
-    """Return True for a page that has scripts, and hardly any text before they run."""
+    """Return True if a page has scripts, and hardly any text until they have run."""
     return sum(len(block.text) for block in tree.blocks) <= MAX_SHELL_CHARACTERS and "<script" in html.lower()
 
 
 def split_paragraphs(text: str) -> str:
-    r"""Separate the lines of a text, each of them a block of the page, by blank lines. Empty lines are removed.
+    r"""Put a blank line between the lines of a text, each of which is a block of the page. Empty lines are removed.
 
     >>> split_paragraphs("Heading\nFirst line.\n\n - item")
     'Heading\n\nFirst line.\n\n- item'

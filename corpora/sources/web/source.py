@@ -71,34 +71,34 @@ class CcNewsSource:
                 raise InputError(f"Source {self.name!r}: {key} = {day!r} is no day. Write it as in 2026-01-31.")
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that determine the bytes of the documents."""
+        """Return the settings that affect the documents, as JSON."""
         plain = select_settings(self, "split")
         return {**plain, "hosts": sorted(set(self.hosts)), "blocked_hosts": sorted(set(self.blocked_hosts))}
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the archives, sorted by name. Raises InputError if there are none."""
+        """List the (name, path) of the archives, sorted by name. Raises InputError if there are none."""
         wanted = f"an archive with one of the endings {', '.join(ENDINGS)}, a folder of them, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Rename it."
         return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a `.gz` archive that is compressed by record every 8 MB; any other archive is one slice.
+        """Cut a `.gz` archive every 8 MB if it is compressed record by record. Any other archive is one slice.
 
         Raises:
-            InputError: If the file is no WARC archive.
+            InputError: If the file is not a WARC archive.
         """
         return self._build_format().slices(file)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each record of the archive, in its order.
+        """Yield one `Record` for each WARC record, in file order.
 
         Raises:
-            InputError: During iteration, if the archive is damaged or cut off.
+            InputError: During iteration, if the archive is damaged or truncated.
         """
         return self._build_format().records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a record, both head and block."""
+        """Return the bytes of a WARC record, head and block."""
         return self._build_format().raw_record(file, locator)
 
     def _build_format(self) -> ArchivedPages:
@@ -106,7 +106,7 @@ class CcNewsSource:
 
 
 def is_day(text: str) -> bool:
-    """Return True if a text is a day of the calendar, written YYYY-MM-DD.
+    """Return True if a string is a valid date in the form YYYY-MM-DD.
 
     >>> is_day("2026-01-31"), is_day("2026-02-30"), is_day("January")
     (True, False, False)

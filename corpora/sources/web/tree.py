@@ -61,7 +61,7 @@ MAX_TOKEN_OFFSET = (1 << 31) - 1  # a token has 32 bits for each of its places
 
 
 def _build_rules() -> tuple[list[str], Int64s]:
-    """Return the names of elements that the kernels treat specially, and an int64 row for each with its meaning."""
+    """Return the names of the elements that the kernels treat specially, and an int64 array with a row for each."""
     name_sets = (VOID_TAGS, RAW_TAGS, INLINE_TAGS, P_ENDING_TAGS, SCOPE_TAGS, TABLE_TAGS, IMPLIED_ENDS, ("html",))
     names = sorted({*chain(*name_sets, *(one | other for one, other in IMPLIED_ENDS.values()))})
     number = {name: place for place, name in enumerate(names)}
@@ -94,15 +94,15 @@ NAMES_PREFIX = "".join(f"{name} " for name in NAMES).encode()
 
 
 def parse_html(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
-    """Parse a page.
+    """Parse a page into a tree of elements and blocks of text.
 
     Args:
         html: The page.
-        limits: The largest page that is read.
-        is_rewritten: True if formulas are replaced by text and readings and deleted text are removed already.
+        limits: Size limits of the page.
+        is_rewritten: True if formulas have already been replaced with text, and ruby readings and deleted text removed.
 
     Returns:
-        The page's table, or `Refused` with the limit that the page exceeds.
+        The tree, or `Refused` with the limit that the page exceeds.
     """
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
@@ -125,7 +125,7 @@ def parse_html(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tre
 
 
 def _needs_rewriting(data: bytes, page: ScannedPage) -> bool:
-    """Return True for a page that has formulas, readings or deleted text."""
+    """Return True for a page that contains formulas, ruby readings or deleted text."""
     if page.state[kernels.HAS_REWRITTEN]:
         return True
     names = page.names[len(NAMES) : page.state[kernels.NUM_NAMES], 1].tolist()
@@ -133,7 +133,7 @@ def _needs_rewriting(data: bytes, page: ScannedPage) -> bool:
 
 
 def _cut_page(data: bytes, limits: PageLimits) -> tuple[ScannedPage, int]:
-    """Cut a page into tokens; return them and how it ended: DONE, UNSURE or TOO_MANY."""
+    """Cut a page into tokens. Return the tokens and a status: DONE, UNSURE or TOO_MANY."""
     start, max_tokens = len(NAMES_PREFIX), len(data) // 2  # "x<b>" is two tokens
     num_names = len(NAMES) + min(max_tokens, limits.max_nodes) + 1
     page = ScannedPage(
@@ -156,7 +156,7 @@ def _cut_page(data: bytes, limits: PageLimits) -> tuple[ScannedPage, int]:
 
 
 def _arrange(data: bytes, page: ScannedPage, limits: PageLimits) -> tuple[PageTable, int]:
-    """Arrange a page's tokens in a table; return it and how it ended: DONE, UNSURE or TOO_DEEP."""
+    """Arrange a page's tokens in a table. Return the table and a status: DONE, UNSURE or TOO_DEEP."""
     num_tokens, num_elements = page.state[: kernels.NUM_ELEMENTS + 1].tolist()
     actions = page.tokens[:num_tokens, 0]
     is_hiding: dict[bytes, bool] = {}
@@ -182,7 +182,7 @@ def _decode(data: bytes) -> str:
 
 
 def _build_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
-    """Build the tree from the table of the kernels."""
+    """Build the tree from the table filled by the kernels."""
     extra = [_decode(data[a:b]).lower() for a, b in page.names[len(NAMES) : page.state[kernels.NUM_NAMES], :2].tolist()]
     numbers, starts, stops, parents, firsts, lasts = np.ascontiguousarray(table.nodes[: table.state[kernels.NODES]].T)
     tree = Tree(
@@ -209,7 +209,11 @@ def _build_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
 
 
 def _add_blocks(tree: Tree, data: bytes, table: PageTable) -> Int64s:
-    """Add the blocks of a page; return the number of blocks before each group of text, and of all blocks."""
+    """Add the blocks of a page to the tree.
+
+    Returns:
+        An int64 array with the number of blocks before each group of text, and the number of all blocks as last entry.
+    """
     text = _decode(table.text[: table.state[kernels.SIZE]].tobytes())
     segments = table.segments[: table.state[kernels.SEGMENTS]]
     nodes, firsts, links, is_mixed, stops = table.groups[: table.state[kernels.GROUPS]].T
@@ -233,7 +237,7 @@ def _add_blocks(tree: Tree, data: bytes, table: PageTable) -> Int64s:
 
 
 def _add_mixed(blocks: list[Block], node: int, tag: str, data: bytes, segments: list[list[int]]) -> None:
-    """Add the blocks of a group of text that has character references, line breaks or lines of its own."""
+    """Add the blocks of a group of text that has character references, line breaks or preserved lines."""
     gathered = BlockText()
     for start, stop, in_link in segments:
         if stop:

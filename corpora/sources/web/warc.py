@@ -44,9 +44,9 @@ class Head(NamedTuple):
     """A parsed head of a WARC record or an HTTP response.
 
     Attributes:
-        first_line: The first line without white space around it.
-        fields: (name, value) of each field, in order, as they are written.
-        size_bytes: Number of bytes of the head, including its blank line.
+        first_line: The first line, stripped of white space.
+        fields: (name, value) of each field, in file order, with the original case.
+        size_bytes: Length of the head in bytes, including its blank line.
     """
 
     first_line: bytes
@@ -74,7 +74,7 @@ def read_head(data: bytes) -> Head:
     r"""Parse the head at the beginning of `data`.
 
     Raises:
-        BadRecord: If it is longer than 32 KiB.
+        BadRecord: If the head is longer than 32 KiB.
 
     >>> read_head(b"HTTP/1.1 200 OK\r\nServer: a\r\n b\r\n\r\n<html>")
     Head(first_line=b'HTTP/1.1 200 OK', fields=[(b'Server', b'a b')], size_bytes=34)
@@ -93,12 +93,12 @@ def read_head(data: bytes) -> Head:
 
 
 def decode_western(value: bytes) -> str:
-    """Decode the value of an HTTP field, each byte as a character of windows-1252."""
+    """Decode the value of an HTTP field as windows-1252, byte by byte. It never fails."""
     return value.decode("latin-1").translate(WINDOWS_1252)
 
 
 def _split_head(data: bytes) -> tuple[list[bytes], int]:
-    """Return the lines before the first blank line, and the number of bytes up to and including that."""
+    """Return the lines before the first blank line, and the number of bytes including the blank line."""
     lines: list[bytes] = []
     at = 0
     while at < len(data):
@@ -124,16 +124,16 @@ FIRST_ZONE_OFFSET = timedelta(hours=14)
 
 
 class CutRecord(NamedTuple):
-    """The bytes of one record, without the blank lines after it, and where they are.
+    """The bytes of one WARC record, without the blank lines after it, and their position.
 
     Attributes:
-        stream: First byte of its gzip member in the file; -1 in a plain archive.
+        stream: Offset of the record's gzip member in the file; -1 in a plain archive.
         offset: First byte of the record, relative to the decompressed member or the plain file.
         length: Number of bytes.
-        data: The bytes; only the first ones if the record is too long or faulty.
-        fault: "" for a record that is as long as it says, else what is wrong with it.
-        num_starts: Number of lines that begin like a record's head. It is one, or more if a page shows such lines, or
-            zero if no record begins.
+        data: The bytes; only the first few if the record is too long or faulty.
+        fault: "" if the record has the declared length, else a description of the fault.
+        num_starts: Number of lines that look like the beginning of a record. It is 1 for a normal record, more if the
+            page quotes such lines, and 0 if no record begins.
     """
 
     stream: int
@@ -145,22 +145,22 @@ class CutRecord(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """True if `data` holds all of the record."""
+        """True if `data` contains the whole record."""
         return len(self.data) == self.length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarcHead:
-    """What a WARC record's head says.
+    """The interpreted fields of a WARC record's head.
 
     Attributes:
         kind: The type of the record in lower case: warcinfo, response, request, ...
-        url: The address; "" if there is none.
+        url: The URL; "" if there is none.
         crawl_day: Day of the crawl in UTC, YYYY-MM-DD.
-        last_day: The day it was then in the first time zone (UTC+14). No page is dated later.
-        revision: The second of the crawl as a number, YYYYMMDDHHMMSS.
-        media_type: Media type of the block; "" if it is not given.
-        truncated: Why the crawler cut the block off; "" for a whole one.
+        last_day: The same moment's day in the easternmost time zone (UTC+14). No page can have a later date.
+        revision: Second of the crawl as a number, YYYYMMDDHHMMSS.
+        media_type: Media type of the block; "" if not given.
+        truncated: The reason why the crawler truncated the block; "" if it is whole.
     """
 
     kind: str
@@ -173,16 +173,16 @@ class WarcHead:
 
 
 def read_archive(path: Path, start: int, stop: int, max_bytes: int, tally: Tally) -> Iterator[CutRecord]:
-    """Yield the records with a gzip member that begins in bytes `start` to `stop` of an archive.
+    """Yield the records whose gzip member begins in bytes `start` to `stop` of an archive.
 
     A plain archive is read whole.
 
-    The tally counts, in the decompressed bytes, the lines that begin like a record's head, except those inside a
-    record. So a record that is missed or given out twice is noticed.
+    The tally counts the lines of the decompressed bytes that look like the beginning of a record, except those inside a
+    record. A record that is skipped or yielded twice is therefore noticed.
 
     Args:
         path: The archive.
-        start: Zero, or an offset at which a slice was cut: reading begins with the first member from there on.
+        start: Zero, or an offset at which the archive was cut. Reading begins with the first member at or after it.
         stop: First byte after the slice.
         max_bytes: A record with a longer block is yielded with only the beginning of its data.
         tally: Counts the records.
@@ -207,9 +207,12 @@ def read_archive(path: Path, start: int, stop: int, max_bytes: int, tally: Tally
 
 
 def inspect_first_member(path: Path) -> tuple[bool, bool]:
-    """Return (True if an archive begins with a record, True if its first gzip member is exactly one record).
+    """Return (True if an archive begins with a WARC record, True if its first gzip member is exactly one record).
 
-    Reads at most 256 kB: crawlers begin with a record about themselves. Raises DamagedBytes.
+    Reads at most 256 kB, because the first record of an archive is usually a short description of the crawl.
+
+    Raises:
+        DamagedBytes: If the member cannot be decompressed.
     """
     for member in iter_members(path, 0, 1):
         reader = io.BufferedReader(member)
@@ -220,7 +223,7 @@ def inspect_first_member(path: Path) -> tuple[bool, bool]:
 
 
 def _check_cut(path: Path, end: int, stop: int) -> None:
-    """Raise DamagedBytes unless the next slice begins at the end of this one's last member, or is empty."""
+    """Raise DamagedBytes unless the next slice begins where this slice's last member ends, or is empty."""
     expected = end if end >= stop and is_member_start(path, end) else None
     actual = find_next_member(path, stop)
     if actual != expected:
@@ -232,7 +235,9 @@ def _check_cut(path: Path, end: int, stop: int) -> None:
 
 
 def read_record(path: Path, stream: int, offset: int, length: int) -> bytes:
-    """Read `length` bytes from `offset` of the decompressed member at byte `stream` (-1: of the plain file).
+    """Read `length` bytes at `offset` of the decompressed gzip member that begins at byte `stream` of the file.
+
+    If `stream` is -1, the offset is relative to the plain file.
 
     Raises:
         DamagedBytes: If the member cannot be decompressed.
@@ -261,7 +266,7 @@ class _MemberCutter:
         """Yield the records up to the member's end.
 
         Raises:
-            DamagedBytes: For a faulty record that is not the only one of its member.
+            DamagedBytes: During iteration, if a record is faulty and is not the only one in the member.
         """
         num_records = num_starts = 0
         while line := self._read_first_line():
@@ -276,7 +281,7 @@ class _MemberCutter:
         return "" if self.member.stream < 0 else f" of the member at byte {self.member.stream}"
 
     def _read_first_line(self) -> bytes:
-        """Read the first line of the next record, skipping blank lines; b"" at the end."""
+        """Read the first line of the next record, skipping blank lines; b"" at the end of the member."""
         while (line := self._read_line()) and not line.strip(b"\r\n"):
             pass
         return line
@@ -300,7 +305,7 @@ class _MemberCutter:
         return CutRecord(self.member.stream, start, stop - start, data)
 
     def _read_rest_of_head(self) -> bytes:
-        """Read the lines up to the first blank one."""
+        """Read the lines up to the first blank line."""
         head = b""
         while len(head) < MAX_HEAD_BYTES and (line := self._read_line()):
             head += line
@@ -309,12 +314,12 @@ class _MemberCutter:
         return head
 
     def _build_faulty_record(self, start: int, data: bytes, fault: str) -> CutRecord:
-        """Build a faulty record from the rest of the member, because the beginning of the next record is not known."""
+        """Build a faulty record from the rest of the member, because the start of the next record is unknown."""
         self._skip_to(None)
         return CutRecord(self.member.stream, start, self.offset - start, data[:MAX_HEAD_BYTES], fault)
 
     def _skip_to(self, stop: int | None) -> None:
-        """Read up to a byte offset, or if it is None to the member's end, and discard the bytes."""
+        """Read and discard bytes up to the offset `stop`, or up to the member's end if it is None."""
         while self._read(PIECE_BYTES if stop is None else min(PIECE_BYTES, stop - self.offset)):
             pass
 
@@ -340,10 +345,10 @@ class ParsedRecord(NamedTuple):
 
 
 def parse_record(data: bytes) -> ParsedRecord:
-    """Parse a record's bytes.
+    """Split a WARC record's bytes into its head and block, and parse the head.
 
     Raises:
-        BadRecord: If the head is too long, or of an unknown version.
+        BadRecord: If the head is too long, or has an unknown version.
     """
     try:
         head = read_head(data)
@@ -355,7 +360,7 @@ def parse_record(data: bytes) -> ParsedRecord:
 
 
 def _find_block_bytes(head: Head) -> int:
-    """Return the length that a head gives for its block; 0 if it gives none, or repeats the fields that define it."""
+    """Return the block length declared in a head; 0 if it is missing, or if fields that define it are repeated."""
     fields = [(name, value) for name, value in head.fields if name in UNIQUE_FIELDS][: len(UNIQUE_FIELDS)]
     length = BLOCK_BYTES.fullmatch(dict(fields).get(b"Content-Length", b""))
     return int(length[0]) if length else 0
@@ -364,7 +369,7 @@ def _find_block_bytes(head: Head) -> int:
 def parse_warc_head(head: Head) -> WarcHead:
     """Interpret the fields of a record's head.
 
-    A date may be less exact than a second (WARC 1.1): it means the first second of its year, month or day.
+    A date may be less precise than a second (WARC 1.1). It is taken as the first second of its year, month or day.
 
     Raises:
         BadRecord: If the date is invalid or missing.
@@ -382,7 +387,7 @@ def parse_warc_head(head: Head) -> WarcHead:
 
 
 def _get_text(head: Head, name: bytes) -> str:
-    """Return the first value of a field as text; "" if there is none."""
+    """Return the first value of a field as a string; "" if the field is missing."""
     return head.get_first(name).decode(errors="replace")
 
 
@@ -398,7 +403,7 @@ def _parse_moment(date: str) -> datetime:
 
 
 def to_media_type(content_type: str) -> str:
-    """Return a media type in lower case without its parameters.
+    """Return the media type of a Content-Type value: in lower case, without parameters.
 
     >>> to_media_type("Text/HTML; charset=utf-8")
     'text/html'

@@ -33,14 +33,14 @@ HIDDEN_NAMESPACES = (-2, 6, 14)  # Media, File and Category: links to their page
 
 
 class CutPage(NamedTuple):
-    """The bytes from `<page>` to `</page>`, and where they are.
+    """The bytes from `<page>` to `</page>`, and their position.
 
     Attributes:
-        stream: First byte of the compressed stream that holds the page; -1 in a plain file.
+        stream: First byte of the compressed stream that contains the page; -1 in a plain file.
         offset: First byte of the page, relative to the decompressed stream.
         length: Number of bytes.
         data: The bytes; b"" if the page is too large.
-        fault: "" for a whole page, else "no end", "no start" or "too large".
+        fault: "" for a complete page, else "no end", "no start" or "too large".
     """
 
     stream: int
@@ -52,15 +52,15 @@ class CutPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WikiPage:
-    """A page of an export with its newest revision.
+    """A page of a MediaWiki export with its newest revision.
 
     Attributes:
         id: The page's id in its wiki.
         title: The title with its namespace, as in "Talk:Ayr".
-        namespace: Number of the namespace; None before schema 0.6, which did not give it.
+        namespace: Number of the namespace; None in exports older than schema 0.6, which lack it.
         redirect: Title of the page that this one redirects to; None for other pages.
-        revision: Id of the revision; None if it is not given.
-        timestamp: Time of the revision in ISO 8601; None if it is not given.
+        revision: Id of the revision; None if not given.
+        timestamp: Time of the revision in ISO 8601; None if not given.
         model: Content model, such as "wikitext".
         wikitext: The text of the revision.
     """
@@ -77,14 +77,14 @@ class WikiPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteInfo:
-    """What the head of an export says about its wiki.
+    """Information about a wiki from the head of its export.
 
     Attributes:
-        base: Address of a page without its title; None if it is not given.
+        base: URL of a page without the title; None if not given.
         namespaces: Name of a namespace -> its number.
         has_root: True if the file has the tag `<mediawiki>`; excerpts of dumps may lack it.
         is_utf16: True if the file is encoded in UTF-16, which is rare.
-        language: Code of the language that the export gives for its pages.
+        language: Language code that the export gives for its pages.
     """
 
     base: str | None
@@ -95,50 +95,50 @@ class SiteInfo:
 
     @property
     def hidden_namespaces(self) -> frozenset[str]:
-        """Names, in lower case, of the namespaces with links that show nothing."""
+        """Lower-case names of the namespaces whose links are not rendered."""
         return frozenset(name.lower() for name, number in self.namespaces.items() if number in HIDDEN_NAMESPACES)
 
     @property
     def wiki_code(self) -> str:
-        """Code of the language in the wiki's address ("fr" in fr.wikipedia.org), or else the language of the export."""
+        """Language code in the wiki's URL ("fr" in fr.wikipedia.org), or else the language of the export."""
         host = re.match(
             r"(?:https?:)?//([a-z]{2,3}(?:-[a-z]+)*)\.(?:m\.)?wik[a-z]+\.org\b", self.base or "", re.IGNORECASE
         )
         return host[1].lower() if host else self.language
 
     def find_namespace(self, title: str) -> int:
-        """Look up the number of a title's namespace by its prefix; 0 if it has none that is known."""
+        """Look up the number of a title's namespace from its prefix; 0 if there is no known prefix."""
         return self.namespaces.get(title.partition(":")[0], 0) if ":" in title else 0
 
 
 class PageCounter:
-    """Counts `<page>` tags in consecutive pieces of bytes by plain search, independently of the cutter."""
+    """Counts `<page>` tags in consecutive chunks of bytes by plain search, independently of the cutter."""
 
     def __init__(self) -> None:
         self._tail = b""
 
     def count_tags(self, data: bytes) -> int:
-        """Return the number of tags that end in `data`. A tag may begin in the piece before."""
+        """Return the number of tags that end in `data`. A tag may begin in the previous chunk."""
         data = self._tail + data
         self._tail = data[-len(b"<page") :]
         return data.count(b"<page>")
 
     def count_begun_tag(self, data: bytes) -> int:
-        """Return the number of tags (0 or 1) that end in `data` and began in the piece before."""
+        """Return the number of tags (0 or 1) that end in `data` and began in the previous chunk."""
         return self.count_tags(data[: len(b"page>")])
 
 
 class PageCutter:
-    """Cuts pages out of consecutive pieces of bytes.
+    """Cuts pages out of a file that is fed in consecutive chunks of bytes.
 
     Args:
-        max_page_bytes: A longer page is given out without its data.
-        starts_inside: True if the pieces begin in the middle of a file. Bytes before the first `<page>` then belong to
+        max_page_bytes: A longer page is yielded without its data.
+        starts_inside: True if the chunks begin in the middle of a file. Bytes before the first `<page>` then belong to
             the previous slice.
 
     Attributes:
         is_closed: True once the end tag of the root element, `</mediawiki>`, was seen.
-        has_begun: True once a page has begun here, or if the pieces begin at the start of the file.
+        has_begun: True once a page has begun, or from the start if the chunks begin at the start of the file.
         is_done: True once the first page of the next slice has begun.
     """
 
@@ -155,7 +155,7 @@ class PageCutter:
         self._streams: deque[tuple[int, int, int]] = deque()  # (position, stream, offset there)
 
     def feed(self, piece: StreamPiece) -> Iterator[CutPage]:
-        """Yield the pages that end in this piece."""
+        """Yield the pages that end in this chunk."""
         end = self._buffer_start + len(self._buffer)
         if not self._streams or self._streams[-1][1] != piece.stream:
             self._streams.append((end, piece.stream, piece.offset))
@@ -169,11 +169,11 @@ class PageCutter:
         self._trim()
 
     def stop_here(self) -> None:
-        """Mark the end of the slice: pages that begin in later pieces belong to the next one."""
+        """Mark the end of the slice: pages that begin in later chunks belong to the next slice."""
         self._stop = self._buffer_start + len(self._buffer)
 
     def finish(self) -> Iterator[CutPage]:
-        """Yield the page that has begun and has no end, if there is one. Call it after the last piece."""
+        """Yield the incomplete page at the end, if there is one. Call this after the last chunk."""
         if self._page_start is not None:
             yield self._cut_page(self._page_start, self._buffer_start + len(self._buffer), "no end")
 
@@ -218,7 +218,7 @@ def parse_page(data: bytes) -> WikiPage:
     """Parse the bytes of one `<page>`. If it has several revisions, the last one is used.
 
     Raises:
-        BadRecord: If it is not well-formed, lacks a title, id or revision, or holds two pages.
+        BadRecord: If the page is not well-formed, lacks a title, id or revision, or contains another page.
 
     >>> parse_page(b"<page><title>A</title><id>7</id><revision><text>x</text></revision></page>").title
     'A'
@@ -259,9 +259,9 @@ def _parse_number(element: etree._Element, tag: str) -> int | None:
 
 
 def parse_site_info(head: bytes) -> SiteInfo | None:
-    """Read what the first bytes of an export say about its wiki; None if they are not the beginning of an export.
+    """Parse the information about a wiki from the first bytes of an export; None if they do not begin an export.
 
-    They are read by pattern and not by a parser, because the head of a dump cut into pieces may stop anywhere.
+    Patterns are used instead of a parser, because the head of a dump that was split into pieces may end anywhere.
     """
     has_root = b"<mediawiki" in head
     if not has_root and b"<page>" not in head:
@@ -289,10 +289,10 @@ INDEX_ERRORS: tuple[type[Exception], ...] = (*READ_FAULTS, ValueError)
 
 
 class IndexEntry(NamedTuple):
-    """A line of the index.
+    """A line of a multistream dump's index.
 
     Attributes:
-        stream: First byte of the stream that holds the page.
+        stream: First byte of the stream that contains the page.
         page: The page's id.
         title: The page's title.
     """
@@ -303,7 +303,7 @@ class IndexEntry(NamedTuple):
 
 
 def find_index(dump: Path) -> Path | None:
-    """Return the path of a multistream dump's index if it is next to the dump, else None."""
+    """Return the path of the index next to a multistream dump; None if there is no index."""
     match = MULTISTREAM_NAME.fullmatch(dump.name)
     if match is None:
         return None
@@ -315,7 +315,7 @@ def read_index(index: Path, start: int, stop: int) -> Iterator[IndexEntry]:
     """Yield the index entries of the streams that begin in bytes `start` to `stop` of the dump.
 
     Raises:
-        InputError: If the index is damaged.
+        InputError: During iteration, if the index is damaged.
     """
     line = b""
     try:
@@ -335,10 +335,10 @@ def read_index(index: Path, start: int, stop: int) -> Iterator[IndexEntry]:
 
 
 def read_stream_starts(file: RawFile, index: Path) -> list[int]:
-    """Read the offsets of all streams from an index, and check them against the dump.
+    """Read the offsets of all streams from an index, and compare them with the dump.
 
     Raises:
-        InputError: If the offsets are not ascending, are outside of the file, or most of them begin no stream.
+        InputError: If the offsets are not ascending or are outside the file, or if no stream begins at most of them.
     """
     starts = list(dict.fromkeys(entry.stream for entry in read_index(index, 0, 1 << 62)))
     with parse_raw_path(file.path).open("rb") as stream:

@@ -140,14 +140,14 @@ class WikipediaSource:
             raise InputError(f"Source {self.name!r}: `namespaces` is empty. Leave it out for articles alone.")
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that determine the bytes of the documents."""
+        """Return the settings that affect the documents, as JSON."""
         return {**select_settings(self), "drop": sorted(set(self.drop))}
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the dumps, sorted by name.
+        """List the (name, path) of the dumps, sorted by name.
 
         Raises:
-            InputError: If there are none, or dumps of several wikis.
+            InputError: If there are no dumps, or dumps of several wikis.
         """
         wanted = "a dump such as enwiki-20261101-pages-articles-multistream.xml.bz2, a folder of them, or a glob"
         dumps = find_files(self.name, self.path, lambda name: bool(DUMP_NAME.fullmatch(name)), wanted)
@@ -160,15 +160,15 @@ class WikipediaSource:
         return dumps
 
     def companions(self) -> list[Path]:
-        """List the indexes that are read along with the dumps."""
+        """List the paths of the indexes that are read along with the dumps."""
         indexes = (find_index(path) for _, path in self.files())
         return [index for index in indexes if index is not None]
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file at the streams that its index names or that are found in it, or a plain file every 16 MB.
+        """Cut a dump at the streams that its index lists or that are found in it, or cut a plain file every 16 MB.
 
         Raises:
-            InputError: If the file is no dump, or does not fit its index.
+            InputError: If the file is not a dump, or does not match its index.
         """
         site = read_site(file.path, file.sha256)
         index = find_index(parse_raw_path(file.path))
@@ -184,7 +184,7 @@ class WikipediaSource:
         """Yield one record for each page, in file order.
 
         Raises:
-            InputError: During iteration, if the file is cut off, or damaged and has no index.
+            InputError: During iteration, if the file is truncated, or is damaged and has no index.
         """
         index = find_index(parse_raw_path(piece.file.path))
         reading = _SliceReader(self, piece, tally)
@@ -198,11 +198,11 @@ class WikipediaSource:
             raise InputError(f"Cannot read {locator} again: {fault}. Download the file again.") from fault
 
     def build_wikitext_settings(self, site: SiteInfo, wiki: str) -> WikitextSettings:
-        """Return the settings for reading the pages of a wiki.
+        """Return the settings for extracting prose from a wiki's pages.
 
         Args:
-            site: What the dump says about its wiki.
-            wiki: Code of the wiki's language.
+            site: Information about the wiki from the dump.
+            wiki: The wiki's language code.
         """
         return WikitextSettings(
             math=self.math, lists=self.lists, hidden=DROPPED_NAMESPACES | site.hidden_namespaces, wiki=wiki
@@ -211,7 +211,15 @@ class WikipediaSource:
     def build_record(
         self, page: CutPage, file: RawFile, site: SiteInfo, wikitext: WikitextSettings, tally: Tally
     ) -> Record:
-        """Build the record of a page: an article's prose, or a drop. Unknown templates are added to the tally."""
+        """Build the record of a page: an article's prose, or a dropped record. Counts unknown templates in the tally.
+
+        Args:
+            page: The page and its position.
+            file: The dump.
+            site: Information about the wiki from the dump.
+            wikitext: As returned by `build_wikitext_settings`.
+            tally: Counts the templates that are missing from all template tables.
+        """
         locator = Locator(
             file=file.name, sha256=file.sha256, stream=page.stream, offset=page.offset, length=page.length
         )
@@ -252,7 +260,7 @@ class WikipediaSource:
         )
 
     def _judge_page(self, page: WikiPage, kind: str, site: SiteInfo) -> Drop | None:
-        """Return the reason why a page is not a document; None if it is one."""
+        """Return the reason why a page is not a document; None if it is a document."""
         namespace = site.find_namespace(page.title) if page.namespace is None else page.namespace
         if namespace not in self.namespaces:
             return Drop("namespace", str(namespace))
@@ -266,7 +274,7 @@ class WikipediaSource:
 
 
 class _SliceReader:
-    """Reads one slice. The tally counts `<page>` tags in the bytes, independently of how pages are parsed."""
+    """Reads one slice of a dump. The tally counts `<page>` tags in the bytes, independently of the parser."""
 
     def __init__(self, source: WikipediaSource, piece: Slice, tally: Tally) -> None:
         self.source, self.piece, self.tally = source, piece, tally
@@ -290,9 +298,9 @@ class _SliceReader:
             ) from fault
 
     def read_by_stream(self, index: Path) -> Iterator[Record]:
-        """Yield the records of a slice.
+        """Yield the records of a slice, stream by stream.
 
-        If a stream is damaged, each page that the index lists for it becomes a damaged drop.
+        If a stream is damaged, each page that the index lists for it yields a dropped record that counts as damaged.
         """
         start, faults = self.piece.start, 0
         while start < self.piece.stop:
@@ -318,8 +326,8 @@ class _SliceReader:
         """Yield the records of the pages that begin in `pieces`.
 
         Args:
-            pieces: The bytes of the slice.
-            expects_end: Raise InputError if the slice ends the file and `</mediawiki>` is missing.
+            pieces: The bytes of the slice, in chunks.
+            expects_end: If True, raise InputError if the slice ends the file and `</mediawiki>` is missing.
             is_separate: True if no page crosses the ends of the slice.
             following: The bytes after the slice, in which its last page may end.
         """
@@ -356,7 +364,7 @@ class _SliceReader:
             ) from fault
 
     def _drop_lost_pages(self, fault: DamagedBytes, promised: list[IndexEntry]) -> Iterator[Record]:
-        """Yield damaged drops for the pages that the index lists for a damaged stream and that were not read before."""
+        """Yield a damaged record for each page of a damaged stream that is listed in the index and was not read."""
         num_read = self.num_read[fault.stream]
         self.tally.records = self.tally_before.get(fault.stream, self.tally.records) + max(len(promised), num_read)
         for entry in promised[num_read:]:
@@ -367,10 +375,10 @@ class _SliceReader:
 
 @lru_cache(maxsize=256)
 def read_site(path: str, sha256: str) -> SiteInfo:
-    """Read what the head of a dump says about its wiki. The result is cached by path and content.
+    """Read the information about a wiki from a dump's head. The result is cached by path and content.
 
     Raises:
-        InputError: If the file cannot be read, is no MediaWiki dump, or is of a project without articles.
+        InputError: If the file cannot be read, is not a MediaWiki dump, or is from a project without articles.
     """
     head, has_utf16 = _read_head(parse_raw_path(path))
     site = parse_site_info(head)
@@ -389,7 +397,7 @@ def read_site(path: str, sha256: str) -> SiteInfo:
 
 
 def _read_head(path: Path) -> tuple[bytes, bool]:
-    """Return the first bytes of a dump as UTF-8, and whether the file is encoded in UTF-16."""
+    """Return the first bytes of a dump, converted to UTF-8, and True if the file is encoded in UTF-16."""
     size, head, is_encoded_utf16 = path.stat().st_size or 1 << 62, b"", False  # a pipe says nothing of its size
     try:
         pieces = choose_reader(path)(path, 0, size)
@@ -415,12 +423,12 @@ def _find_cuts(file: RawFile) -> list[int]:
 
 @lru_cache(maxsize=256)
 def _find_streams(path: str, sha256: str) -> tuple[int, ...]:
-    """Find the first bytes of all streams of a bz2 file. The result is cached by path and content."""
+    """Find the offsets of all streams of a bz2 file. The result is cached by path and content."""
     return tuple(find_streams(parse_raw_path(path)))
 
 
 def classify_page(page: WikiPage, wiki: str = "en") -> str:
-    """Return the kind of a page: one of `KINDS`, or "article". A list that calls itself a stub is a list."""
+    """Return the kind of a page: one of `KINDS`, or "article". A list with a stub template is a list."""
     if page.redirect is not None or is_redirect(page.wikitext):
         return "redirect"
     if is_disambiguation(page.wikitext, page.title, wiki):
@@ -431,9 +439,9 @@ def classify_page(page: WikiPage, wiki: str = "en") -> str:
 
 
 def find_wiki_code(dump: str, site: SiteInfo) -> str:
-    """Return the code of the language of a dump's pages, by the file's name if that is one of Wikipedia's.
+    """Return the language code of a dump, from the name of the file if it is that of a Wikipedia dump.
 
-    The name comes first because excerpts of dumps sometimes have the head of another wiki.
+    The file name takes precedence because excerpts of dumps sometimes have the head of another wiki.
 
     >>> site = SiteInfo(base="https://en.wikipedia.org/wiki/", namespaces={}, has_root=True)
     >>> [find_wiki_code(dump, site) for dump in ("frwiki-20261001-pages-articles.xml", "notes.xml", "mywiki.xml")]
@@ -446,7 +454,7 @@ def find_wiki_code(dump: str, site: SiteInfo) -> str:
 
 
 def build_page_url(site: SiteInfo, title: str) -> str | None:
-    """Return the address of a page; None if the wiki's address is not known.
+    """Return the URL of a page; None if the wiki's URL is unknown.
 
     >>> site = SiteInfo(base="https://en.wikipedia.org/wiki/", namespaces={}, has_root=True)
     >>> build_page_url(site, "C++ (language)")
@@ -458,8 +466,13 @@ def build_page_url(site: SiteInfo, title: str) -> str | None:
 def find_dump_license(site: SiteInfo, dump: str, timestamp: str | None) -> str | None:
     """Return the license of a Wikimedia wiki's text on the day of the dump, or else on the day of the revision.
 
+    Args:
+        site: Information about the wiki from the dump.
+        dump: Name of the dump file, which may contain its date.
+        timestamp: Time of the revision in ISO 8601; None if unknown.
+
     Returns:
-        The license; None for other wikis, and if no day is known.
+        The license; None for other wikis, and if both days are unknown.
 
     >>> site = SiteInfo(base="https://en.wikipedia.org/wiki/", namespaces={}, has_root=True)
     >>> find_dump_license(site, "enwiki-20120104-pages-articles.xml.bz2", None)

@@ -40,17 +40,17 @@ class CutElement(NamedTuple):
 
 
 class RecordCutter:
-    """Cuts the elements with certain names out of consecutive pieces of bytes.
+    """Cuts the elements with certain names out of a file that is fed in consecutive chunks of bytes.
 
     Args:
         names: Names of the elements that are records, without namespace prefix.
-        max_bytes: A longer record is given out without its data.
+        max_bytes: A longer record is yielded without its data.
 
     Attributes:
         head: The bytes before the first record, at most 1 MiB of them.
-        root: Name of the file's first element, as it is written; b"" if there is none yet.
+        root: Name of the file's first element, with its prefix; b"" if none has been seen yet.
         open_start: Offset at which the current record begins; None between records. If it is not None after the last
-            piece, the file ends inside a record.
+            chunk, the file ends inside a record.
         is_closed: True once the root's end tag was seen after the last record.
         num_records: Number of records so far.
     """
@@ -76,12 +76,12 @@ class RecordCutter:
         self._size = 0
 
     def feed(self, piece: bytes) -> Iterator[CutElement]:
-        """Yield the records that end in this piece. The last bytes of the piece may only be decided by the next one."""
+        """Yield the records that end in this chunk. The last bytes of the chunk may be processed by the next call."""
         data = self._tail + piece
         yield from self._cut_records(data, _find_safe_length(data))
 
     def finish(self) -> Iterator[CutElement]:
-        """Yield the records that end in the last bytes. Call it after the last piece."""
+        """Yield the records that end in the last bytes of the file. Call this after the last chunk."""
         yield from self._cut_records(self._tail, len(self._tail))
 
     def _cut_records(self, data: bytes, stop: int) -> Iterator[CutElement]:
@@ -108,14 +108,15 @@ class RecordCutter:
     def _find_tag(self, data: bytes, at: int, stop: int, positions: dict[bytes, int]) -> "re.Match[bytes] | None":
         """Return the next match of a record's tag, a comment or a CDATA section; None if there is none before `stop`.
 
-        Plain search for a few needles is ten times faster than the pattern, and the pattern matches only at one of
+        Searching for a few fixed strings first is ten times faster than the pattern, which can match only at one of
         them.
 
         Args:
             data: The bytes.
-            at: Offset from which to search.
+            at: Offset at which the search begins.
             stop: End of the search.
-            positions: Needle -> the offset at which it was found last, -1 for nowhere. Updated in place.
+            positions: Maps each search string to the offset at which it was last found, or -1 if it does not occur.
+                Updated in place.
         """
         while True:
             for needle, position in positions.items():
@@ -131,7 +132,7 @@ class RecordCutter:
             at = position + 1
 
     def _handle_tag(self, data: bytes, start_of_rest: int, match: "re.Match[bytes]") -> Iterator[CutElement]:
-        """Yield the records that end at a start or end tag. `start_of_rest` is the first byte that was not used yet."""
+        """Yield the records that end at a start or end tag. `start_of_rest` is the first byte not yet consumed."""
         start, stop = self._tail_start + match.start(), self._tail_start + match.end()
         name = match["name"].decode()
         if match["end"]:
@@ -150,7 +151,7 @@ class RecordCutter:
             yield self._end_record(stop, "")
 
     def _add_bytes(self, data: bytes) -> None:
-        """Add bytes to the current record, or to what is around records."""
+        """Add bytes to the current record, or to the data outside records."""
         if self.open_start is not None:
             self._size += len(data)
             self._kept = [*self._kept, data] if self._size <= self.max_bytes else []
@@ -172,7 +173,7 @@ class RecordCutter:
 
 
 def _find_safe_length(data: bytes) -> int:
-    """Return the number of bytes that can be searched without cutting a tag, or the end of a comment, in two."""
+    """Return the number of bytes that can be searched without splitting a tag or the end of a comment."""
     last = data.rfind(b"<")
     if last > data.rfind(b">") and len(data) - last <= MAX_TAG_BYTES:
         return last
@@ -180,7 +181,7 @@ def _find_safe_length(data: bytes) -> int:
 
 
 class RecordCounter:
-    """Counts the start tags of records in consecutive pieces by plain search, independently of the cutter."""
+    """Counts the start tags of records in consecutive chunks by plain search, independently of the cutter."""
 
     def __init__(self, name: str) -> None:
         self._starts = (b"<" + name.encode(), b":" + name.encode())
@@ -188,14 +189,14 @@ class RecordCounter:
         self._section_end = b""  # what ends the comment or CDATA section that we are in
 
     def feed(self, piece: bytes) -> int:
-        """Return the number of start tags in this piece, without those in comments and CDATA sections."""
+        """Return the number of start tags in this chunk, excluding those in comments and CDATA sections."""
         data = self._tail + piece
         stop = _find_safe_length(data)
         self._tail = data[stop:]
         return self._count(data[:stop])
 
     def finish(self) -> int:
-        """Return the number of start tags in the last bytes."""
+        """Return the number of start tags in the last bytes of the file. Call this after the last chunk."""
         return self._count(self._tail)
 
     def _count(self, data: bytes) -> int:
@@ -204,10 +205,7 @@ class RecordCounter:
         return sum(self._count_one(data, start) for start in self._starts)
 
     def _iter_outside(self, data: bytes) -> Iterator[bytes]:
-        """Yield the bytes before, between and after comments and CDATA sections.
-
-        None of these begins inside another.
-        """
+        """Yield the bytes before, between and after comments and CDATA sections. These cannot be nested."""
         at = 0
         while at < len(data):
             if self._section_end:
@@ -232,7 +230,7 @@ class RecordCounter:
 
 
 def find_root_name(head: bytes) -> bytes:
-    """Return the name of the first element as it is written, with its prefix; b"" if there is none yet.
+    """Return the name of the first element including its prefix; b"" if there is no element yet.
 
     >>> find_root_name(b'<?xml version="1.0"?><!DOCTYPE a [<!ELEMENT b ANY>]><!-- <c> --><a:d x="1">')
     b'a:d'
@@ -243,7 +241,7 @@ def find_root_name(head: bytes) -> bytes:
 
 
 def find_encoding(head: bytes) -> str:
-    """Return the encoding in the XML declaration; "utf-8" if it names none.
+    """Return the encoding named in the XML declaration; "utf-8" if there is none.
 
     >>> find_encoding(b'<?xml version="1.0" encoding="ISO-8859-1"?>')
     'ISO-8859-1'
@@ -253,9 +251,9 @@ def find_encoding(head: bytes) -> str:
 
 
 def find_namespaces(head: bytes) -> bytes:
-    """Return the declarations of namespaces before the first record as attributes.
+    """Return the namespace declarations before the first record, in the form of attributes.
 
-    Of two with one prefix the last counts.
+    If a prefix is declared twice, the last declaration is used.
     """
     declared = {match[1]: match[2] for match in NAMESPACE.finditer(head)}
     return b"".join(b" xmlns:" + prefix + b"=" + address for prefix, address in declared.items())

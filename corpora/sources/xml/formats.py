@@ -18,7 +18,7 @@ from corpora.sources.xml.source import XmlSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XmlFile:
-    """Reads an XML file by the preset that fits its root element, for sources of other kinds."""
+    """Reads an XML file with the preset that matches its root element, for sources of other kinds."""
 
     max_record_bytes: int
 
@@ -30,7 +30,7 @@ class XmlFile:
         """Yield the records in file order.
 
         Raises:
-            InputError: If the file is damaged or cut off, or no preset fits its root element.
+            InputError: During iteration, if the file is damaged or truncated, or no preset matches its root element.
         """
         preset = find_preset(parse_raw_path(piece.file.path))
         if not preset:

@@ -22,10 +22,10 @@ from corpora.sources.xml.cut import find_root_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """The settings of `XmlSource` that a known format provides. They are described there.
+    """Settings of `XmlSource` for a known file format. The fields are described there.
 
     Attributes:
-        others: Records of other kinds in the same files, such as books among articles.
+        others: Settings for records of other kinds in the same files, such as books among articles.
     """
 
     record: str
@@ -66,9 +66,10 @@ PRESETS_BY_ROOT = {
 
 
 def find_preset(path: Path) -> str:
-    """Return the name of the preset for a file, by its root element; "" for none.
+    """Return the name of the preset that matches a file's root element; "" if there is none.
 
-    Raises InputError if it cannot be read.
+    Raises:
+        InputError: If the file cannot be read.
     """
     from corpora.sources.bytes.raw_files import open_raw  # here: the command's help asks for endings, not for pyarrow
 
@@ -78,5 +79,5 @@ def find_preset(path: Path) -> str:
 
 
 def describe_preset(preset: str) -> str:
-    """Return what files of a preset are called in counts of files that are not read."""
+    """Return the description of a preset's files that is shown when they are reported as unread."""
     return f"XML of preset {preset}"

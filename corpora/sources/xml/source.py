@@ -104,13 +104,13 @@ IGNORED_LABELS = frozenset(("UNLABELLED", "UNASSIGNED"))
 
 
 class PathStep(NamedTuple):
-    """One step of a path.
+    """One step of an element path.
 
     Attributes:
-        name: Name of an element; "*" for any.
-        attribute: An attribute that the element must have; "" for none.
+        name: Name of an element; "*" for any name.
+        attribute: An attribute that the element must have; "" if none is required.
         value: The value that the attribute must have.
-        is_deep: True for elements at any depth, False for children.
+        is_deep: True to match elements at any depth, False to match only children.
     """
 
     name: str
@@ -120,11 +120,11 @@ class PathStep(NamedTuple):
 
 
 class FieldPath(NamedTuple):
-    """A path to elements below a record, or to one attribute of each.
+    """A path to elements below a record, or to an attribute of these elements.
 
     Attributes:
-        steps: From the record down.
-        attribute: Name of the attribute; "" for the elements themselves.
+        steps: The steps, beginning at the record.
+        attribute: Name of the attribute; "" to find the elements themselves.
     """
 
     steps: tuple[PathStep, ...]
@@ -133,9 +133,9 @@ class FieldPath(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextLayout:
-    """How the text of an element is laid out, by the names of elements in it.
+    """Rules for laying out an element's text, by the names of the elements inside it.
 
-    The settings are described at `XmlSource`.
+    The fields are described at `XmlSource`.
     """
 
     blocks: frozenset[str] = frozenset()
@@ -146,12 +146,12 @@ class TextLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordForm:
-    """How records of one element name are read.
+    """Describes how records with one element name are read.
 
     Attributes:
         paths: Field of a record -> its paths, in order of preference.
-        layout: The layout of its text.
-        key: The paths of the key in words, for error messages.
+        layout: The layout of the record's text.
+        key: A description of the paths of the key, for error messages.
     """
 
     paths: dict[str, list[FieldPath]]
@@ -159,11 +159,21 @@ class RecordForm:
     key: str
 
     def iter_hits(self, element: Any, name: str) -> Iterator[Any]:
-        """Yield the elements, or values of attributes, that the paths of a field find below a record."""
+        """Yield the elements or attribute values found by a field's paths.
+
+        Args:
+            element: The record's element.
+            name: Name of the field.
+        """
         return (hit for path in self.paths.get(name, ()) for hit in find_all(element, path))
 
     def find_first(self, element: Any, name: str) -> str | None:
-        """Return the first text that the paths of a field find, on one line; None if there is none."""
+        """Return the first non-empty text found by a field's paths, on one line; None if there is none.
+
+        Args:
+            element: The record's element.
+            name: Name of the field.
+        """
         return next((text for hit in self.iter_hits(element, name) if (text := to_plain_text(hit))), None)
 
 
@@ -172,10 +182,10 @@ def parse_path(text: str, prefix: str) -> FieldPath:
 
     Args:
         text: The path.
-        prefix: Where it was written, for the error message.
+        prefix: Beginning of the error message, which says where the path comes from.
 
     Raises:
-        InputError: If it is no path.
+        InputError: If the path is invalid.
 
     >>> parse_path("MedlineCitation/PMID/@Version", "key").attribute
     'Version'
@@ -201,7 +211,7 @@ def parse_path(text: str, prefix: str) -> FieldPath:
 
 
 def _split_steps(text: str) -> list[str]:
-    """Split a path into steps, with "" for any depth. A slash inside brackets does not separate steps."""
+    """Split a path into steps. An empty string stands for `//`. A slash inside brackets does not separate steps."""
     if text.startswith("//"):
         return ["", *_split_steps(text[2:])]
     parts, start, is_inside = [], 0, False
@@ -214,7 +224,15 @@ def _split_steps(text: str) -> list[str]:
 
 
 def parse_step(text: str, prefix: str) -> PathStep:
-    """Parse a single element such as `xref` or `xref[@ref-type='bibr']`. Raises InputError for anything else."""
+    """Parse a single element such as `xref` or `xref[@ref-type='bibr']`.
+
+    Args:
+        text: The element.
+        prefix: Beginning of the error message, which says where the element comes from.
+
+    Raises:
+        InputError: If the text has any other form.
+    """
     steps = parse_path(text, prefix).steps
     if len(steps) != 1:
         raise InputError(f"{prefix}: {text!r} is not one element. Write its name alone.")
@@ -222,10 +240,10 @@ def parse_step(text: str, prefix: str) -> PathStep:
 
 
 def find_all(record: Any, path: FieldPath) -> list[Any]:
-    """Return the elements that a path finds below a record, or the values of its attribute.
+    """Return the elements that a path finds below a record, or the values of their attribute.
 
-    They are in the order of the elements that the step before finds. With `//`, an element below two nested elements
-    that match is found twice, as in `//sec//p` if sections are nested.
+    The result follows the order of the elements found by the previous step. With `//`, an element can be found several
+    times: `//sec//p` finds a paragraph once for each section around it.
     """
     elements = [record]
     for step in path.steps:
@@ -239,12 +257,12 @@ def find_all(record: Any, path: FieldPath) -> list[Any]:
 
 
 def _list_inner(element: Any, is_deep: bool) -> list[Any]:
-    """List the children of an element, or if `is_deep` all elements below it."""
+    """List the children of an element, or all elements below it if `is_deep` is true."""
     return list(element.iterdescendants(etree.Element)) if is_deep else list(element.iterchildren(etree.Element))
 
 
 def is_match(element: Any, step: PathStep) -> bool:
-    """Return True if an element has the name and the attribute that a step requires."""
+    """Return True if an element has the name and the attribute required by a step."""
     if step.name not in ("*", _strip_ns(element.tag)):
         return False
     return not step.attribute or _get_attribute(element, step.attribute) == step.value
@@ -264,8 +282,8 @@ def parse_record(data: bytes, encoding: str, namespaces: bytes) -> Any:
 
     Args:
         data: The bytes.
-        encoding: The encoding that the file declares.
-        namespaces: Declarations of namespaces that are around the record, as attributes.
+        encoding: The encoding declared by the file.
+        namespaces: The namespace declarations that apply to the record, in the form of attributes.
 
     Returns:
         The record's element.
@@ -294,10 +312,10 @@ def parse_record(data: bytes, encoding: str, namespaces: bytes) -> Any:
 
 
 def with_characters(data: bytes) -> bytes:
-    """Replace HTML's named entities by their characters, except in CDATA sections. XML's five are left as they are.
+    """Replace HTML's named entities with their characters, except in CDATA sections. XML's five entities are kept.
 
     Raises:
-        BadRecord: For an entity that only a DTD could define.
+        BadRecord: If there is an entity that only a DTD could define.
 
     >>> with_characters(b"<a>&eacute; &lt; <![CDATA[&nbsp;]]></a>").decode()
     '<a>é &lt; <![CDATA[&nbsp;]]></a>'
@@ -322,7 +340,7 @@ def _replace_entity(match: "re.Match[bytes]") -> bytes:
 
 
 def extract_paragraphs(element: Any, layout: TextLayout) -> list[str]:
-    """Return the text of an element as a list of paragraphs, with its label before the first one."""
+    """Return the text of an element as a list of paragraphs. The element's label, if any, precedes the first one."""
     pieces: list[str] = []
     _collect_text(element, layout, pieces)
     text = "".join(pieces)
@@ -336,7 +354,7 @@ def extract_paragraphs(element: Any, layout: TextLayout) -> list[str]:
 
 
 def without_marks(text: str) -> str:
-    r"""Remove the characters that are in place of marks (`MARK`), with brackets and separators around them.
+    r"""Remove the placeholders of reference marks (`MARK`), with the brackets and separators around them.
 
     >>> without_marks("Shown [\1,\1] here \1, \1. So it is\1 (Lee 2003; \1), by Lee et al. [\1].")
     'Shown here. So it is (Lee 2003), by Lee et al.'
@@ -366,7 +384,7 @@ def _collect_text(element: Any, layout: TextLayout, pieces: list[str]) -> None:
 
 
 def _show_formula(element: Any) -> str:
-    """Return a formula as text, from its TeX, its MathML, or its words; "" for one that is empty."""
+    """Convert a formula to text, from its TeX, its MathML or its words; "" if it is empty."""
     within = [each for each in element.iter(etree.Element) if _strip_ns(each.tag) in ("tex-math", "math")]
     tex = next(
         (text for each in within if _strip_ns(each.tag) == "tex-math" and (text := show_formula(_get_text(each)))),
@@ -394,21 +412,21 @@ def _get_text(element: Any) -> str:
 
 
 def _is_in_sentence(element: Any) -> bool:
-    """Return True if there are words right before or after an element, as for a reference to another claim."""
+    """Return True if there are words directly before or after an element, such as a reference to another claim."""
     before, parent = element.getprevious(), element.getparent()
     text = before.tail if before is not None else parent.text if parent is not None else ""
     return bool((text or "").strip() or (element.tail or "").strip())
 
 
 def _has_only_title(section: Any, layout: TextLayout) -> bool:
-    """Return True for a section with nothing left except its title, such as one of tables or supplements."""
+    """Return True for a section that consists only of a title once tables, supplements etc. are removed."""
     names = [_strip_ns(child.tag) for child in section.iterchildren(etree.Element)]
     read = [name for name in names if name not in layout.skip]
     return read == ["title"] and not {"label", "title"}.issuperset(names)
 
 
 def _is_mark(element: Any, layout: TextLayout) -> bool:
-    """Return True if an element is one of `marks` and has no letter, or one raised letter: the sign of a note."""
+    """Return True if an element is one of `marks` and has no letters, or only one raised letter (a footnote sign)."""
     if not any(is_match(element, step) for step in layout.marks):
         return False
     text = _get_text(element).strip(" []()")
@@ -417,7 +435,7 @@ def _is_mark(element: Any, layout: TextLayout) -> bool:
 
 
 def to_plain_text(hit: Any) -> str:
-    """Return the text of an element, or the value of an attribute, on one line."""
+    """Return the text of an element, or an attribute's value, on one line."""
     pieces = [hit] if isinstance(hit, str) else []
     if not isinstance(hit, str):
         _collect_text(hit, TextLayout(), pieces)
@@ -426,10 +444,10 @@ def to_plain_text(hit: Any) -> str:
 
 
 def parse_date(hit: Any) -> str | None:
-    """Return a date as YYYY, YYYY-MM or YYYY-MM-DD, from an element with a year, month and day, or from a text.
+    """Parse a date from an element with a year, month and day, or from a string.
 
     Returns:
-        The date; None if there is none.
+        The date as YYYY, YYYY-MM or YYYY-MM-DD; None if there is no date.
 
     >>> parse_date("20150106"), parse_date(etree.fromstring("<d><Year>2017</Year><Month>Jun</Month></d>"))
     ('2015-01-06', '2017-06')
@@ -524,11 +542,11 @@ class XmlSource:
 
     @cached_property
     def _form(self) -> Preset:
-        """The settings, completed by the preset."""
+        """The source's settings, with missing ones taken from the preset."""
         return self._fill_in(PRESETS.get(self.preset, Preset(record="", fields={})))
 
     def _fill_in(self, base: Preset) -> Preset:
-        """Return the settings, completed by a preset or by one of its other records."""
+        """Return the source's settings, with missing ones taken from a preset or one of its `others`."""
         paths = {key: _to_paths(self.name, key, value) for key, value in self.fields.items()}
         return Preset(
             record=self.record or base.record,
@@ -544,7 +562,7 @@ class XmlSource:
 
     @cached_property
     def _forms(self) -> dict[str, RecordForm]:
-        """How records are read: name of their element -> form."""
+        """Maps the element name of each kind of record to the form that describes how to read it."""
         return {form.record: self._parse_form(form) for form in (self._form, *self._form.others)}
 
     def _parse_form(self, form: Preset) -> RecordForm:
@@ -559,15 +577,15 @@ class XmlSource:
         )
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that determine the bytes of the documents: what the preset provides, but not its name."""
+        """Return the settings that affect the documents, as JSON. The preset's name is replaced with its settings."""
         form = {key: value for key, value in to_settings_json(self._form).items() if key != "others" or value}
         return {**form, "max_record_bytes": self.max_record_bytes}
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the files with known endings, sorted by name.
+        """List the (name, path) of supported files, sorted by name.
 
         Raises:
-            InputError: If there are none, or if all have the root element of another preset.
+            InputError: If there are no files, or all of them have another preset's root element.
         """
         wanted = "a .xml or .nxml file (also .gz, .zst, .bz2, .xz), a folder of them, or a glob"
         refused = f"is no .xml or .nxml. Set its `path` to {wanted}."
@@ -579,9 +597,9 @@ class XmlSource:
         return [(name, path) for name, path, reason in found if not reason]
 
     def iter_inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
-        """Yield the file as (name, path, reason).
+        """Yield one tuple (name, path, reason) for the file.
 
-        The reason is "", or says that the file's root is that of another preset.
+        The reason is "", or says that the file has another preset's root element and is therefore not read.
         """
         other = ""
         if self.preset and name.lower().endswith(ENDINGS):
@@ -594,10 +612,10 @@ class XmlSource:
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records and deletions of a file in order.
+        """Yield the records and deletions of a file, in file order.
 
         Raises:
-            InputError: During iteration, if the file is damaged or cut off, or holds no records.
+            InputError: During iteration, if the file is damaged or truncated, or contains no records.
         """
         container = self._form.deleted.partition("/")[0]
         cutter = RecordCutter(tuple(filter(None, (*self._forms, container))), self.max_record_bytes)
@@ -609,11 +627,11 @@ class XmlSource:
                 yield self._build_record(cut, piece.file, cutter.head, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a record or deleted element. A packed file is decompressed from its beginning."""
+        """Return the bytes of a record or of a deletion. A compressed file is decompressed from its beginning."""
         return read_again(file, locator.offset, locator.length)
 
     def _cut_file(self, file: RawFile, cutter: RecordCutter, tally: Tally) -> Iterator[CutElement]:
-        """Yield the elements that are cut out of a file, and count its records in the tally while its bytes pass."""
+        """Yield the elements cut out of a file, and count its records in the tally as the bytes pass."""
         counts = [RecordCounter(name) for name in self._forms]
         at = 0
         with open_raw(parse_raw_path(file.path)) as stream:
@@ -632,7 +650,7 @@ class XmlSource:
         self._check_end(file, cutter, at)
 
     def _check_end(self, file: RawFile, cutter: RecordCutter, size: int) -> None:
-        """Raise InputError for a file that is cut off or holds no record."""
+        """Raise InputError if a file is truncated or contains no records."""
         if cutter.open_start is not None:
             raise InputError(
                 f"{file.path} ends at byte {size} inside the record that begins at byte {cutter.open_start}: it is cut "
@@ -668,7 +686,7 @@ class XmlSource:
         return Record(locator=locator, raw=raw, drop=None if fields["text"] else Drop("empty"), **fields)
 
     def _read_fields(self, element: Any, file: RawFile, form: RecordForm) -> dict[str, Any]:
-        """Read the fields of a record, by the names of `Record`. Raises BadRecord if it has no key."""
+        """Read the fields of a record. The keys are fields of `Record`. Raises BadRecord if the record has no key."""
         texts = [
             part
             for path in form.paths["text"]
@@ -688,9 +706,11 @@ class XmlSource:
     # Revisions and deletions
 
     def _compute_revision(self, element: Any, file: RawFile, form: RecordForm) -> int | None:
-        """Return the number by which records with one key are ordered; None if there is nothing to order by.
+        """Return the number that orders records with the same key; None if the record has nothing to order by.
 
-        Raises BadRecord.
+        Raises:
+            BadRecord: If the record's version is invalid.
+            InputError: If the number in the file's name is too long.
         """
         value = next(
             (number for hit in form.iter_hits(element, "revision") if (number := _parse_number(hit)) is not None), None
@@ -701,7 +721,7 @@ class XmlSource:
         return _combine_revision(version, self._find_file_number(file) or 0, value or 0)
 
     def _find_file_number(self, file: RawFile) -> int | None:
-        """Return the number in a file's name; None if it has none. Raises InputError if it is too long."""
+        """Return the number in a file's name; None if it has none. Raises InputError if the number is too long."""
         if not self._form.file_order:
             return None
         match = re.search(self._form.file_order, file.name.rpartition("/")[2])
@@ -716,7 +736,8 @@ class XmlSource:
     def _read_deletions(self, cut: CutElement, file: RawFile, tally: Tally) -> Iterator[Record]:
         """Yield a dropped record for each element in a container of deletions.
 
-        Raises InputError if one cannot be read.
+        Raises:
+            InputError: If a deletion cannot be read.
         """
         place = f"{file.path}: the <{cut.name}> at byte {cut.offset}"
         number = self._find_file_number(file)
@@ -762,7 +783,7 @@ class XmlSource:
 
 
 def _to_paths(name: str, key: str, value: Any) -> tuple[str, ...]:
-    """Return a field's paths, which may be given as one or as a list. Raises InputError."""
+    """Return a field's paths as a tuple. `value` is one path or a list of paths. Raises InputError for other types."""
     paths = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else ()
     if not paths or not all(isinstance(path, str) and path for path in paths):
         raise InputError(f"Source {name!r}: fields.{key} = {value!r} is neither a path nor a list of paths.")
@@ -770,7 +791,7 @@ def _to_paths(name: str, key: str, value: Any) -> tuple[str, ...]:
 
 
 def _combine_revision(version: str | None, file_number: int, number: int) -> int:
-    """Return a number that orders by version (1 if it is not given), then by file, then by the number in the record."""
+    """Return a number that orders by version (1 if not given), then by file, then by the number in the record."""
     if version is not None and not (version.isdecimal() and len(version) < 20 and int(version) <= MAX_VERSION):
         raise BadRecord(f"its version is no number up to {MAX_VERSION}: {version[:40]!r}")
     if not 0 <= number < FILE_UNIT:
@@ -779,7 +800,7 @@ def _combine_revision(version: str | None, file_number: int, number: int) -> int
 
 
 def _parse_number(hit: Any) -> int | None:
-    """Return a date as the number YYYYMMDD, or a whole number; None for anything else."""
+    """Convert a date to the number YYYYMMDD, or a whole number to an int. Return None for anything else."""
     text = to_plain_text(hit)
     if isinstance(hit, str) or not len(hit):
         if re.fullmatch(r"-?\d{1,19}", text) and abs(int(text)) <= MAX_REVISION:

@@ -210,7 +210,7 @@ def test_redirects_are_followed_and_circles_are_not(server: Site) -> None:
 
 
 def test_a_signature_that_a_redirect_adds_is_written_nowhere(server: Site) -> None:
-    """Fails where what only this request may know is in a note, a record or an error."""
+    """Fails if what only this request may know is in a note, a record or an error."""
     signed = "/b?X-Amz-Signature=hunter2"
     server.serve(signed, Answer(body=BODY, etag='"1"', cut=100_000), Answer(status=404))
     url = server.serve("/a", Answer(status=302, headers={"Location": signed}))

@@ -93,7 +93,7 @@ def test_429_for_one_file_holds_back_the_whole_host(server: Site, monkeypatch: p
 def test_a_host_is_held_back_by_the_last_attempt_at_a_file_too(
     new_hosts: NewHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a host that said "too many" is asked for the next file at once because this one is given up."""
+    """Fails if a host that said "too many" is asked for the next file at once because this one is given up."""
     hosts, held = new_hosts(attempts=1), list[tuple[str, float]]()
     monkeypatch.setattr(hosts, "hold_back", lambda host, seconds: held.append((host, seconds)))
 

@@ -53,7 +53,7 @@ def test_what_came_is_known_and_not_hashed_again(server: Site) -> None:
 
 @pytest.mark.parametrize("there", [OTHER, BODY[:1000], b""])
 def test_what_another_fetch_brought_is_replaced_and_no_other_file(server: Site, there: bytes) -> None:
-    """Fails where a file of somebody's own is lost because a recipe fetches one of its name."""
+    """Fails if a file of somebody's own is lost because a recipe fetches one of its name."""
     target = server.folder / "a.bin"
     target.write_bytes(there)
     remote = RemoteFile(url=server.serve("/a", Answer(body=BODY)), name="a.bin", sha1=SHA1)

@@ -58,7 +58,7 @@ def speech(number: int) -> str:
     ],
 )
 def test_a_page_set_in_another_way_is_found(changed: Callable[[str], str]) -> None:
-    """Fails where a mark, a case or a form of Unicode enters a word. Pages that differ stay."""
+    """Fails if a mark, a case or a form of Unicode enters a word. Pages that differ stay."""
     pages = [speech(number) for number in range(4)]
     copies = [changed(page) for page in pages]
     assert all(copy != page for copy, page in zip(copies, pages, strict=True))

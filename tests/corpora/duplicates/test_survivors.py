@@ -203,7 +203,7 @@ def test_one_huge_bucket_asks_for_a_bounded_number_of_pairs() -> None:
 @given(st.lists(st.integers(0, 40), max_size=80), st.integers(0, 6), st.data())
 @examples(60)
 def test_shared_rows_are_those_of_keys_that_several_have(keys: list[int], spread: int, data: st.DataObject) -> None:
-    """Fails where a key that others have is lost among the bits, or a row comes through that is alone or out."""
+    """Fails if a key that others have is lost among the bits, or a row comes through that is alone or out."""
     places = [data.draw(st.sampled_from([0, 0, 0, NO_PLACE])) for _ in keys]
     column = np.array([key << 8 * spread for key in keys], np.uint64)
     rows, sizes = find_shared_rows(column, np.array(places, np.int32))

@@ -99,7 +99,7 @@ def test_documents_without_words_are_copies_if_their_texts_are_equal(tmp_path: P
 
 
 def test_a_record_of_equal_bytes_is_held_out_by_its_own_id_or_with_its_group(tmp_path: Path) -> None:
-    """Fails where a numbered record takes the side of the first one, or leaves its group's side."""
+    """Fails if a numbered record takes the side of the first one, or leaves its group's side."""
     place, chosen = Place(str(tmp_path)), DuplicateSettings(enabled=False)
     rows = [Made(1, "a text", keyed=False)] * 60 + [Made(2, "another", keyed=False, group="g")] * 60
     built = build_inputs(place, [MadeInput(rows, 1, part_rows=50)], chosen)
@@ -112,7 +112,7 @@ def test_a_record_of_equal_bytes_is_held_out_by_its_own_id_or_with_its_group(tmp
 
 
 def test_scratch_columns_come_back_as_they_went_in(tmp_path: Path) -> None:
-    """Fails where a block's columns are mixed up, a range is cut wrongly, or a file is left behind."""
+    """Fails if a block's columns are mixed up, a range is cut wrongly, or a file is left behind."""
     rng = np.random.default_rng(5)
     pairs, flags = rng.integers(0, 1 << 60, (1000, 2), np.uint64), rng.random(1000) < 0.5
     with pytest.MonkeyPatch.context() as patch:

@@ -44,7 +44,7 @@ def test_pairs_equal_the_definition(texts: list[str], words: int) -> None:
 @given(texts=st.lists(st.text("ab ", max_size=60), max_size=8), picked=st.data())
 @settings(deadline=None)
 def test_held_shingles_make_the_same_sets(texts: list[str], picked: st.DataObject) -> None:
-    """Fails where the sets of some rows, sorted from what a sketch holds, are not those that reading again makes."""
+    """Fails if the sets of some rows, sorted from what a sketch holds, are not those that reading again makes."""
     column = pa.array(texts, pa.large_string())
     rows = np.flatnonzero(picked.draw(st.lists(st.booleans(), min_size=len(texts), max_size=len(texts))))
     held = compute_signatures(column, SignatureSettings(), with_shingles=True)

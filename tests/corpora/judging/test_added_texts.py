@@ -47,6 +47,6 @@ def test_what_is_no_column_of_texts_is_refused_with_the_name_of_the_step(returne
 
 @pytest.mark.parametrize("kind", [None, 3, ["shouting"], {}])
 def test_a_kind_that_is_no_name_is_refused(kind: Any) -> None:
-    """Fails where a list, which no table can be looked up by, ends in a traceback."""
+    """Fails if a list, which no table can be looked up by, ends in a traceback."""
     with pytest.raises(InputError, match=r"no installed package has a step of that name"):
         make_step({"kind": kind})

@@ -119,7 +119,7 @@ def test_very_long_lines_are_repaired_as_ftfy_cuts_them() -> None:
 
 
 def test_lines_that_are_repaired_in_part_are_counted() -> None:
-    """Fails where the kernel's way and the definition give up other lines, or nobody is told of them."""
+    """Fails if the kernel's way and the definition give up other lines, or nobody is told of them."""
     nested = "&" + "amp;" * 400
     texts = [f"{nested}\nÃ©\n{nested}", "plain", nested]
     cleaned, given_up = clean_and_count(column(texts), CASED)
@@ -139,7 +139,7 @@ def test_a_text_may_be_left_as_it_is() -> None:
 
 
 def test_marks_that_meet_once_others_are_gone_are_in_order() -> None:
-    """Fails where leaving characters out puts marks next to each other that nobody sorts again, or sorts slowly."""
+    """Fails if leaving characters out puts marks next to each other that nobody sorts again, or sorts slowly."""
     text = "a" + "\u0301\u200b*\u0316" * (40_000 if LONG else 4_000)
     for profile in PROFILES:
         cleaned = clean_text(text, CleanSettings(profile=profile))

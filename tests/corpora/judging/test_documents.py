@@ -40,7 +40,7 @@ def record(text: str, number: int = 0, **more: Any) -> Record:
 
 
 def test_the_steps_name_each_table_of_their_settings_once() -> None:
-    """Fails where a table of settings belongs to no step, so no recipe could have it, or to two."""
+    """Fails if a table of settings belongs to no step, so no recipe could have it, or to two."""
     tables = [table for step in STEPS for table in step.tables]
     defaults = DocumentsSettings()
     assert sorted(tables) == sorted(
@@ -50,7 +50,7 @@ def test_the_steps_name_each_table_of_their_settings_once() -> None:
 
 
 def test_each_step_drops_for_its_own_reason() -> None:
-    """Fails where a reason, its step or its row is mixed up with another's."""
+    """Fails if a reason, its step or its row is mixed up with another's."""
     records = [
         record(GOOD, 0),
         record("", 1, drop=Drop("redirect", "to Bay")),
@@ -75,7 +75,7 @@ def test_each_step_drops_for_its_own_reason() -> None:
 
 
 def test_a_limit_is_of_bytes_and_not_of_characters() -> None:
-    """Fails where a text of two-byte letters slips under the limit, or one of exactly the limit is dropped."""
+    """Fails if a text of two-byte letters slips under the limit, or one of exactly the limit is dropped."""
     text = GOOD + " Zürich."
     size = len(text.encode())
     for limit, kept in ((size, 1), (size - 1, 0)):
@@ -84,7 +84,7 @@ def test_a_limit_is_of_bytes_and_not_of_characters() -> None:
 
 
 def test_rows_carry_what_the_record_said() -> None:
-    """Fails where a column is shifted against its row once something between was dropped."""
+    """Fails if a column is shifted against its row once something between was dropped."""
     texts = [GOOD, "x", GOOD.replace("cat", "dog"), GERMAN, GOOD.replace("bay", "sea")]
     records = [record(text, n, revision=n, url=f"u{n}", group=f"g{n}") for n, text in enumerate(texts)]
     kept = judge_records(records, "own", SETTINGS).documents
@@ -111,7 +111,7 @@ KINDS = (
 @examples(30)
 @given(st.lists(st.sampled_from(KINDS), max_size=12), st.integers(0, 12))
 def test_batches_change_no_row(texts: list[str], cut: int) -> None:
-    """Fails where a document's fate depends on the others in its batch."""
+    """Fails if a document's fate depends on the others in its batch."""
     records = [record(text, n) for n, text in enumerate(texts)]
     whole = judge_records(records, "own", SETTINGS)
     halves = [judge_records(part, "own", SETTINGS) for part in (records[:cut], records[cut:])]
@@ -122,7 +122,7 @@ def test_batches_change_no_row(texts: list[str], cut: int) -> None:
 
 
 def test_batches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a batch grows with its input, or a record is lost between two."""
+    """Fails if a batch grows with its input, or a record is lost between two."""
     monkeypatch.setattr(documents_module, "BATCH_ROWS", 4)
     monkeypatch.setattr(documents_module, "BATCH_BYTES", 100)
     records = [record("x" * (n * 7 % 60), n) for n in range(40)]
@@ -157,14 +157,14 @@ def build(source: FilesSource, folder: Path, **changes: Any) -> Manifest:
 
 
 def test_parts_change_no_row(source: FilesSource, tmp_path: Path) -> None:
-    """Fails where a cut into parts changes, drops or doubles a row."""
+    """Fails if a cut into parts changes, drops or doubles a row."""
     one, three = build(source, tmp_path / "a", part_bytes=10**9), build(source, tmp_path / "b", part_bytes=1)
     assert (len(one.parts), len(three.parts)) == (1, 3)
     assert one.tables == three.tables and one.tables["documents"] != Content()
 
 
 def test_a_part_that_is_cut_the_same_is_not_built_again(source: FilesSource, tmp_path: Path) -> None:
-    """Fails where a setting that only cuts determines the bytes of a part."""
+    """Fails if a setting that only cuts determines the bytes of a part."""
     place = Place(str(tmp_path / "store"))
     build(source, tmp_path / "store", part_bytes=1)
     files = hash_files(source.files(), StatCache())
@@ -174,7 +174,7 @@ def test_a_part_that_is_cut_the_same_is_not_built_again(source: FilesSource, tmp
 
 
 def test_the_bound_on_damage(source: FilesSource, tmp_path: Path) -> None:
-    """Fails where the bound is off by one, or the message lacks the counts and the key."""
+    """Fails if the bound is off by one, or the message lacks the counts and the key."""
     manifest = build(source, tmp_path / "store")
     check_damage(Place(str(tmp_path / "store")), manifest, DocumentsSettings(max_damaged_share=6 / 42))
     said = r"Source 'own': 6 of 42 records are damaged, more than documents\.max_damaged_share = 0\.14 allows"
@@ -208,7 +208,7 @@ def test_a_few_records_are_judged_together_with_earlier_ones(
     ("said", "named"), [(OSError(errno.EIO, "Input/output error"), False), (OSError("ZSTD decompress failed"), True)]
 )
 def test_a_disk_that_fails_is_no_damage_of_the_file(said: OSError, named: bool) -> None:
-    """Fails where a failing disk, told by a reader in its own words, has a file left out that is whole."""
+    """Fails if a failing disk, told by a reader in its own words, has a file left out that is whole."""
     file = RawFile(name="a.warc.zst", sha256="0" * 64, size_bytes=1, path="/a.warc.zst")
     fault = DamagedBytes("its zstd stream cannot be read", 0)
     fault.__cause__ = said

@@ -53,7 +53,7 @@ def test_only_the_sample_is_read_and_it_is_cut_between_characters() -> None:
 
 
 def test_a_long_text_is_read_whole_only_where_its_pieces_do_not_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a long text costs its length, or where a language in its middle or in a tenth of it goes unseen."""
+    """Fails if a long text costs its length, or where a language in its middle or in a tenth of it goes unseen."""
     read: list[int] = []
     detected = pycld2.detect
     monkeypatch.setattr(pycld2, "detect", lambda text, **how: (read.append(len(text)), detected(text, **how))[1])
@@ -67,7 +67,7 @@ def test_a_long_text_is_read_whole_only_where_its_pieces_do_not_agree(monkeypatc
 
 @given(st.lists(st.text(alphabet="aü€\U0001f600", max_size=9), max_size=3), st.integers(60, 3000), st.integers(1, 300))
 def test_pieces_are_those_of_the_definition(texts: list[str], most: int, times: int) -> None:
-    """Fails where a piece is of another place, or cuts a character."""
+    """Fails if a piece is of another place, or cuts a character."""
     rows = [text * times for text in texts]
     heads, pieces, bounds = sample_rows(*to_text_buffers(column(rows)), most)
     cut = [pieces[first:last].decode() for first, last in pairwise(bounds)]

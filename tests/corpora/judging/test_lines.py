@@ -65,7 +65,7 @@ SPOILT = {
 
 @pytest.mark.parametrize("rule", LINE_RULES)
 def test_every_rule_finds_what_it_names(rule: str) -> None:
-    """Fails where a rule finds too much or too little, or finds a line when it is off."""
+    """Fails if a rule finds too much or too little, or finds a line when it is off."""
     text = f"It rained all day.\n{SPOILT[rule]}\n\nThen “it” snowed.\nNobody came home”"
     repeated = {compute_line_hash("SENT from my telephone. ")}
     edited, found = edit_text(text, ALL, repeated)

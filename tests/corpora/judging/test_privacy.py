@@ -24,7 +24,7 @@ def found(line: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["line"])
 def test_what_is_private_and_what_is_not(case: dict[str, Any]) -> None:
-    """Fails where an address or a number is missed, or sections, dates and what is nobody's are taken for one."""
+    """Fails if an address or a number is missed, or sections, dates and what is nobody's are taken for one."""
     assert found(case["line"]) == [(kind, text) for kind, text in case["found"]]
 
 
@@ -32,7 +32,7 @@ def test_what_is_private_and_what_is_not(case: dict[str, Any]) -> None:
     "case", cases_of(__file__, "telephones"), ids=lambda case: f"{case['language']} {case['line']}"
 )
 def test_telephone_numbers_are_known_as_each_language_writes_them(case: dict[str, Any]) -> None:
-    """Fails where a number of a language is missed, taken for one in what is none, or masked in English text."""
+    """Fails if a number of a language is missed, taken for one in what is none, or masked in English text."""
     line, language, phone = case["line"], case["language"], case["phone"]
     spans = [line[start:end] for start, end, _ in find_private_spans(line, language=language)]
     assert spans == ([phone] if phone else [])

@@ -148,7 +148,7 @@ def test_every_rule_drops_what_it_names_and_only_when_enabled(reason: str) -> No
 
 
 def test_all_of_repetition_is_on_and_fineweb_is_off() -> None:
-    """Fails where a default is not the published one, or a rule that is off enters the fingerprint."""
+    """Fails if a default is not the published one, or a rule that is off enters the fingerprint."""
     limits = {2: 0.20, 3: 0.18, 4: 0.16, 5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
     repetition = to_settings_json(RepetitionRules())
     assert {int("".join(filter(str.isdigit, name))): repetition[f"max_{name}"] for name in RUN_COUNTS} == limits
@@ -192,5 +192,5 @@ def test_quality_is_the_per_mille_of_characters_in_lines_that_end() -> None:
     ],
 )
 def test_a_ratio_of_one_is_not_off_and_is_not_said_to_be(text: str, rules: RulesSettings, key: str) -> None:
-    """Fails where a message tells the user that 1 puts a rule off that still drops."""
+    """Fails if a message tells the user that 1 puts a rule off that still drops."""
     assert judge(text, rules) == key

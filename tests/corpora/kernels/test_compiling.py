@@ -71,7 +71,7 @@ def test_a_kernel_lets_other_threads_work() -> None:
 
 
 def test_numba_is_imported_by_the_first_call() -> None:
-    """Fails where a command that calls no kernel pays for it."""
+    """Fails if a command that calls no kernel pays for it."""
     program = """
 import sys, numpy as np, flows.recipes.recipe
 from corpora.kernels.packed import lower_word
@@ -133,7 +133,7 @@ def checkout(tmp_path: Path) -> Checkout:
 
 @pytest.mark.slow
 def test_checkouts_share_what_is_the_same_and_run_nothing_stale(checkout: Checkout, tmp_path: Path) -> None:
-    """Fails where the name of compiled code knows the checkout, the time of a file, or not all that it depends on."""
+    """Fails if the name of compiled code knows the checkout, the time of a file, or not all that it depends on."""
     before = set((checkout.root / "corpora").rglob("*"))
     assert checkout.call() == ["11", "0"]
     first = checkout.kept()
@@ -150,7 +150,7 @@ def test_checkouts_share_what_is_the_same_and_run_nothing_stale(checkout: Checko
 
 @pytest.mark.slow
 def test_damaged_code_is_compiled_again_and_replaced(checkout: Checkout) -> None:
-    """Fails where a file is loaded unchecked: numba's own ended every run at an empty one, or crashed."""
+    """Fails if a file is loaded unchecked: numba's own ended every run at an empty one, or crashed."""
     checkout.call()
     native = next(path for path in checkout.kept() if path.name.startswith("grown"))
     whole = native.read_bytes()
@@ -164,7 +164,7 @@ def test_damaged_code_is_compiled_again_and_replaced(checkout: Checkout) -> None
 
 @pytest.mark.slow
 def test_machine_code_is_kept_where_it_can_be(checkout: Checkout) -> None:
-    """Fails where CLOZE_HOME is overlooked, or a user without a home of their own cannot import a kernel."""
+    """Fails if CLOZE_HOME is overlooked, or a user without a home of their own cannot import a kernel."""
     assert checkout.call(CLOZE_HOME="chosen") == ["11", "0"]
     assert not checkout.kept() == [] == list(checkout.user.rglob("*.kernel"))
     checkout.user.touch()  # no folder can be made in its place, whoever asks
@@ -174,7 +174,7 @@ def test_machine_code_is_kept_where_it_can_be(checkout: Checkout) -> None:
 
 @pytest.mark.slow
 def test_code_that_came_with_the_program_is_used_where_it_fits(checkout: Checkout) -> None:
-    """Fails where compiled code of a wheel is not found, is copied, or is run damaged or where it does not fit."""
+    """Fails if compiled code of a wheel is not found, is copied, or is run damaged or where it does not fit."""
     if not all(get_host_cpu_features().get(name) for name in BASELINE_FEATURES):
         pytest.skip(f"this processor has not all instructions of {BASELINE}: run the test on another")
     checkout.call(CLOZE_HOME="made", NUMBA_CPU_NAME=BASELINE, NUMBA_CPU_FEATURES="")
@@ -200,7 +200,7 @@ def test_without_any_folder_for_machine_code_the_message_says_what_to_do(
 
 
 def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a folder that others may write stays open to them, or files of others are read: its code is run."""
+    """Fails if a folder that others may write stays open to them, or files of others are read: its code is run."""
     monkeypatch.setenv("CLOZE_HOME", str(tmp_path))
     folder = make_kernel_folder.__wrapped__()
     folder.chmod(0o777)
@@ -250,7 +250,7 @@ def digests(house: Path) -> dict[str, str]:
 
 
 def test_the_digest_knows_a_module_and_what_it_imports_and_nothing_else(tmp_path: Path) -> None:
-    """Fails where code goes stale, or an edit compiles again what does not depend on it; where the house is, is all
+    """Fails if code goes stale, or an edit compiles again what does not depend on it; where the house is, is all
     the same."""
     house = tmp_path / "house"
     for name, source in FILES.items():
@@ -280,7 +280,7 @@ def test_the_folder_knows_compiler_and_processor(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_call_is_read_as_it_is_written() -> None:
-    """Fails where a listed call is of no kernel, is compiled for other types than it was called with, or is listed
+    """Fails if a listed call is of no kernel, is compiled for other types than it was called with, or is listed
     twice."""
     lines = [line for line in CALLED.read_text(encoding="utf-8").splitlines() if line]  # a blank one parts the list
     assert len(lines) == len({*lines}) > 50

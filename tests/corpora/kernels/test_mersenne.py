@@ -21,7 +21,7 @@ def test_any_number_of_128_bits_is_reduced(value: int) -> None:
 @given(BELOW, BELOW, BELOW)
 @example(PRIME - 1, PRIME - 1, PRIME - 1)
 def test_products_and_sums(one: int, other: int, added: int) -> None:
-    """Fails where a carry is lost between words."""
+    """Fails if a carry is lost between words."""
     assert (
         join_words(multiply_add(split_words(one), split_words(other), split_words(added)))
         == (one * other + added) % PRIME

@@ -18,7 +18,7 @@ def kernel_hash(data: bytes, start: int, length: int) -> int:
 
 
 def test_every_length_to_two_blocks() -> None:
-    """Fails where a length is taken for one of another class, or a stripe or a block is read once too often."""
+    """Fails if a length is taken for one of another class, or a stripe or a block is read once too often."""
     data = DATA.tobytes()
     lengths = [
         *range(17, 2200),
@@ -31,7 +31,7 @@ def test_every_length_to_two_blocks() -> None:
 @examples(300)
 @given(st.binary(max_size=40), st.integers(17, 1300), st.data())
 def test_any_bytes_at_any_place(before: bytes, length: int, draw: st.DataObject) -> None:
-    """Fails where bytes before or after those that are hashed count."""
+    """Fails if bytes before or after those that are hashed count."""
     value = draw.draw(st.binary(min_size=1, max_size=64)) * length
     data = before + value[:length] + before
     assert kernel_hash(data, len(before), length) == xxhash.xxh3_128_intdigest(value[:length])
@@ -39,7 +39,7 @@ def test_any_bytes_at_any_place(before: bytes, length: int, draw: st.DataObject)
 
 @pytest.mark.parametrize("byte", [0, 255])
 def test_bytes_all_alike(byte: int) -> None:
-    """Fails where a sum or a product loses its highest bits."""
+    """Fails if a sum or a product loses its highest bits."""
     for length in (17, 128, 129, 240, 241, 1025, 5000):
         data = bytes([byte]) * length
         assert kernel_hash(data, 0, length) == xxhash.xxh3_128_intdigest(data)

@@ -72,7 +72,7 @@ def test_titles_and_authors_are_known() -> None:
 
 @pytest.mark.parametrize("path", [LEDGER, REPAIRS, EPUB], ids=lambda path: path.stem)
 def test_nothing_is_left_but_the_book(path: Path) -> None:
-    """Fails where matter around the book stays, or its first or last sentence is cut with it."""
+    """Fails if matter around the book stays, or its first or last sentence is cut with it."""
     text = book(path)["text"]
     assert [word for word in MATTER if word in text] == []
     assert OPENINGS[path.name] in text[:300]
@@ -80,7 +80,7 @@ def test_nothing_is_left_but_the_book(path: Path) -> None:
 
 
 def test_the_matter_was_there() -> None:
-    """Fails where the files lack what the test above looks for, so that it would pass without anything to find."""
+    """Fails if the files lack what the test above looks for, so that it would pass without anything to find."""
     raw = [LEDGER.read_text(encoding="latin-1"), REPAIRS.read_text(encoding="utf-8")]
     raw += [path.read_text(encoding="utf-8") for path in pack.CONTENTS.rglob("*") if path.is_file()]
     assert [word for word in MATTER if not any(word in text for text in raw)] == []

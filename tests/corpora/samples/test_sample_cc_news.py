@@ -50,14 +50,14 @@ def long_paragraphs(page: str) -> list[str]:
 
 
 def test_the_pages_pack_to_the_shipped_records() -> None:
-    """Fails where a page or the crawl was edited and the archive not packed again."""
+    """Fails if a page or the crawl was edited and the archive not packed again."""
     # Records, not bytes: another zlib may compress otherwise.
     assert pack.unpack(ARCHIVE.read_bytes()) == list(pack.archive_records(visits(), PAGES))
     assert {path.name for path in PAGES.iterdir()} == {visit.page for visit in visits()} - {""}
 
 
 def test_what_is_read_and_what_is_dropped() -> None:
-    """Fails where a record of another kind passes for a page, or a page is lost."""
+    """Fails if a record of another kind passes for a page, or a page is lost."""
     rows, reasons = documents("cc_news"), Counter(f"{row['step']}: {row['reason']}" for row in dropped("cc_news"))
     assert reasons == {
         "parse: not a page: warcinfo": 1,
@@ -79,7 +79,7 @@ def test_what_is_read_and_what_is_dropped() -> None:
 
 
 def test_titles_and_dates_are_those_of_the_pages() -> None:
-    """Fails where the day of the crawl stands for a day that a page names."""
+    """Fails if the day of the crawl stands for a day that a page names."""
     assert {row["date"] for row in documents("cc_news")} > {"2025-09-08", "2025-11-24", "2025-12-03", "2026-01-03"}
     for row in documents("cc_news"):
         [page] = {visit.page for visit in visits() if visit.page and not visit.first_seen and is_of(row, visit)}
@@ -90,7 +90,7 @@ def test_titles_and_dates_are_those_of_the_pages() -> None:
 
 
 def test_a_document_is_its_article() -> None:
-    """Fails where a paragraph is lost, or anything but a subheading came in between or around."""
+    """Fails if a paragraph is lost, or anything but a subheading came in between or around."""
     subheadings = set()
     for path in sorted(PAGES.glob("[01]*.html")):
         if "german" in path.name:
@@ -110,7 +110,7 @@ def _broken_part(page: str) -> str:
 
 
 def test_encodings_are_told_apart() -> None:
-    """Fails where a label is believed that the bytes contradict, or a byte order mark is not seen."""
+    """Fails if a label is believed that the bytes contradict, or a byte order mark is not seen."""
     [cup] = [record for record in pack.unpack(ARCHIVE.read_bytes()) if b"charset=ISO-8859-1" in record]
     assert b"\x93I was only trying" in cup  # no character of ISO 8859-1
     assert "\u201cI was only trying to waste a few seconds,\u201d he said" in text_of("dale-cup")
@@ -120,7 +120,7 @@ def test_encodings_are_told_apart() -> None:
 
 
 def test_the_later_crawl_supersedes() -> None:
-    """Fails where the two are no revisions of one document, or the wrong one is the later."""
+    """Fails if the two are no revisions of one document, or the wrong one is the later."""
     both = [row for row in documents("cc_news") if row["url"].endswith("/pool-to-open-at-dawn")]
     first, second = sorted(both, key=lambda row: int(row["revision"]))
     assert first["id"] == second["id"] and first["revision"] == 20260103002130

@@ -26,7 +26,7 @@ def text_of(page: str) -> str:
 
 
 def test_the_pages_pack_to_the_shipped_texts() -> None:
-    """Fails where a page was edited and the archive not packed again."""
+    """Fails if a page was edited and the archive not packed again."""
     # Names and texts, not bytes: another liblzma may compress otherwise.
     assert pack.unpack(ARCHIVE.read_bytes()) == pack.read_pages(pack.PAGES)
 
@@ -39,7 +39,7 @@ def test_what_is_read_and_what_is_dropped() -> None:
 
 
 def test_paragraphs_stay_as_they_are() -> None:
-    """Fails where a page is cut at its blank lines, or a paragraph is joined with the next."""
+    """Fails if a page is cut at its blank lines, or a paragraph is joined with the next."""
     broken = "0000027"
     for name, text in pack.unpack(ARCHIVE.read_bytes()):
         if name[:7] not in NO_PROSE | {broken}:
@@ -48,7 +48,7 @@ def test_paragraphs_stay_as_they_are() -> None:
 
 
 def test_every_planted_copy_is_found_and_nothing_else() -> None:
-    """Fails where a copy escapes the bands, is not similar enough, or two pages are alike that should not be."""
+    """Fails if a copy escapes the bands, is not similar enough, or two pages are alike that should not be."""
     latest = {row["id"]: row for row in sorted(documents("cc_news"), key=lambda row: int(row["revision"]))}
     rows = [*latest.values(), *documents("stories"), *documents("openwebtext")]
     settings = DuplicateSettings()

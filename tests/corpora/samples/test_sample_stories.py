@@ -17,7 +17,7 @@ def similarity(one: int, other: int) -> float:
 
 
 def test_every_story_is_a_document_and_the_short_line_is_not() -> None:
-    """Fails where a story is cut, joined to its neighbour or dropped, or the short line passes."""
+    """Fails if a story is cut, joined to its neighbour or dropped, or the short line passes."""
     stories = [line for number, line in enumerate(LINES, 1) if number not in (EMPTY, SHORT)]
     assert [row["text"] for row in documents("stories")] == stories
     assert len(stories) == STORIES + 2
@@ -27,7 +27,7 @@ def test_every_story_is_a_document_and_the_short_line_is_not() -> None:
 
 
 def test_the_planted_duplicates_are_duplicates() -> None:
-    """Fails where the file and the account of it in the package differ."""
+    """Fails if the file and the account of it in the package differ."""
     assert LINES[TWINS[0] - 1] == LINES[TWINS[1] - 1]
     one, other = (LINES[number - 1].split() for number in NEAR)
     changed = [pair for pair in zip(one, other, strict=True) if pair[0] != pair[1]]

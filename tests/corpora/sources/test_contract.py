@@ -52,7 +52,7 @@ def test_matching_files_refuses_a_path_that_means_nothing(tmp_path: Path, path: 
 
 
 def test_files_are_hashed_side_by_side_and_given_in_their_order(tmp_path: Path) -> None:
-    """Fails where one file's bytes are waited for before the next is asked for: here none comes before the last."""
+    """Fails if one file's bytes are waited for before the next is asked for: here none comes before the last."""
     names = [f"{number}.txt" for number in range(4)]
     together = threading.Barrier(len(names), timeout=120)
 
@@ -80,7 +80,7 @@ def test_stat_cache_remembers_an_old_file_and_sees_a_change(tmp_path: Path) -> N
 
 
 def test_parts_of_a_megabyte_are_cut_from_one_file() -> None:
-    """Fails where `part_bytes` does nothing for a format that can be cut anywhere."""
+    """Fails if `part_bytes` does nothing for a format that can be cut anywhere."""
     assert len(group_slices(cut_every(_file(size=4_000_000), SLICE_BYTES), 1_000_000)) == 4
 
 

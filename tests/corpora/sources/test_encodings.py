@@ -43,7 +43,7 @@ LEGACY = [
 def test_an_older_encoding_is_recognised_or_said_to_be_unknown(
     tmp_path: Path, language: str, codec: str, name: str
 ) -> None:
-    """Fails where a text is read in an encoding that it is not in."""
+    """Fails if a text is read in an encoding that it is not in."""
     text = TEXTS[language]
     data = text.encode(codec)
     assert guess_encoding(data) == name
@@ -71,7 +71,7 @@ def test_a_text_of_utf_16_needs_no_mark(tmp_path: Path, language: str, codec: st
 
 
 def test_a_bad_byte_in_an_older_encoding_is_a_bad_line(tmp_path: Path) -> None:
-    """Fails where one byte costs the file, or goes unseen."""
+    """Fails if one byte costs the file, or goes unseen."""
     good = json.dumps({"text": TEXTS["ja"]}, ensure_ascii=False).encode("euc_jp") + b"\n"
     (tmp_path / "a.jsonl").write_bytes(good + good.replace("渡".encode("euc_jp"), b"\xff") + good)
     source = FilesSource(name="own", path=str(tmp_path), encoding="auto")
@@ -79,7 +79,7 @@ def test_a_bad_byte_in_an_older_encoding_is_a_bad_line(tmp_path: Path) -> None:
 
 
 def test_utf_8_with_a_few_bad_bytes_stays_utf_8(tmp_path: Path) -> None:
-    """Fails where a file of UTF-8 is read as another encoding for the sake of one byte."""
+    """Fails if a file of UTF-8 is read as another encoding for the sake of one byte."""
     (tmp_path / "a.txt").write_bytes(TEXTS["ja"].encode() + b"\xff")
     (tmp_path / "b.jsonl").write_bytes(
         b"".join(json.dumps({"text": TEXTS["ja"]}, ensure_ascii=False).encode() + b"\n" for _ in "ab")
@@ -100,7 +100,7 @@ def test_utf_8_is_never_taken_for_another(text: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("language", "codec", "name"), LEGACY)
 def test_sentences_of_treebanks(shared: Path, language: str, codec: str, name: str) -> None:
-    """Fails where of three sentences over a tenth are not recognised, or any are taken for another encoding."""
+    """Fails if of three sentences over a tenth are not recognised, or any are taken for another encoding."""
     path = shared / "data" / "languages" / "sentences" / f"{language[:2]}.jsonl"
     if not path.exists() or language == "zh":  # those in Chinese are in traditional characters
         pytest.skip("no sentences of this language")

@@ -80,7 +80,7 @@ def listing(folder: Path, store: Path) -> list[tuple[str, int, int]]:
 
 @each_form
 def test_a_record_in_quarantine_is_not_parsed(place: Path, form: str) -> None:
-    """Fails where a source parses a record before it asks, so that a crash over it has no name."""
+    """Fails if a source parses a record before it asks, so that a crash over it has no name."""
     path = place / READERS[form].name
     path.write_bytes(whole_file(form))
     source = READERS[form].source(path)
@@ -95,7 +95,7 @@ def test_a_record_in_quarantine_is_not_parsed(place: Path, form: str) -> None:
 
 @each_form
 def test_cut_off(place: Path, form: str) -> None:
-    """Fails where a file that is cut off ends a run in anything but drops or a paragraph."""
+    """Fails if a file that is cut off ends a run in anything but drops or a paragraph."""
     data, path = whole_file(form), place / READERS[form].name
     for share in a_few((0.1, 0.5, 0.9), 1, form):
         path.write_bytes(data[: int(share * len(data))])
@@ -107,7 +107,7 @@ def test_cut_off(place: Path, form: str) -> None:
 
 @pytest.mark.parametrize("form", PACKED)
 def test_packed_files_that_are_cut_off_are_told(place: Path, form: str) -> None:
-    """Fails where a packed file that is cut off is taken for a whole one, however little is missing."""
+    """Fails if a packed file that is cut off is taken for a whole one, however little is missing."""
     data, path = whole_file(form), place / READERS[form].name
     for size in (len(data) // 3, len(data) - 1):
         path.write_bytes(data[:size])
@@ -117,7 +117,7 @@ def test_packed_files_that_are_cut_off_are_told(place: Path, form: str) -> None:
 
 @each_form
 def test_a_folder_in_place_of_a_file(place: Path, form: str) -> None:
-    """Fails where a folder with the name of a file is opened: alone, and among files."""
+    """Fails if a folder with the name of a file is opened: alone, and among files."""
     name = READERS[form].name
     (place / name).mkdir()
     assert isinstance(outcome(place / name, form), str)
@@ -128,7 +128,7 @@ def test_a_folder_in_place_of_a_file(place: Path, form: str) -> None:
 
 @each_form
 def test_a_file_that_goes_away(place: Path, form: str) -> None:
-    """Fails where a link to nothing is read, or named without its name."""
+    """Fails if a link to nothing is read, or named without its name."""
     path = place / READERS[form].name
     path.symlink_to(place / "nowhere")
     assert isinstance(outcome(path, form), str)
@@ -136,7 +136,7 @@ def test_a_file_that_goes_away(place: Path, form: str) -> None:
 
 @each_form
 def test_a_file_that_may_not_be_read(form: str) -> None:
-    """Fails where permissions are anything but a paragraph: of a file, and of the folder around it."""
+    """Fails if permissions are anything but a paragraph: of a file, and of the folder around it."""
     with tempfile.TemporaryDirectory() as folder, chdir(folder), as_nobody(Path(folder)):
         for name in ("raw", "work"):
             (Path(folder) / name).mkdir()
@@ -170,7 +170,7 @@ def as_nobody(folder: Path) -> Iterator[None]:
 
 
 def test_a_name_that_is_not_utf_8(place: Path) -> None:
-    """Fails where a file is not read for its name, or a column gets a name that it cannot hold."""
+    """Fails if a file is not read for its name, or a column gets a name that it cannot hold."""
     (place / os.fsdecode(b"caf\xe9.jsonl")).write_bytes(b'{"text": "a"}\n')
     source = make_source({"kind": "files", "name": "hostile", "path": str(place)})
     [(name, path)] = source.files()

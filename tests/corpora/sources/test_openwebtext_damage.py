@@ -40,7 +40,7 @@ class Counting(bytes):
 
 
 def test_records_of_a_header_are_read_once() -> None:
-    """Fails where each record copies those after it: 200,000 of a header took seconds, and a tar has many headers."""
+    """Fails if each record copies those after it: 200,000 of a header took seconds, and a tar has many headers."""
     data = Counting(b"5 a=\n" * 2_000 + b"12 path=b.c\n" + b"9 broken")
     assert list(_iter_pax_records(data)) == [(b"a", b"")] * 2_000 + [(b"path", b"b.c")]
     assert Counting.copied < 10 * len(data)

@@ -35,7 +35,7 @@ def huge_dictionary() -> bytes:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_an_xz_with_a_huge_dictionary_is_refused(tmp_path: Path, name: str) -> None:
-    """Fails where 5 kB may take half a gigabyte, or where nobody says what else can be done."""
+    """Fails if 5 kB may take half a gigabyte, or where nobody says what else can be done."""
     path = tmp_path / name
     path.write_bytes(huge_dictionary())
     source = make_source({"name": "packed", "path": str(path), **SOURCES[name]})
@@ -58,7 +58,7 @@ def test_streams_one_after_another_are_read_as_one(tmp_path: Path, pack: Callabl
 def test_an_xz_that_is_cut_off_or_goes_on_as_something_else_is_refused(
     tmp_path: Path, spoil: Callable[[bytes], bytes]
 ) -> None:
-    """Fails where what follows the first stream is left out without a word."""
+    """Fails if what follows the first stream is left out without a word."""
     path = tmp_path / "a.xz"
     path.write_bytes(spoil(lzma.compress(TEXT)))
     with pytest.raises(InputError, match="cannot be read to its end"), open_raw(path) as stream, explain_damage(path):
@@ -66,6 +66,6 @@ def test_an_xz_that_is_cut_off_or_goes_on_as_something_else_is_refused(
 
 
 def test_presets_of_xz_are_within_the_bound() -> None:
-    """Fails where a file that `xz -9` made is refused."""
+    """Fails if a file that `xz -9` made is refused."""
     stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, packed_stream.MAX_DECODER_BYTES)
     assert stream.decompress(lzma.compress(TEXT, preset=9 | lzma.PRESET_EXTREME)) == TEXT

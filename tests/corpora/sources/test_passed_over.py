@@ -55,7 +55,7 @@ def test_every_kind_of_source_counts_what_it_does_not_read_by_ending(tmp_path: P
 
 
 def test_what_is_no_file_of_its_own_is_counted_as_what_it_is(tmp_path: Path) -> None:
-    """Fails where a dangling link, a linked folder, a pipe or a hidden file goes without a word, or the mark of an open
+    """Fails if a dangling link, a linked folder, a pipe or a hidden file goes without a word, or the mark of an open
     document is read as one."""
     folder, elsewhere = tmp_path / "raw", tmp_path / "elsewhere"
     _put(folder, "a.txt", ".DS_Store", ".git/config", "~$a.docx", ".~lock.a.docx#")
@@ -70,7 +70,7 @@ def test_what_is_no_file_of_its_own_is_counted_as_what_it_is(tmp_path: Path) -> 
 
 
 def test_a_folder_that_cannot_be_read_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where files are missing because their folder is closed, and nothing says so."""
+    """Fails if files are missing because their folder is closed, and nothing says so."""
     _put(tmp_path, "a.txt", "closed/b.txt")
     scandir = os.scandir
 
@@ -103,7 +103,7 @@ def test_what_another_source_reads_and_the_store_are_not_passed_over(tmp_path: P
 
 
 def test_the_index_of_a_dump_is_read_with_it(tmp_path: Path) -> None:
-    """Fails where an index that cuts its dump is said not to be read, or one without a dump is thought to be."""
+    """Fails if an index that cuts its dump is said not to be read, or one without a dump is thought to be."""
     for name in ("xwiki-1-pages-articles-multistream.xml.bz2", "xwiki-1-pages-articles-multistream-index.txt.bz2"):
         (tmp_path / name).write_bytes(bz2.compress(b"x"))
     _put(tmp_path, "xwiki-2-pages-articles-multistream-index.txt.bz2")
@@ -113,7 +113,7 @@ def test_the_index_of_a_dump_is_read_with_it(tmp_path: Path) -> None:
 
 
 def test_empty_files_are_told(tmp_path: Path) -> None:
-    """Fails where a file of no bytes, which gives no line and so no record, is read without a word."""
+    """Fails if a file of no bytes, which gives no line and so no record, is read without a word."""
     _put(tmp_path, "a.txt")
     (tmp_path / "b.jsonl").touch()
     [empty] = _look(_files(tmp_path)).empty
@@ -121,7 +121,7 @@ def test_empty_files_are_told(tmp_path: Path) -> None:
 
 
 def test_names_are_bounded_and_can_be_written(tmp_path: Path) -> None:
-    """Fails where a name that is not UTF-8 cannot be put on record, or a million names are."""
+    """Fails if a name that is not UTF-8 cannot be put on record, or a million names are."""
     _put(tmp_path, "a.txt", *(f"{number}.ppt" for number in range(MAX_NAMES_PER_KIND + 5)))
     (tmp_path / os.fsdecode(b"caf\xe9.doc")).touch()
     found = {group.kind: group for group in _look(_files(tmp_path)).passed_over}
@@ -130,7 +130,7 @@ def test_names_are_bounded_and_can_be_written(tmp_path: Path) -> None:
 
 
 def test_what_is_deeper_than_a_path_may_be_is_counted(tmp_path: Path) -> None:
-    """Fails where a tree deeper than 4,096 bytes ends in a traceback, or what is in it is passed over in silence."""
+    """Fails if a tree deeper than 4,096 bytes ends in a traceback, or what is in it is passed over in silence."""
     here = os.open(tmp_path, os.O_RDONLY)
     for _ in range(25):
         for name in ("a.txt", f"{'b' * 220}.txt"):

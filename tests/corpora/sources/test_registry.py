@@ -40,7 +40,7 @@ def test_a_source_of_another_package(site: Site) -> None:
 
 
 def test_a_kind_may_have_defaults(site: Site) -> None:
-    """Fails where a kind's own defaults are not asked for, or a kind must have some."""
+    """Fails if a kind's own defaults are not asked for, or a kind must have some."""
     with_defaults = GOOD.replace("    depth: int", "    defaults: ClassVar[dict] = {'lines': {'a': 1}}\n    depth: int")
     site.install("good-source", "good_defaults", with_defaults, "good = good_defaults:Good")
     assert get_step_defaults(make_source({"kind": "good", "name": "a", "path": "b"})) == {"lines": {"a": 1}}

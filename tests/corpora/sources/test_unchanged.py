@@ -121,7 +121,7 @@ READERS = {
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("reader", READERS)
 def test_a_file_that_changes_while_it_is_read_is_told(reader: str, change: str, tmp_path: Path) -> None:
-    """Fails where rows come twice, or are lost, or another file's are taken, without a word."""
+    """Fails if rows come twice, or are lost, or another file's are taken, without a word."""
     path = tmp_path / "in" / "a.jsonl"
     path.parent.mkdir()
     path.write_text(LINES, encoding="utf-8")

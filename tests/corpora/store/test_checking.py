@@ -29,7 +29,7 @@ def build_few(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 @pytest.mark.parametrize("table", ["empty", "gap", "nothing"])
 def test_batches_without_rows_are_described_as_they_were_written(place: Place, table: str) -> None:
-    """Fails where the length of a batch is read from a field that is not written, as it is zero."""
+    """Fails if the length of a batch is read from a field that is not written, as it is zero."""
     fields: dict[str, Any] = {"settings": {}, "parents": (), "libraries": {}, "build": build_few}
     stage = Stage(kind="toys", name="few", build_version=1, parts=(PartPlan(name="part", key=0),), **fields)
     [part] = build_stage(place, stage).parts
@@ -42,7 +42,7 @@ def test_batches_without_rows_are_described_as_they_were_written(place: Place, t
 
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_about_a_table_is_found(place: Place, lie: str) -> None:
-    """Fails where a record that does not describe its file passes for one that does."""
+    """Fails if a record that does not describe its file passes for one that does."""
     part = put(place)
     file = part.files[0]
     path, record = f"toys/rows/{file.path}", "toys/rows/record"
@@ -55,7 +55,7 @@ def test_a_lie_about_a_table_is_found(place: Place, lie: str) -> None:
 
 
 def test_a_part_is_described_as_it_was_written(place: Place) -> None:
-    """Fails where a record that is made again differs from the one that was written with its files."""
+    """Fails if a record that is made again differs from the one that was written with its files."""
     part = put(place)
     assert part.record is not None
     again = rebuild_part_record(place, "toys", "toys/rows", part)
@@ -63,7 +63,7 @@ def test_a_part_is_described_as_it_was_written(place: Place) -> None:
 
 
 def test_work_side_by_side_keeps_its_order_and_raises() -> None:
-    """Fails where results come as they are ready, too many items are taken at once, or an error is lost."""
+    """Fails if results come as they are ready, too many items are taken at once, or an error is lost."""
     taken: list[int] = []
 
     def items() -> Any:

@@ -123,7 +123,7 @@ def by_kernel(table: pa.Table, piece_bytes: int = 1 << 22, room_bytes: int = 1 <
 @given(two_tables(), st.data())
 @examples(120)
 def test_the_kernel_digests_as_the_loop_does(tables: tuple[pa.Table, pa.Table], data: st.DataObject) -> None:
-    """Fails where a type, a null, a slice or an empty column is read otherwise by the kernel."""
+    """Fails if a type, a null, a slice or an empty column is read otherwise by the kernel."""
     table = data.draw(st.sampled_from([tables[0], pa.concat_tables(tables), pa.concat_tables([*tables, *tables])]))
     table = data.draw(st.sampled_from([table, table.combine_chunks()]))
     piece = table.slice(*data.draw(st.tuples(st.integers(0, 5), st.integers(0, 30))))
@@ -155,7 +155,7 @@ def test_rows_of_any_length_are_digested_as_the_loop_does(sizes: list[int], seed
 @pytest.mark.parametrize("offset", [-5, 1 << 30], ids=["before the data", "after the data"])
 @pytest.mark.parametrize("row", [1, 30, 59])
 def test_a_damaged_column_is_digested_as_the_loop_does(row: int, offset: int) -> None:
-    """Fails where the kernel reads what is not there, which may end the process."""
+    """Fails if the kernel reads what is not there, which may end the process."""
     offsets = np.arange(61, dtype=np.int32)
     offsets[row] = offset
     column = pa.Array.from_buffers(pa.binary(), 60, [None, pa.py_buffer(offsets), pa.py_buffer(bytes(60))])
@@ -174,7 +174,7 @@ def test_rows_of_no_columns_are_rows() -> None:
     ids=["short rows", "few rows", "long rows", "one long row among short ones"],
 )
 def test_the_kernel_takes_many_short_rows(lengths: list[int], calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where rows go the slower way, or the other tests compared the loop with itself."""
+    """Fails if rows go the slower way, or the other tests compared the loop with itself."""
     called, kernel = [], content_kernels.digest_rows
 
     def counted(*arguments: Any) -> Any:
@@ -188,7 +188,7 @@ def test_the_kernel_takes_many_short_rows(lengths: list[int], calls: int, monkey
 
 
 def test_memory_does_not_grow_with_the_table() -> None:
-    """Fails where the canonical form of all rows is held at once: that of these takes 200 MB."""
+    """Fails if the canonical form of all rows is held at once: that of these takes 200 MB."""
     items = pa.BooleanArray.from_buffers(pa.bool_(), 100_000_000, [None, pa.py_buffer(bytes(12_500_000))])
     table = pa.table({"a": pa.ListArray.from_arrays(pa.array(np.arange(0, 100_000_001, 1000, np.int32)), items)})
     tracemalloc.start()
@@ -298,7 +298,7 @@ def test_golden_content() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(0, PRIME - 1)), max_size=4))
 def test_a_sum_is_the_polynomial_of_all_rows(tables: list[tuple[int, int]]) -> None:
-    """Fails where a power of the base is not the one that `pow` gives."""
+    """Fails if a power of the base is not the one that `pow` gives."""
     digest = 0
     for rows, own in tables:
         digest = (digest * pow(BASE, rows, PRIME) + own) % PRIME

@@ -39,7 +39,7 @@ def test_arrays_are_made_once_and_then_read(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_damaged_file_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where an archive's own checks are trusted: some flips in it name other arrays, or are refused oddly."""
+    """Fails if an archive's own checks are trusted: some flips in it name other arrays, or are refused oddly."""
     monkeypatch.setattr(kept_arrays_module, "make_kernel_folder", lambda: tmp_path)
     make = Maker()
     read_or_make_arrays("a", __file__, make)

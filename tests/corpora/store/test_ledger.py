@@ -82,7 +82,7 @@ def test_sums_do_not_depend_on_grouping_or_order(one: Ledger, two: Ledger, three
 
 @given(st.lists(ledgers, max_size=5))
 def test_many_are_summed_as_one_after_another(parts: list[Ledger]) -> None:
-    """Fails where the sum at once has other accounts, counts or figures than `+`, or another order."""
+    """Fails if the sum at once has other accounts, counts or figures than `+`, or another order."""
     total = sum_ledgers(parts)
     assert total == reduce(add, parts, Ledger())
     assert json.dumps(total.to_json()) == json.dumps(reduce(add, parts, Ledger()).to_json())

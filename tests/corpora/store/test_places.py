@@ -185,7 +185,7 @@ SECRET = "wJalrXUtnFEMI"
     ],
 )
 def test_a_secret_in_an_address_is_refused_and_not_shown(address: str) -> None:
-    """Fails where a form of it is taken, for it would be on record, or where the refusal tells it."""
+    """Fails if a form of it is taken, for it would be on record, or where the refusal tells it."""
     with pytest.raises(InputError) as refused:
         Place(address)
     assert SECRET not in str(refused.value)
@@ -194,7 +194,7 @@ def test_a_secret_in_an_address_is_refused_and_not_shown(address: str) -> None:
 
 @given(names=st.lists(NAMES, max_size=3), region=st.sampled_from(["", "eu-west-1"]))
 def test_an_object_address_that_is_shown_can_be_typed(names: list[str], region: str) -> None:
-    """Fails where a character of a name means something else in an address: a space, `#`, `?`, `%`, `@`."""
+    """Fails if a character of a name means something else in an address: a space, `#`, `?`, `%`, `@`."""
     options = {"region": region} if region else {}
     address = ObjectAddress(bucket="news", pieces=tuple(names), options=options)
     assert parse_object_address(str(address)) == address

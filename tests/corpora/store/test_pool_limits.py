@@ -158,7 +158,7 @@ def end_itself() -> None:
 
 
 def test_memory_that_a_worker_held_before_is_not_the_fault_of_the_record_it_has_come_to() -> None:
-    """Fails where whatever is read when a worker is full is blamed: innocent records would go into quarantine."""
+    """Fails if whatever is read when a worker is full is blamed: innocent records would go into quarantine."""
     patient = replace(TIGHT, record_cpu_seconds=60.0)
     with WorkerPool(1, patient) as pool, pytest.raises(WorkerDied, match="bytes of memory") as caught:
         pool.run(hoard_and_read, "", "abc 0 18")
@@ -169,7 +169,7 @@ def test_memory_that_a_worker_held_before_is_not_the_fault_of_the_record_it_has_
     ("fault", "why"), [pytest.param("hang", "processor time", marks=pytest.mark.long), ("crash", "SIGABRT")]
 )
 def test_of_a_batch_that_ends_its_worker_the_record_is_named(fault: str, why: str) -> None:
-    """Fails where the death of a batch names none of its records, or the wrong one."""
+    """Fails if the death of a batch names none of its records, or the wrong one."""
     told: list[str] = []
     with WorkerPool(1, TIGHT, told.append) as pool:
         for _ in range(2):
@@ -183,7 +183,7 @@ def test_of_a_batch_that_ends_its_worker_the_record_is_named(fault: str, why: st
 
 @pytest.mark.parametrize("letters", [300, 1_000])
 def test_a_batch_with_a_name_that_is_cut_is_known_again(letters: int) -> None:
-    """Fails where the cut name that the watching process reads is compared with the whole one."""
+    """Fails if the cut name that the watching process reads is compared with the whole one."""
     batch = ["é" * letters, "crash", "é" * letters]
     with WorkerPool(1, TIGHT, lambda line: None) as pool, pytest.raises(WorkerDied) as caught:
         pool.run(judge_watched, [batch])
@@ -191,7 +191,7 @@ def test_a_batch_with_a_name_that_is_cut_is_known_again(letters: int) -> None:
 
 
 def test_a_batch_that_takes_long_ends_as_its_records_do_one_by_one() -> None:
-    """Fails where the limit for a record is held against a batch of records that are each within it."""
+    """Fails if the limit for a record is held against a batch of records that are each within it."""
     told: list[str] = []
     with WorkerPool(1, TIGHT, told.append) as pool:
         assert pool.run(judge_watched, [["a", *["slow"] * 8, "b"]]) == ["A", *["SLOW"] * 8, "B"]
@@ -199,7 +199,7 @@ def test_a_batch_that_takes_long_ends_as_its_records_do_one_by_one() -> None:
 
 
 def test_a_worker_that_stands_still_is_replaced(tmp_path: Path) -> None:
-    """Fails where the call waits for good, or the record that was read is blamed."""
+    """Fails if the call waits for good, or the record that was read is blamed."""
     told: list[str] = []
     with WorkerPool(1, BRISK, told.append) as pool:
         assert pool.run(stop_at_first, tmp_path, 1, "abc 0 17") == 1
@@ -208,19 +208,19 @@ def test_a_worker_that_stands_still_is_replaced(tmp_path: Path) -> None:
 
 
 def test_workers_that_stand_still_one_after_the_other_end_the_call(tmp_path: Path, brisk: WorkerPool) -> None:
-    """Fails where it is tried for ever, or ends as the fault of a record."""
+    """Fails if it is tried for ever, or ends as the fault of a record."""
     with pytest.raises(InputError, match=rf"That was {MAX_STALLS} times\. Does the disk"):
         brisk.run(stop_at_first, tmp_path, MAX_STALLS, "abc 0 17")
 
 
 def test_an_idle_worker_that_was_stopped_is_replaced(brisk: WorkerPool) -> None:
-    """Fails where sending a call waits for a worker that does not take it."""
+    """Fails if sending a call waits for a worker that does not take it."""
     os.kill(brisk.run(os.getpid), signal.SIGSTOP)
     assert brisk.run(length, bytes(10_000_000)) == 10_000_000
 
 
 def test_a_worker_whose_child_works_does_not_stand_still() -> None:
-    """Fails where a step that has a program of its own do the work is taken for one that hangs, or is without limit."""
+    """Fails if a step that has a program of its own do the work is taken for one that hangs, or is without limit."""
     limits = WorkerLimits(record_cpu_seconds=0.5, stall_seconds=1.0)
     with WorkerPool(1, limits) as pool:
         assert pool.run(wait_for_child, 1.5) == 0
@@ -253,7 +253,7 @@ def looks_until_it_ends(look: Callable[[Activity, float], None], said: Callable[
 
 
 def test_time_in_which_we_were_stopped_ourselves_does_not_count() -> None:
-    """Fails where a driver that wakes after an hour, or a clock that jumps, ends workers that were stopped with it."""
+    """Fails if a driver that wakes after an hour, or a clock that jumps, ends workers that were stopped with it."""
     limits = WorkerLimits(stall_seconds=10.0)
     with stopped_process() as pid:
         watch = partial(_Watch, limits, pid)
@@ -273,7 +273,7 @@ def compile_long(record: str) -> int:
 
 
 def test_compiling_a_kernel_is_not_time_of_the_record_that_needs_it_first(tight: WorkerPool) -> None:
-    """Fails where a fresh machine puts into quarantine what is read while kernels are compiled."""
+    """Fails if a fresh machine puts into quarantine what is read while kernels are compiled."""
     assert tight.run(compile_long, "abc 0 17") == 2
     with pytest.raises(WorkerDied, match="processor time"):
         tight.run(spin, "abc 0 18", 600.0)

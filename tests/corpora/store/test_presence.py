@@ -18,7 +18,7 @@ SOON = 60.0  # seconds, on a busy machine
 
 
 def test_what_is_said_is_there_until_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where nobody hears what changes, or where it or an empty folder stays."""
+    """Fails if nobody hears what changes, or where it or an empty folder stays."""
     monkeypatch.setattr(presence, "POLL_SECONDS", 0.01)
     place, said, heard = Place(str(tmp_path)), {"parts": 1}, threading.Event()
 
@@ -43,7 +43,7 @@ def test_what_is_said_is_there_until_it_ends(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_process_that_is_gone_is_known_by_its_beginning() -> None:
-    """Fails where a number that was given to another process keeps a killed one alive."""
+    """Fails if a number that was given to another process keeps a killed one alive."""
     here = identify_this_process()
     child = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
     assert not here.is_gone(silent_seconds=1e9)  # it is known here, however long it says nothing
@@ -52,7 +52,7 @@ def test_a_process_that_is_gone_is_known_by_its_beginning() -> None:
 
 
 def test_a_process_of_another_machine_lives_as_long_as_it_is_heard_of() -> None:
-    """Fails where the number of a process of another machine is looked for on this one."""
+    """Fails if the number of a process of another machine is looked for on this one."""
     there = replace(identify_this_process(), machine="another", pid=1 << 22)
     assert not there.is_gone(silent_seconds=MAX_SILENT_SECONDS - 1)
     assert there.is_gone(silent_seconds=MAX_SILENT_SECONDS + 1)

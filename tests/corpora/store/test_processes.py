@@ -31,7 +31,7 @@ sys.stdin.read()
 
 
 def test_a_process_its_children_and_its_end() -> None:
-    """Fails where a child of a thread or one in a session of its own is not found, or a dead one lives."""
+    """Fails if a child of a thread or one in a session of its own is not found, or a dead one lives."""
     with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
@@ -56,7 +56,7 @@ def test_a_process_its_children_and_its_end() -> None:
 
 
 def test_who_runs_wants_to() -> None:
-    """Fails where a process that computes is taken for one that stands still."""
+    """Fails if a process that computes is taken for one that stands still."""
     over = threading.Event()
     spinning = threading.Thread(target=lambda: [None for _ in iter(over.is_set, True)])
     spinning.start()

@@ -61,7 +61,7 @@ def test_a_table_that_fails_half_way_is_never_an_object(s3_store: Place) -> None
 
 
 def test_only_what_was_sound_is_kept(s3_store: Place) -> None:
-    """Fails where refused bytes are given again once the object is mended, or sound ones are asked for twice."""
+    """Fails if refused bytes are given again once the object is mended, or sound ones are asked for twice."""
 
     def parse(data: bytes) -> bytes:
         if data != b"sound":
@@ -79,7 +79,7 @@ def test_only_what_was_sound_is_kept(s3_store: Place) -> None:
 
 @pytest.mark.parametrize("size", [3 * FETCH_BYTES // 2, 5 * FETCH_BYTES + 7])
 def test_pieces_of_an_object_are_those_of_its_bytes(s3_store: Place, size: int) -> None:
-    """Fails where a piece that came with another one, or was fetched ahead, is of other bytes or of another length."""
+    """Fails if a piece that came with another one, or was fetched ahead, is of other bytes or of another length."""
     data = Random(size).randbytes(size)
     s3_store.write("object.bin", data)
     draw = Random(1)
@@ -97,7 +97,7 @@ def test_pieces_of_an_object_are_those_of_its_bytes(s3_store: Place, size: int) 
 
 
 def test_an_object_that_is_removed_while_it_is_read_ahead_is_gone(s3_store: Place) -> None:
-    """Fails where the fault of a piece that was fetched ahead is lost, or is another one than of any piece."""
+    """Fails if the fault of a piece that was fetched ahead is lost, or is another one than of any piece."""
     s3_store.write("object.bin", bytes(5 * FETCH_BYTES))
     with s3_store.open("object.bin") as file:
         for at in (0, FETCH_BYTES):
@@ -109,7 +109,7 @@ def test_an_object_that_is_removed_while_it_is_read_ahead_is_gone(s3_store: Plac
 
 
 def test_what_a_process_wrote_of_a_part_it_does_not_ask_for(s3_store: Place) -> None:
-    """Fails where a table that is written once is fetched by who wrote it, or is believed once it was damaged there."""
+    """Fails if a table that is written once is fetched by who wrote it, or is believed once it was damaged there."""
     manifest = build_stage(s3_store, toy_stage())
     paths = [f"{manifest.stage_folder}/{file.path}" for part in manifest.parts for file in part.files]
     for path in paths:

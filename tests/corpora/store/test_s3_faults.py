@@ -44,7 +44,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch, first: float = 0.3, later: float 
 
 @pytest.mark.parametrize("fault", ["busy", "reset", "cut"])
 def test_what_passes_is_asked_for_again(fault: str, s3_store: Place, far: Place, proxy: FaultyProxy) -> None:
-    """Fails where a fault that passes ends a run, or half an object is taken for a whole one."""
+    """Fails if a fault that passes ends a run, or half an object is taken for a whole one."""
     proxy.faults = [fault] * 3
     far.write("a.bin", BODY)
     assert s3_store.read("a.bin") == BODY
@@ -67,7 +67,7 @@ def test_slow_is_no_fault(s3_store: Place, far: Place, proxy: FaultyProxy) -> No
 def test_what_does_not_pass_is_one_paragraph(
     fault: str, far: Place, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a command hangs, ends in a traceback, or does not name the store as it can be typed."""
+    """Fails if a command hangs, ends in a traceback, or does not name the store as it can be typed."""
     impatient(monkeypatch)
     proxy.always = fault
     attempts: list[tuple[str, Callable[[], object]]] = [
@@ -85,7 +85,7 @@ def test_what_does_not_pass_is_one_paragraph(
 
 
 def test_who_was_never_reached_is_given_up_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where an address with a slip of the pen is asked for a minute."""
+    """Fails if an address with a slip of the pen is asked for a minute."""
     monkeypatch.setattr(object_store, "FIRST_PATIENCE_SECONDS", 0.3)
     for endpoint in ("127.0.0.1:1", "no-such-host.invalid:9000"):
         with pytest.raises(InputError, match="does not answer"):
@@ -95,7 +95,7 @@ def test_who_was_never_reached_is_given_up_sooner(monkeypatch: pytest.MonkeyPatc
 def test_who_was_waited_for_in_vain_is_given_up_sooner(
     far: Place, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a run whose store is gone waits as long again to record that it has failed."""
+    """Fails if a run whose store is gone waits as long again to record that it has failed."""
     far.write("a.bin", b"data")
     impatient(monkeypatch, first=0.0, later=1.0)
     proxy.drop("reset")
@@ -113,7 +113,7 @@ def test_who_was_waited_for_in_vain_is_given_up_sooner(
 
 
 def test_a_store_that_dies_in_the_middle_is_waited_for(s3_store: Place, far: Place, proxy: FaultyProxy) -> None:
-    """Fails where an outage of a moment ends what is under way."""
+    """Fails if an outage of a moment ends what is under way."""
     far.write("a.bin", BODY)
     with far.open("a.bin") as source:
         assert source.read_at(100, 0) == BODY[:100]
@@ -128,7 +128,7 @@ def test_a_store_that_dies_in_the_middle_is_waited_for(s3_store: Place, far: Pla
 def test_a_stage_whose_store_dies_goes_on_when_it_is_back(
     far: Place, proxy: FaultyProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where what was finished is lost, or half a part is taken for a whole one."""
+    """Fails if what was finished is lost, or half a part is taken for a whole one."""
     impatient(monkeypatch)
     stage = toy_stage()
 

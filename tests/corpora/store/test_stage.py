@@ -61,7 +61,7 @@ def test_a_stage_is_built_published_and_read_back(place: Place) -> None:
 
 
 def test_a_manifest_is_read_once_at_its_address(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where every job of a stage reads the manifest again, or takes another one for the one it was planned by."""
+    """Fails if every job of a stage reads the manifest again, or takes another one for the one it was planned by."""
     manifest = build_stage(place, toy_stage())
     reads: list[str] = []
     read = Place.read
@@ -79,14 +79,14 @@ def test_a_manifest_is_read_once_at_its_address(place: Place, monkeypatch: pytes
 
 
 def test_a_manifest_with_other_parts_has_no_address(place: Place) -> None:
-    """Fails where some parts of an artifact are read as all of it."""
+    """Fails if some parts of an artifact are read as all of it."""
     manifest = build_stage(place, toy_stage())
     with pytest.raises(AssertionError, match="in no store"):
         _ = manifest.with_parts(manifest.parts[:1]).address
 
 
 def test_the_fingerprint_of_a_part_is_of_all_that_decides_its_bytes() -> None:
-    """Fails where what parts share is taken otherwise than `fingerprint` takes it."""
+    """Fails if what parts share is taken otherwise than `fingerprint` takes it."""
     for stage in (toy_stage(), replace(toy_stage(), part_settings={"b": [1, 0.5], "a": None})):
         part, settings = stage.parts[1], stage.settings if stage.part_settings is None else stage.part_settings
         facts = {"kind": "toys", "build_version": 1, "settings": settings, "libraries": stage.libraries}
@@ -95,7 +95,7 @@ def test_the_fingerprint_of_a_part_is_of_all_that_decides_its_bytes() -> None:
 
 
 def test_a_survey_tells_the_other_artifacts_that_it_read(place: Place) -> None:
-    """Fails where who compares a stage with them has to read them again, or their parts are held."""
+    """Fails if who compares a stage with them has to read them again, or their parts are held."""
     older = build_stage(place, toy_stage(facts={}, parents=()))
     survey = survey_stage(place, toy_stage())
     assert survey.other_manifests == (older.with_parts(()),) and survey.num_reused == 4
@@ -190,7 +190,7 @@ def test_a_damaged_manifest_is_passed_over_and_written_again_from_the_records(pl
 
 
 def test_a_part_that_is_known_to_be_damaged_is_built_again_with_its_size_right(place: Place, calls: Path) -> None:
-    """Fails where a damaged part is given up before its replacement is written."""
+    """Fails if a damaged part is given up before its replacement is written."""
     stage = toy_stage(job=Job(calls=calls))
     before = build_stage(place, stage).to_bytes()
     distrusted = [f"{stage.folder}/part-02.squares.arrow"]

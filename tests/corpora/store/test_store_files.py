@@ -87,7 +87,7 @@ def writing(folder: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 def test_what_a_killed_process_left_is_removed_and_what_another_writes_is_not(tmp_path: Path) -> None:
-    """Fails where unfinished files stay for ever, or a living run loses the file that it writes."""
+    """Fails if unfinished files stay for ever, or a living run loses the file that it writes."""
     with writing(tmp_path) as stopped, writing(tmp_path) as killed:
         os.kill(stopped.pid, signal.SIGSTOP)  # it says nothing, and lives
         assert len(list(tmp_path.rglob("*.tmp"))) == 4
@@ -103,7 +103,7 @@ def test_what_a_killed_process_left_is_removed_and_what_another_writes_is_not(tm
 
 
 def test_a_foreign_file_is_left_for_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a machine whose locks are not known here loses what it writes, or leaves something for ever."""
+    """Fails if a machine whose locks are not known here loses what it writes, or leaves something for ever."""
     monkeypatch.setattr(files, "read_machine_id", lambda: "00000000")
     foreign = to_unfinished_path(tmp_path / "file")
     foreign.touch()
@@ -115,7 +115,7 @@ def test_a_foreign_file_is_left_for_a_day(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_nothing_else_is_removed(tmp_path: Path) -> None:
-    """Fails where a user's own file, a folder, or one that is written by who is alone is taken for abandoned."""
+    """Fails if a user's own file, a folder, or one that is written by who is alone is taken for abandoned."""
     others = [tmp_path / "notes.tmp", tmp_path / ".notes.tmp", to_unfinished_path(tmp_path / "x", is_only_writer=True)]
     for path in others:
         path.touch()
@@ -128,7 +128,7 @@ def test_nothing_else_is_removed(tmp_path: Path) -> None:
 def test_a_file_that_is_taken_for_abandoned_as_it_is_made_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a run that clears up takes the file of a writer that has not locked it yet."""
+    """Fails if a run that clears up takes the file of a writer that has not locked it yet."""
     new, removed = to_unfinished_path(tmp_path / "file"), []
 
     def remove_first(file: object) -> None:
@@ -145,7 +145,7 @@ def test_a_file_that_is_taken_for_abandoned_as_it_is_made_is_made_again(
 def test_a_file_system_without_locks_is_written_and_not_cleared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Fails where a store cannot be on such a file system, or a run removes there what another writes."""
+    """Fails if a store cannot be on such a file system, or a run removes there what another writes."""
 
     def refuse(*_: object) -> None:
         raise OSError(number, os.strerror(number))

@@ -11,7 +11,7 @@ SOON = 120.0  # seconds, on a busy machine
 
 
 def test_what_is_held_is_waited_for(tmp_path: Path) -> None:
-    """Fails where two hold it at once, or the second is not told that it waits."""
+    """Fails if two hold it at once, or the second is not told that it waits."""
     seen: list[str] = []
     waits = threading.Event()
 
@@ -30,7 +30,7 @@ def test_what_is_held_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_many_hold_it_one_after_another(tmp_path: Path) -> None:
-    """Fails where one that waited for a file which is removed meanwhile holds it together with the next."""
+    """Fails if one that waited for a file which is removed meanwhile holds it together with the next."""
     inside, most = 0, 0
 
     def work() -> None:
@@ -51,7 +51,7 @@ def test_many_hold_it_one_after_another(tmp_path: Path) -> None:
 
 
 def test_a_file_that_another_has_put_there_is_seen(tmp_path: Path) -> None:
-    """Fails where a lock on a file that was removed or replaced is taken for one on the file at the path."""
+    """Fails if a lock on a file that was removed or replaced is taken for one on the file at the path."""
     path = tmp_path / "file"
     with path.open("a") as file:
         assert try_lock(file) and is_same_file(file, path)

@@ -119,7 +119,7 @@ def test_any_columns_and_rows_are_those_of_the_table(stored: tuple[Place, Part],
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.sets(st.integers(0, WHOLE.num_rows - 1), max_size=12))
 def test_rows_far_apart_come_one_by_one(stored: tuple[Place, Part], rows: set[int]) -> None:
-    """Fails where a row is another one, or comes twice where two are of one batch."""
+    """Fails if a row is another one, or comes twice where two are of one batch."""
     place, part = stored
     read = pa.Table.from_batches(read_part_table(place, "toys/rows", part, "rows", ("key",), sorted(rows)), KEYS)
     assert read.equals(WHOLE.select(["key"]).take(pa.array(sorted(rows), pa.int64())))
@@ -320,7 +320,7 @@ def two_parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, Manifest
 @settings(deadline=None)
 @given(bounds=st.lists(st.integers(0, 2 * sum(SIZES)), min_size=1, max_size=6).map(sorted))
 def test_contents_between_bounds(two_parts: tuple[Place, Manifest], bounds: list[int]) -> None:
-    """Fails where rows count for another range than theirs, or a batch is decoded that no bound cuts, or one twice."""
+    """Fails if rows count for another range than theirs, or a batch is decoded that no bound cuts, or one twice."""
     place, manifest = two_parts
     twice = pa.concat_tables([WHOLE, WHOLE])
     edges = set(np.cumsum([0, *SIZES, *SIZES]).tolist())

@@ -32,7 +32,7 @@ ARTICLES = cases_of(__file__, "articles")
 
 @pytest.mark.parametrize("language", ARTICLES)
 def test_an_article_is_judged_in_its_own_language(language: str) -> None:
-    """Fails where an article in one of the twelve languages goes, or the words of another are taken for its own."""
+    """Fails if an article in one of the twelve languages goes, or the words of another are taken for its own."""
     text = ARTICLES[language]
     assert detect_languages(column([text]), EVERY) == [language]
     assert judge(text, RulesSettings(), language) is None
@@ -56,7 +56,7 @@ def test_what_has_no_stop_word_of_its_language_is_dropped_and_told_so() -> None:
 
 
 def test_the_ledger_counts_what_had_no_table() -> None:
-    """Fails where documents that were not judged are not counted, or one of unknown language is judged as another."""
+    """Fails if documents that were not judged are not counted, or one of unknown language is judged as another."""
     slovak = (
         "Mlyn pri moste je miesto, kde ľudia z dediny mleli obilie. Dnes tam už nikto nebýva. Brána je zavretá. " * 4
     )
@@ -129,7 +129,7 @@ def test_a_column_is_counted_as_its_documents_are(rows: list[tuple[str, str]]) -
 
 @pytest.mark.long
 def test_texts_of_twelve_languages_are_kept(shared: Path) -> None:
-    """Fails where more than one in fifty documents of 300 words of a treebank is dropped."""
+    """Fails if more than one in fifty documents of 300 words of a treebank is dropped."""
     for path in sorted((shared / "data" / "languages" / "sentences").glob("*.jsonl")):
         space = "" if path.stem in ("ja", "zh") else " "
         documents, text = list[str](), ""

@@ -18,6 +18,6 @@ def test_it_is_the_normal_form_of_the_standard_library(text: str) -> None:
 
 
 def test_marks_are_those_of_all_of_unicode() -> None:
-    """Fails where a later version of Unicode has marks where none are looked for: they would take long again."""
+    """Fails if a later version of Unicode has marks where none are looked for: they would take long again."""
     assert not any(map(is_non_starter, map(chr, range(0x20000, 0x110000))))
     assert all(map(is_non_starter, MARKS))

@@ -45,7 +45,7 @@ def test_number_of_shingles(num_words: int, num_shingles: int) -> None:
 
 
 def test_a_sentence_without_spaces_has_a_shingle_for_every_character_but_four() -> None:
-    """Fails where a sentence of Chinese or Thai is one word, so that a change of one character hides it."""
+    """Fails if a sentence of Chinese or Thai is one word, so that a change of one character hides it."""
     assert len(hash_text_shingles("天地玄黄，宇宙洪荒。日月盈昃，辰宿列张。")) == 12  # noqa: RUF001
     one, other = hash_text_shingles("กขคงจฉชซฌญฎฏฐฑฒณดตถท" * 2), hash_text_shingles("กขคงจฉชซฌญฎฏฐฑฒณดตถท")
     assert other < one and len(other) == 16

@@ -36,7 +36,7 @@ def test_counts_of_a_text_counted_by_hand() -> None:
 
 
 def test_runs_counted_by_hand() -> None:
-    """Fails where occurrences, their characters or the words they cover are counted otherwise."""
+    """Fails if occurrences, their characters or the words they cover are counted otherwise."""
     words = "we sail at dawn we sail at dusk"
     counts = measure(words)
     assert (counts.top_2gram_characters, counts.top_3gram_characters, counts.top_4gram_characters) == (12, 16, 0)

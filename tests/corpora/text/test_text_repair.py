@@ -48,12 +48,12 @@ TEXTS = st.lists(
 @example(HALVES, KEPT)
 @example("&amp;\n<&amp;\n&amp;", KEPT)
 def test_it_is_ftfys_own(text: str, config: TextFixerConfig) -> None:
-    """Fails where one of its fixes is done otherwise, or in another order, than `ftfy.fix_text` does it."""
+    """Fails if one of its fixes is done otherwise, or in another order, than `ftfy.fix_text` does it."""
     assert repair(text, config) == RepairedText(fix_text(text, config), 0)
 
 
 def test_escapes_within_each_other_are_read_as_far_as_it_is_promised() -> None:
-    """Fails where 24 of them are not read in a long line, or a line that could be repaired is said to be given up."""
+    """Fails if 24 of them are not read in a long line, or a line that could be repaired is said to be given up."""
     line = "x" * 10_000 + "&" + "amp;" * 24
     assert repair(line, KEPT) == RepairedText("x" * 10_000 + "&", 0)
     given_up = repair(f"{line}amp;amp;\nÃ©\n", KEPT)
@@ -64,7 +64,7 @@ def test_escapes_within_each_other_are_read_as_far_as_it_is_promised() -> None:
     "hostile", [NESTED, MADE_AGAIN, "&amp" + "&semi" * 40_000 + ";"], ids=["escapes", "letter", "semicolons"]
 )
 def test_no_line_is_read_more_often_than_it_may(hostile: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a line is read as often as it is long, which takes minutes."""
+    """Fails if a line is read as often as it is long, which takes minutes."""
     read = 0
 
     def counting(reads: Callable[[str], Any]) -> Callable[[str], Any]:

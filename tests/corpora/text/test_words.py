@@ -147,7 +147,7 @@ def test_every_letter_mark_and_number_has_a_kind() -> None:
 
 
 def test_tables_are_those_that_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where the tables that are read differ from those that are made, or a character has the entry of another."""
+    """Fails if the tables that are read differ from those that are made, or a character has the entry of another."""
     monkeypatch.setattr(kept_arrays, "make_kernel_folder", lambda: tmp_path)
     made, read = read_word_tables.__wrapped__(), read_word_tables.__wrapped__()
     [file] = tmp_path.iterdir()

@@ -67,7 +67,7 @@ def test_more_tokens_than_slots_are_appended(folder: Path, capsys: pytest.Captur
 
 
 def test_personal_data_is_not_counted(folder: Path) -> None:
-    """Fails where a part of an address or number could become a token."""
+    """Fails if a part of an address or number could become a token."""
     told: list[str] = []
     found = count_domain([str(folder / "genes")], load_vocabulary(folder / "bert"), "store", "body", told.append)
     assert told[0].endswith(": 1 texts, 1 that cannot be read")
@@ -79,7 +79,7 @@ def test_personal_data_is_not_counted(folder: Path) -> None:
 
 
 def test_counts_do_not_depend_on_how_texts_come(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a batch or a merge loses or doubles counts."""
+    """Fails if a batch or a merge loses or doubles counts."""
     (folder / "a.jsonl").write_text("".join(json.dumps({"text": f"lender {'ab'[n % 2]}"}) + "\n" for n in range(99)))
     for name, value in (("BATCH_CHARACTERS", 10), ("MAX_TABLES", 3)):
         monkeypatch.setattr(f"flows.command.vocabulary_adapt.{name}", value)
@@ -89,7 +89,7 @@ def test_counts_do_not_depend_on_how_texts_come(folder: Path, monkeypatch: pytes
 
 
 def test_words_of_texts_act_on_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where markup of a text reaches the terminal."""
+    """Fails if markup of a text reaches the terminal."""
     (folder / "evil.txt").write_text("[red] lender [/red] \x1b[2J borrower\u202e " * 9)
     assert command(folder / "bert", "--corpus", folder / "evil.txt", "--tokens", 4, "--output", folder / "new") == 0
     said = capsys.readouterr().out

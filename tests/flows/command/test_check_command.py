@@ -40,7 +40,7 @@ def test_the_command_names_what_it_sees(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_what_stops_is_one_paragraph_with_its_name(tmp_path: Path) -> None:
-    """Fails where a command learns from data whose score means nothing, or what is accepted is not told."""
+    """Fails if a command learns from data whose score means nothing, or what is accepted is not told."""
     train = FileSettings(path=str(table(tmp_path / "train.tsv", 0, 40)))
     dev = FileSettings(path=str(table(tmp_path / "dev.tsv", 0, 40)))
     with pytest.raises(

@@ -12,7 +12,7 @@ from flows.command.help import find_command
 def test_recipes_are_completed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fails where Tab after `cloze run` proposes no shipped recipe, no recipe file or no folder, or anything else."""
+    """Fails if Tab after `cloze run` proposes no shipped recipe, no recipe file or no folder, or anything else."""
     for name in ("demand.toml", "demand.lock", "notes.txt"):
         (tmp_path / name).write_text("")
     (tmp_path / "demands").mkdir()
@@ -25,7 +25,7 @@ def test_recipes_are_completed(
 
 
 def test_the_help_of_source_names_every_format(capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where an ending that is read is not in the help of `--source`."""
+    """Fails if an ending that is read is not in the help of `--source`."""
     for command in ("run", "plan"):
         [argument] = [a for a in find_command(app, command).assemble_argument_collection() if "--source" in a.names]
         assert argument.parameter.help is not None and KNOWN_ENDINGS in argument.parameter.help

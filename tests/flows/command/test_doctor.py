@@ -37,14 +37,14 @@ def executable(path: Path, script: str) -> None:
 
 
 def test_it_needs_no_package() -> None:
-    """Fails where the module imports what may be missing."""
+    """Fails if the module imports what may be missing."""
     subprocess.run([sys.executable, "-I", "-S", machine_checks.__file__], check=True)
 
 
 def test_without_more_it_judges_what_the_process_was_started_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where what the launcher sets is judged, or a store that is not chosen yet."""
+    """Fails if what the launcher sets is judged, or a store that is not chosen yet."""
     monkeypatch.setenv("PREFECT_SERVER_API_PORT", "none")
     findings = {finding.name: finding for finding in machine_checks.examine_machine(tmp_path, None)}
     assert "write: store" not in findings and "none" not in findings["server port"].fact

@@ -21,7 +21,7 @@ def shown(*arguments: str) -> str:
 
 
 def test_all_commands_fit_one_screen_and_a_half() -> None:
-    """Fails where a command is in no group, or takes more than a line, or the ten are not first."""
+    """Fails if a command is in no group, or takes more than a line, or the ten are not first."""
     lines = shown().splitlines()
     assert len(lines) <= 60 and all(len(line.rstrip()) <= 80 for line in lines)
     in_groups = [name for names in GROUPS.values() for name in names.split() if not name.startswith("-")]
@@ -32,7 +32,7 @@ def test_all_commands_fit_one_screen_and_a_half() -> None:
 
 
 def test_the_command_alone_says_what_to_type_first(capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where a newcomer gets an error, or a command that does not exist."""
+    """Fails if a newcomer gets an error, or a command that does not exist."""
     assert run_command_line([], Path()) == 0
     lines = [
         line.split("   ")[0].split() for line in capsys.readouterr().out.splitlines() if line.startswith("  cloze")
@@ -50,7 +50,7 @@ def arguments_of(name: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_command_has_two_examples_that_it_takes(name: str) -> None:
-    """Fails where an option of an example was renamed, an example is of another command, or the help lacks it."""
+    """Fails if an option of an example was renamed, an example is of another command, or the help lacks it."""
     assert get_summary(find_command(app, name)).endswith(".")
     helped = shown(*name.split())
     assert all(len(line) < 78 and line in helped for line in EXAMPLES[name].splitlines())

@@ -44,7 +44,7 @@ def keys_of(text: str) -> tuple[bool, set[str]]:
 
 
 def test_every_command_with_json_is_listed() -> None:
-    """Fails where a command takes --json and its keys are in no list, or it is in no test."""
+    """Fails if a command takes --json and its keys are in no list, or it is in no test."""
     takes = {
         name
         for name in list_command_names(app)
@@ -58,7 +58,7 @@ def test_every_command_with_json_is_listed() -> None:
 def test_each_prints_one_document(
     first: Run, built: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Fails where a line gets between the document, or a key is renamed. One copy of a store serves all."""
+    """Fails if a line gets between the document, or a key is renamed. One copy of a store serves all."""
     monkeypatch.chdir(built.folder)
     monkeypatch.setenv("CLOZE_HOME", str(built.folder))
     for moment in ("20260101T000000772041", "20260102T000000483910"):

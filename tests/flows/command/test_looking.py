@@ -38,7 +38,7 @@ def _recipe(path: Path, **overrides: str) -> Recipe:
 
 
 def test_the_plan_names_what_is_not_read(mixed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where a folder of seven files is said to hold one, or where a program that reads the plan is not told."""
+    """Fails if a folder of seven files is said to hold one, or where a program that reads the plan is not told."""
     assert run_command_line(["plan", str(mixed)], mixed.parent) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith(f"1 raw file: 1 of mixed. {SAID}")
@@ -53,7 +53,7 @@ def test_a_preview_names_what_is_not_read(mixed: Path) -> None:
 
 
 def test_names_of_files_are_private_like_texts(mixed: Path) -> None:
-    """Fails where the name of a person is in a line or a record of a recipe that shows no text."""
+    """Fails if the name of a person is in a line or a record of a recipe that shows no text."""
     recipe = _recipe(mixed, **{"privacy.samples": "none"})
     resolved = resolve_raw_files(recipe, Lock(), StatCache())
     assert describe_inputs(recipe, resolved)[1:] == ["mixed: not read: 3 .doc, 3 .ppt.", *HOW]
@@ -65,7 +65,7 @@ def test_names_of_files_are_private_like_texts(mixed: Path) -> None:
 
 
 def test_the_store_inside_of_a_folder_is_no_input(mixed: Path) -> None:
-    """Fails where `--source .` takes the reports of its own runs for raw files, and counts its tables as not read."""
+    """Fails if `--source .` takes the reports of its own runs for raw files, and counts its tables as not read."""
     folder = mixed.parent
     (folder / "store" / "runs" / "1").mkdir(parents=True)
     (folder / "store" / "runs" / "1" / "report.html").write_text("<p>A report.</p>")

@@ -30,7 +30,7 @@ def faults(said: str) -> list[str]:
 
 
 def test_no_message_is_torn() -> None:
-    """Fails where a slot that may be empty leaves two spaces, or a sentence is cut, doubled or quoted by half."""
+    """Fails if a slot that may be empty leaves two spaces, or a sentence is cut, doubled or quoted by half."""
     checked, torn = 0, {}
     for where, template in messages():
         for empty in (False, True):
@@ -49,7 +49,7 @@ def test_no_message_is_torn() -> None:
 
 
 def test_messages_to_users_end_as_sentences() -> None:
-    """Fails where a message of some words, which the command prints as it is, ends without its full stop."""
+    """Fails if a message of some words, which the command prints as it is, ends without its full stop."""
     open_ended = {}
     for where, template in messages():
         said = rendered(template, False)

@@ -76,7 +76,7 @@ def test_a_model_in_an_object_store_is_copied_for_the_time_of_its_use(tmp_path: 
 
 
 def test_the_parts_of_a_model_keep_their_folders() -> None:
-    """Fails where the configuration of ELECTRA's generator is taken for that of the model."""
+    """Fails if the configuration of ELECTRA's generator is taken for that of the model."""
     paths = [f"part-0/{name}" for name in ("generator/config.json", "config.json", "model.safetensors")]
     manifest: Any = SimpleNamespace(parts=[SimpleNamespace(files=[SimpleNamespace(path=path) for path in paths])])
     assert {f"part-0/{name}": file.path for name, file in list_model_files(manifest).items()} == {p: p for p in paths}
@@ -113,7 +113,7 @@ def test_events_become_lines() -> None:
 
 
 def test_a_published_set_is_found_in_its_folder(tmp_path: Path) -> None:
-    """Fails where its columns, labels or metric are not those of the benchmark, or files are named twice."""
+    """Fails if its columns, labels or metric are not those of the benchmark, or files are named twice."""
     (tmp_path / "SST-2").mkdir()
     for name in ("train", "dev"):
         (tmp_path / "SST-2" / f"{name}.tsv").write_text("sentence\tlabel\na film\t1\nno film\t0\n")

@@ -64,7 +64,7 @@ def parsed(line: list[str]) -> Any:
 
 
 def test_every_option_that_takes_a_number_has_bounds() -> None:
-    """Fails where a new option takes any number: -1 workers, 10**20 seconds, nan days. 1 is a number of each."""
+    """Fails if a new option takes any number: -1 workers, 10**20 seconds, nan days. 1 is a number of each."""
     seen = list(numbers())
     assert len(seen) > 35
     for command, name, _ in seen:
@@ -91,7 +91,7 @@ def takes_any_place(command: str, name: str) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_of_number_holds_its_bounds_and_nothing_else(kind: NumberRange) -> None:
-    """Fails where a bound is not one, or nan, a text, a truth or nothing is a number."""
+    """Fails if a bound is not one, or nan, a text, a truth or nothing is a number."""
     for value in (kind.low, kind.high):
         kind.check("it", value)
     for value in (kind.low - 1, kind.high + 1, 10**30, math.nan, math.inf, -math.inf, "1", "", True, None, [1]):
@@ -104,7 +104,7 @@ WRONG = (-3, 0, 10**12, 10**20, math.nan, math.inf, "", "text", 1.5, True)
 
 @pytest.mark.parametrize("workers", WRONG)
 def test_the_doors_of_python_and_of_schedules_have_the_same_bounds(workers: Any, built: World) -> None:
-    """Fails where a number that the command refuses comes in through Python, a deployment or its parameters."""
+    """Fails if a number that the command refuses comes in through Python, a deployment or its parameters."""
     recipe, _ = built.resolved()
     for door in (
         lambda: cloze.run(built.folder / "small.toml", workers=workers),
@@ -152,7 +152,7 @@ THINGS = (
 def test_whatever_is_named_is_refused_in_a_paragraph_or_works(
     first: Run, built: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Fails where a path, an address or a word that cannot be meant is a traceback, or a command made anything of it
+    """Fails if a path, an address or a word that cannot be meant is a traceback, or a command made anything of it
     in a folder of that name.
     """
     monkeypatch.chdir(built.folder)
@@ -200,7 +200,7 @@ def test_whatever_is_named_is_refused_in_a_paragraph_or_works(
 def test_a_wrong_word_of_a_few_is_answered_with_the_nearest(
     line: str, said: str, finished: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Fails where a choice is refused without the word that was nearly given."""
+    """Fails if a choice is refused without the word that was nearly given."""
     assert finished.recipe.path is not None
     (tmp_path / "labels.csv").write_text("text,label\n" + "one,a\ntwo,b\n" * 5)
     (tmp_path / "raw").mkdir()

@@ -67,7 +67,7 @@ def letters(lines: list[str]) -> int:
 
 
 def test_a_wide_table_is_as_wide_as_its_terminal_and_whole_in_a_pipe() -> None:
-    """Fails where a table is cut, overflows the terminal, or is folded to 80 columns in a pipe."""
+    """Fails if a table is cut, overflows the terminal, or is folded to 80 columns in a pipe."""
     head, row = printed(None)
     assert all(cell in row for cell in CELLS)
     whole = letters([head, row])
@@ -79,7 +79,7 @@ def test_a_wide_table_is_as_wide_as_its_terminal_and_whole_in_a_pipe() -> None:
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii", "utf-8"])
 def test_a_character_that_an_encoding_lacks_ends_no_command(encoding: str, errors: str) -> None:
-    """Fails where a run that is done ends with code 1, for its summary has an arrow, or the name of a file."""
+    """Fails if a run that is done ends with code 1, for its summary has an arrow, or the name of a file."""
     written = BytesIO()
     with TextIOWrapper(written, encoding=encoding, errors=errors) as stream:
         replace_unprintable(stream)
@@ -122,7 +122,7 @@ def test_a_name_means_the_same_file_in_every_locale(locale: dict[str, str], tmp_
     "arguments", ["--help", "plan --help", "--version", "doctor --json", "doctor", "rum", "inspect /nowhere"]
 )
 def test_a_pipe_that_nobody_reads_ends_a_command_quietly(arguments: str, tmp_path: Path) -> None:
-    """Fails where a command into `head` ends with a traceback, a line, or another code than a signal's."""
+    """Fails if a command into `head` ends with a traceback, a line, or another code than a signal's."""
     reader, writer = os.pipe()
     os.close(reader)
     wrong = arguments in ("rum", "inspect /nowhere")  # whose one paragraph goes to standard error

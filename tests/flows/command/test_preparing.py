@@ -28,7 +28,7 @@ print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
 
 
 def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
-    """Fails where the help waits for a library that only a command needs."""
+    """Fails if the help waits for a library that only a command needs."""
     done = subprocess.run(
         [sys.executable, "-c", HELP],
         env={"CLOZE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
@@ -54,7 +54,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_is_prepared_is_not_prepared_again(tmp_path: Path, kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where kernels are compiled twice for one state of their sources, not for another, or where one that is
+    """Fails if kernels are compiled twice for one state of their sources, not for another, or where one that is
     damaged is left, or doctor says otherwise."""
     times: list[Path] = []
     state = kernels / "compiled-1"
@@ -76,7 +76,7 @@ def test_what_is_prepared_is_not_prepared_again(tmp_path: Path, kernels: Path, m
 
 
 def test_what_is_not_compiled_is_compiled_next_to_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a run waits for the kernels, is held at its end, or says nothing of them."""
+    """Fails if a run waits for the kernels, is held at its end, or says nothing of them."""
     monkeypatch.setattr(compiling, "is_compiled", lambda first=False: (tmp_path / "compiled").exists())
     begun, closed = Event(), Event()
 
@@ -113,7 +113,7 @@ def test_what_is_not_compiled_is_compiled_next_to_the_work(tmp_path: Path, monke
 
 @pytest.mark.long
 def test_the_listed_calls_are_those_of_a_store() -> None:
-    """Fails where a kernel that runs call is not on the list, or of a folder not among its first, and a run waits."""
+    """Fails if a kernel that runs call is not on the list, or of a folder not among its first, and a run waits."""
     code = (
         "from flows.command.kernel_calls import CALLS, record_calls; "
         "texts = ('\\n'.join(record_calls()), CALLS.read_text().rstrip()); "

@@ -28,7 +28,7 @@ def looked(tmp_path: Path) -> SourcePreview:
 
 
 def test_each_step_is_told_until_the_one_that_drops_a_record(looked: SourcePreview) -> None:
-    """Fails where a step is passed over, a change is not shown, or a reason is at another step."""
+    """Fails if a step is passed over, a change is not shown, or a reason is at another step."""
     cleaned, short, german, empty = preview_source(looked.entry, looked.files, 10, print)
     assert [step.step for step in cleaned.steps] == ["clean", "language", "rules"]
     assert cleaned.steps[0].text == prose(1) and cleaned.steps[1].text is None and cleaned.verdict == "kept"
@@ -42,7 +42,7 @@ def test_no_more_than_asked_for_are_read(looked: SourcePreview) -> None:
 
 
 def test_every_kind_of_file_is_shown_and_every_file_of_a_kind(tmp_path: Path) -> None:
-    """Fails where the first file of a folder takes all the places of a preview."""
+    """Fails if the first file of a folder takes all the places of a preview."""
     (tmp_path / "raw").mkdir()
     for name, ending in (("a", "jsonl"), ("b", "jsonl"), ("c", "txt"), ("d", "html")):
         lines = 30 if ending == "jsonl" else 1

@@ -25,7 +25,7 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch: pytest
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_parts_and_steps_are_called_what_they_are(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
-    """Fails where the steps of a training are shown as parts."""
+    """Fails if the steps of a training are shown as parts."""
     monkeypatch.setattr("flows.command.progress.LINE_SECONDS", -1.0)
     shown = StringIO()
     with RunProgress(Console(file=shown, force_terminal=terminal, width=120)) as progress:

@@ -49,7 +49,7 @@ def words(run: Run, shards: Manifest, ids: list[int]) -> str:
 
 
 def test_examples_lead_back_to_their_raw_bytes(traced: tuple[World, Run, Artifact]) -> None:
-    """Fails where an example's document is another's, or its locator leads to other bytes."""
+    """Fails if an example's document is another's, or its locator leads to other bytes."""
     _, run, shards = traced
     draw = random.Random(5)
     found_files, roles = set(), set()
@@ -84,7 +84,7 @@ def _stands_in(piece: str, text: str) -> bool:
 
 
 def test_a_document_leads_to_its_examples_and_back(traced: tuple[World, Run, Artifact]) -> None:
-    """Fails where one of the examples that hold a document is not found, or one is found that does not."""
+    """Fails if one of the examples that hold a document is not found, or one is found that does not."""
     _, run, shards = traced
     held: dict[str, dict[str, set[int]]] = {}
     for split in ("train", "held-out"):
@@ -113,7 +113,7 @@ def test_a_document_leads_to_its_examples_and_back(traced: tuple[World, Run, Art
 
 
 def test_a_raw_file_that_is_gone_is_said_and_not_an_error(tmp_path: Path) -> None:
-    """Fails where a trace breaks, or shows other bytes, once the raw file lies elsewhere or nowhere."""
+    """Fails if a trace breaks, or shows other bytes, once the raw file lies elsewhere or nowhere."""
     world = new_world(tmp_path)
     path = world.put("pages", "a", [page(str(n), prose(n)) for n in range(8)])
     world.put("notes", "n", [note(1, prose(50))])
@@ -131,13 +131,13 @@ def test_a_raw_file_that_is_gone_is_said_and_not_an_error(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("number", [-1, 10**6])
 def test_a_number_that_no_example_has(traced: tuple[World, Run, Artifact], number: int) -> None:
-    """Fails where the range is not told."""
+    """Fails if the range is not told."""
     with pytest.raises(InputError, match=rf"There is no example {number}: shards/small/\w+ holds 0 to \d+"):
         trace_number(traced[2], number)
 
 
 @pytest.mark.parametrize(("id", "said"), [("xyz", "is not a document id"), ("00" * 16, "keeps no document 0000")])
 def test_an_id_that_no_document_has(traced: tuple[World, Run, Artifact], id: str, said: str) -> None:
-    """Fails where a slip ends in a traceback."""
+    """Fails if a slip ends in a traceback."""
     with pytest.raises(InputError, match=said):
         trace_document(traced[2], id)

@@ -49,7 +49,7 @@ def said(capsys: pytest.CaptureFixture[str], world: World, *arguments: str) -> s
 
 
 def test_runs_are_told_newest_first(bare: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where a run is not told, out of order, or without what it built and cost."""
+    """Fails if a run is not told, out of order, or without what it built and cost."""
     record(bare, 1)
     record(bare, 2, stages=(BUILT, replace(BUILT, kind="corpora", state="reused")), cost=COST, names=("small",))
     record(bare, 3, state="failed")
@@ -69,7 +69,7 @@ def test_runs_are_told_newest_first(bare: World, capsys: pytest.CaptureFixture[s
 def test_a_run_is_running_while_its_process_lives_and_lost_after(
     bare: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fails where a run under way is not told, or one whose process is gone is taken for one."""
+    """Fails if a run under way is not told, or one whose process is gone is taken for one."""
     recipe, run_id = bare.recipe(), "20260102T000000000000-small"
     pulse = RunHeartbeat(bare.place, recipe, run_id, "2026-01-02T00:00:00+00:00")
     pulse.advance("documents/pages", 2, 8)
@@ -92,7 +92,7 @@ def test_a_run_is_running_while_its_process_lives_and_lost_after(
 
 
 def test_time_is_left_once_a_rate_is_known() -> None:
-    """Fails where parts that were there before make a rate, or a time is told before there is one."""
+    """Fails if parts that were there before make a rate, or a time is told before there is one."""
     progress = StageProgress(parts=100, built=40, first_built=40, started=0.0)
     assert progress.to_json(10.0) == {"built": 40, "parts": 100, "rate": None, "seconds_left": None}
     progress.built = 60

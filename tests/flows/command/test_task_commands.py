@@ -52,7 +52,7 @@ def cloze(folder: Path, *arguments: str) -> int:
 
 
 def test_a_suite_of_three_classes_with_a_control_and_its_answers(folder: Path) -> None:
-    """Fails where three classes need a metric by name, a control is not learnt, or answers lack their scores."""
+    """Fails if three classes need a metric by name, a control is not learnt, or answers lack their scores."""
     model, suite, output = (str(folder / name) for name in ("model", "suite.toml", "out"))
     answers = folder / "answers"
     assert cloze(folder, "evaluate", model, suite, "--output", output, "--control", "--answers", str(answers)) == 0
@@ -66,7 +66,7 @@ def test_a_suite_of_three_classes_with_a_control_and_its_answers(folder: Path) -
 
 
 def test_each_fold_is_judged_by_its_own(folder: Path) -> None:
-    """Fails where a fold is judged by rows of another, or the means are not those of the folds."""
+    """Fails if a fold is judged by rows of another, or the means are not those of the folds."""
     output = folder / "folds"
     files = ["--train", str(folder / "train.tsv"), "--folds", "2", "--output", str(output)]
     options = ["--max-unusable", "0.1", "--set", "epochs=1"]
@@ -80,7 +80,7 @@ def test_each_fold_is_judged_by_its_own(folder: Path) -> None:
 
 
 def test_labelled_rows_come_through_a_pipe(folder: Path) -> None:
-    """Fails where the rows of a pipe are lost before they are learnt, or read twice."""
+    """Fails if the rows of a pipe are lost before they are learnt, or read twice."""
     os.mkfifo(folder / "pipe")
     Thread(target=lambda: (folder / "pipe").write_bytes((folder / "train.tsv").read_bytes())).start()
     files = ["--train", str(folder / "pipe"), "--output", str(folder / "piped"), "--max-unusable", "0.1"]
@@ -92,7 +92,7 @@ def test_labelled_rows_come_through_a_pipe(folder: Path) -> None:
 def test_a_trained_job_has_its_tokenizer_and_fills_gaps(
     learnt: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fails where the folder that `cloze train` leaves is no model for other commands."""
+    """Fails if the folder that `cloze train` leaves is no model for other commands."""
     model = learnt.manifest("models")
     job = Path(learnt.place.to_full_path(model.folder), "work", "job.json")
     shutil.copy(job, tmp_path / "job.json")
@@ -117,7 +117,7 @@ ROWS = 4_000  # more answers than a pipe holds
     ],
 )
 def test_answers_go_through_a_pipe(line: str, answers: str, code: int, learnt: Run, tmp_path: Path) -> None:
-    """Fails where an answer needs a file, a message gets between answers, or who stops reading is met by an error."""
+    """Fails if an answer needs a file, a message gets between answers, or who stops reading is met by an error."""
     rows = [json.dumps({"id": str(number), "text": f"a boat and a lighthouse {number}"}) for number in range(ROWS)]
     (tmp_path / "rows.jsonl").write_text("\n".join(rows))
     (tmp_path / "few.jsonl").write_text("\n".join(rows[:9]))
@@ -133,7 +133,7 @@ def test_answers_go_through_a_pipe(line: str, answers: str, code: int, learnt: R
 
 
 def test_one_document_and_answers_do_not_share_standard_output(learnt: Run, tmp_path: Path) -> None:
-    """Fails where --json without a file mixes the document with the answers."""
+    """Fails if --json without a file mixes the document with the answers."""
     (tmp_path / "rows.jsonl").write_text('{"text": "a boat"}')
     task = learnt.place.to_full_path(learnt.manifest("tasks").folder)
     with pytest.raises(InputError, match="--json prints one document, and the answers are lines: name their file"):

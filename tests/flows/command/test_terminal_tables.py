@@ -44,7 +44,7 @@ def runs_of(name: str) -> list[ListedRun]:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", NAMES)
 def test_runs_and_releases_fit(name: str, width: int) -> None:
-    """Fails where a line is wider than the terminal, or an id or a figure is broken."""
+    """Fails if a line is wider than the terminal, or an id or a figure is broken."""
     states = runs_of(name)
     short = shorten_run_ids([state.run_id for state in states])
     entries = [
@@ -65,7 +65,7 @@ def test_runs_and_releases_fit(name: str, width: int) -> None:
 
 @pytest.mark.parametrize("width", [20, *WIDTHS])
 def test_a_table_without_room_is_a_block_for_each_row(width: int) -> None:
-    """Fails where a number or an id is folded as long as it fits by itself, or a cell is lost."""
+    """Fails if a number or an id is folded as long as it fits by itself, or a cell is lost."""
     rows = [
         ("first", "1,234,567", "text " * 9, "0123456789"),
         ("次", "7", "語" * 50, "a" * 9),
@@ -80,7 +80,7 @@ def test_a_table_without_room_is_a_block_for_each_row(width: int) -> None:
 
 
 def test_a_table_of_lines_is_drawn_again_only_where_it_does_not_fit() -> None:
-    """Fails where a table of an evaluation is wider than the terminal, or one that fits is changed."""
+    """Fails if a table of an evaluation is wider than the terminal, or one that fits is changed."""
     rows = [("task", "score"), ("recognizing-textual-entailment " * 3, "61.2"), ("sst2", "93.4")]
     lines = ["glue:", "", *align_columns(rows), "", "a note"]
     assert fit_table(lines, 2, 5, rows, 120) == lines

@@ -31,7 +31,7 @@ def tool(folder: Path, script: str) -> dict[str, str]:
 
 
 def test_the_least_card_is_looked_at(tmp_path: Path) -> None:
-    """Fails where a fast card hides a slow one, a name with a comma is cut, or a driver that fails ends a plan."""
+    """Fails if a fast card hides a slow one, a name with a comma is cut, or a driver that fails ends a plan."""
     assert find_gpu({"PATH": str(tmp_path)}) is None
     found = find_gpu(tool(tmp_path, 'echo "NVIDIA H200, SXM, 9.0"; echo "Tesla T4, 7.5"'))
     assert found is not None and (found.name, found.capability) == ("Tesla T4", (7, 5)) and "compiler" in found.lacks
@@ -39,7 +39,7 @@ def test_the_least_card_is_looked_at(tmp_path: Path) -> None:
 
 
 def test_slow_settings_of_a_recipe(tmp_path: Path) -> None:
-    """Fails where a recipe that says nothing is not told what float32 and attention dropout cost on a card."""
+    """Fails if a recipe that says nothing is not told what float32 and attention dropout cost on a card."""
     seen = Hardware(device="cuda", name="H200", capability=(9, 0))
     [precision, dropout, shapes] = find_slow_settings(recipe(tmp_path), seen)
     assert "float32" in precision and "H200" in precision and "micro_batch_tokens" in shapes

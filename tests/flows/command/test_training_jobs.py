@@ -62,7 +62,7 @@ def missing_modules() -> list[str]:
 
 
 def test_a_job_is_trained_where_only_the_trainers_packages_are_installed(tmp_path: Path) -> None:
-    """Fails where the command, or the trainer, imports what a machine with the trainer's packages alone lacks; where
+    """Fails if the command, or the trainer, imports what a machine with the trainer's packages alone lacks; where
     the job's store cannot be named anew, or a step of the run is not found by its store."""
     store = put_store(tmp_path)
     job = small_job(store, tmp_path / "store" / "models" / "m" / "f" / "work", (PhaseSettings(steps=2, batch=4),))
@@ -93,7 +93,7 @@ def test_a_job_is_trained_where_only_the_trainers_packages_are_installed(tmp_pat
 
 
 def test_jobs_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    """Fails where a file that holds no job ends as a traceback, or without a remedy."""
+    """Fails if a file that holds no job ends as a traceback, or without a remedy."""
     path = tmp_path / "job.json"
     with pytest.raises(InputError, match=r"Cannot read the job .*No such file.*the job\.json in the `work` folder"):
         read_job(path)
@@ -104,7 +104,7 @@ def test_jobs_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
 
 
 def test_machines_of_a_job_are_read() -> None:
-    """Fails where a number of a machine is taken for another, or the address for none."""
+    """Fails if a number of a machine is taken for another, or the address for none."""
     with pytest.raises(InputError, match=r"--node-rank 2 is not the number of one of 2 machines"):
         run_train_command(["train", "a", "--nodes", "2", "--node-rank", "2", "--rendezvous", "first:29500"])
     with pytest.raises(InputError, match=r"Cannot read the job nowhere"):
@@ -112,7 +112,7 @@ def test_machines_of_a_job_are_read() -> None:
 
 
 def test_a_job_may_have_what_it_needs_at_other_places(tmp_path: Path) -> None:
-    """Fails where a job on another machine looks for its start where it was planned, or a start is given to none."""
+    """Fails if a job on another machine looks for its start where it was planned, or a start is given to none."""
     plain = small_job(put_store(tmp_path), tmp_path / "work")
     begun = replace(plain, start=StartModel(folder="/elsewhere", files={"config.json": "0"}))
     here = with_places(begun, {"store": None, "work": "w", "start": "here"})

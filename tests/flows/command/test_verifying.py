@@ -27,7 +27,7 @@ def verify(*arguments: str) -> int:
 
 
 def test_from_a_damaged_to_a_whole_store(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where a step of what the pages say does not lead to the next, or an exit code is another."""
+    """Fails if a step of what the pages say does not lead to the next, or an exit code is another."""
     [path] = (world / "store").glob("tokens/small/*/g002-changes.tokens.arrow")
     table = str(path.relative_to(world / "store"))
     assert verify("store") == 0
@@ -49,7 +49,7 @@ def test_from_a_damaged_to_a_whole_store(world: Path, capsys: pytest.CaptureFixt
      "verify store"],
 )  # fmt: skip
 def test_a_store_of_format_1_is_refused(world: Path, command: str) -> None:
-    """Fails where a command shows a traceback, or builds over what it cannot read. In format 1 nothing was sealed."""
+    """Fails if a command shows a traceback, or builds over what it cannot read. In format 1 nothing was sealed."""
     for path in [*Path("store").glob("*/*/*/manifest.json"), *Path("store").glob("*/*/*/parts/*.json")]:
         path.write_text(json.dumps({**unseal(path.read_bytes(), ""), "format_version": 1}, indent=1))
     before = Place("store").list_files("")

@@ -100,7 +100,7 @@ def test_compare_reads_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("form", ["folder", "tokenizer.json", "vocab.txt", "lines"])
 def test_a_vocabulary_by_every_name(tmp_path: Path, form: str) -> None:
-    """Fails where one of the forms in which vocabularies lie about gives another one."""
+    """Fails if one of the forms in which vocabularies lie about gives another one."""
     folder = tmp_path / "bert"
     SMALL.save(folder)
     if form in ("vocab.txt", "lines"):
@@ -129,7 +129,7 @@ def test_names_in_a_store(store: Place, capsys: pytest.CaptureFixture[str]) -> N
     "name, file", [("gpt2", "gpt2-encoder.json"), ("bert-base-uncased", "bert-base-uncased-vocab.txt")]
 )
 def test_published_vocabularies_give_their_own_ids(shared: Path, name: str, file: str) -> None:
-    """Fails where a file as it was published is read as another vocabulary."""
+    """Fails if a file as it was published is read as another vocabulary."""
     vocabulary = find_vocabulary(str(shared / "data" / "gold" / "vocab" / file))
     lines = (shared / "data" / "gold" / "tokenization" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]

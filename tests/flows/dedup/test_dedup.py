@@ -61,7 +61,7 @@ def ids(rows: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def test_a_row_says_whose_copy_it_was(tmp_path: Path) -> None:
-    """Fails where a line changes on its way, or a removal is not explained by the two texts."""
+    """Fails if a line changes on its way, or a removal is not explained by the two texts."""
     lines = [f'{{ "text":{json.dumps(text)},"n":1e2}}' for text in (prose(2), LONG, LONG, LONGER)]
     kept, removed, outcome = run_on(tmp_path, lines)
     assert (tmp_path / "out.jsonl").read_text().splitlines() == lines[:2] and len(kept) == 2
@@ -100,7 +100,7 @@ def test_who_stays(tmp_path: Path, chosen: dict[str, Any], stay: list[int]) -> N
 
 
 def test_a_copy_of_what_is_removed_has_its_survivor(tmp_path: Path) -> None:
-    """Fails where a survivor is a row that is not kept."""
+    """Fails if a survivor is a row that is not kept."""
     _, removed, _ = run_on(tmp_path, texts(LONG, LONGER, LONGER), id="id")
     assert [(row["reason"], row["survivor"]) for row in removed] == [("near duplicate", "0")] * 2
 
@@ -113,7 +113,7 @@ def test_copies_in_other_groups_stay(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("copy", [LONG, LONGER])
 def test_what_another_corpus_has_goes(tmp_path: Path, copy: str) -> None:
-    """Fails where the other corpus is judged itself: of its near copies each must count."""
+    """Fails if the other corpus is judged itself: of its near copies each must count."""
     other = put(tmp_path / "other.jsonl", texts(prose(4), LONG, LONG, LONGER))
     kept, removed, outcome = run_on(tmp_path, texts(copy, prose(5)), against=str(other))
     assert ids(kept) == [1] and outcome.rows == 2 and outcome.text_bytes == len(copy) + len(prose(5))
@@ -257,7 +257,7 @@ def test_hashes_that_are_all_equal_remove_nothing_on_their_word(
 
 
 def test_what_a_killed_run_left_goes_with_the_next(tmp_path: Path) -> None:
-    """Fails where hidden folders gather, or where what was half written is taken for the output."""
+    """Fails if hidden folders gather, or where what was half written is taken for the output."""
     (tmp_path / ".out.jsonl.tmp").mkdir()
     (tmp_path / ".out.jsonl.tmp" / "out.jsonl").write_text('{"text": "half a')
     kept, _, _ = run_on(tmp_path, texts(LONG))
@@ -265,7 +265,7 @@ def test_what_a_killed_run_left_goes_with_the_next(tmp_path: Path) -> None:
 
 
 def test_a_removed_line_is_the_very_line_with_the_reason(tmp_path: Path) -> None:
-    """Fails where numbers or escapes change, or where a survivor that is called so makes a row unreadable."""
+    """Fails if numbers or escapes change, or where a survivor that is called so makes a row unreadable."""
     lines = [f'{{"text": {json.dumps(LONG)}, "n": 1e2, "reason": "\\u00e9", "id": "unreadable"}}'] * 2
     _, [removed], _ = run_on(tmp_path, lines, id="id")
     assert (tmp_path / "out.removed.jsonl").read_text().startswith(lines[0][:-1] + ', "file":')
@@ -287,7 +287,7 @@ def test_shingles_are_held_or_made_again(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_recall_on_planted_pairs_is_that_of_the_curve(tmp_path: Path) -> None:
-    """Fails where sketches or bands miss what they promise to find; in a script without spaces, too."""
+    """Fails if sketches or bands miss what they promise to find; in a script without spaces, too."""
     chance = np.random.default_rng(1)
     chinese = ["".join(map(chr, page)) for page in chance.integers(0x4E00, 0x5200, (40, 300)).tolist()]
     for rows in (texts(*(prose(number, 20) for number in range(60))), texts(*chinese)):
@@ -304,7 +304,7 @@ SONG = ["We met by the river.", "Sent from my phone", "", "We met by the river."
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_lines_of_earlier_rows_are_cut_out_of_later_ones(tmp_path: Path, kind: str) -> None:
-    """Fails where a row's own repetition goes, where what is left has other bytes, or what is cut is lost."""
+    """Fails if a row's own repetition goes, where what is left has other bytes, or what is cut is lost."""
     rows = [
         {"id": 0, "text": "\n".join(SONG), "n": 3},
         {"id": 1, "text": "  New é.\n\nSENT from my phone \nMore\n\nIt was late.\n", "n": 7},
@@ -425,7 +425,7 @@ def test_a_full_disk_is_a_paragraph(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_disk_without_room_for_scratch_is_a_paragraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a recipe's store is spoken of, which is none of this command, or a file is left."""
+    """Fails if a recipe's store is spoken of, which is none of this command, or a file is left."""
     given = put(tmp_path / "in.jsonl", texts(LONG, LONGER))
 
     def full(*_: object) -> None:

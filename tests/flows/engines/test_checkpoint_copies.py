@@ -35,7 +35,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_another_machine_goes_on_from_the_newest(tmp_path: Path) -> None:
-    """Fails where a step is lost, an old copy stays, or a machine that is further goes back."""
+    """Fails if a step is lost, an old copy stays, or a machine that is further goes back."""
     store, one, other = Place(str(tmp_path / "store")), tmp_path / "one", tmp_path / "other"
     fetch_checkpoint(store, STAGE, other)
     assert not other.exists()

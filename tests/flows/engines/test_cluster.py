@@ -175,7 +175,7 @@ def test_a_worker_that_goes_in_the_middle_costs_its_calls_alone(cluster: DaskClu
 def test_a_scheduler_that_comes_again_goes_on(
     cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a client that has waited for it too long does not end with a message."""
+    """Fails if a client that has waited for it too long does not end with a message."""
     told: list[str] = []
     with connected(cluster.address, tmp_path, told=told) as client, connected(cluster.address, tmp_path) as hasty:
         threads, ends = side_by_side(client, tmp_path, 1, 600.0)

@@ -10,7 +10,7 @@ from flows.engines.worker_checks import LIBRARIES, compute_program_digest, descr
 
 @pytest.mark.parametrize("name", ["python", "processor", "program", *LIBRARIES])
 def test_a_difference_names_what_and_both_versions(name: str) -> None:
-    """Fails where a worker with another Python, pyarrow or program would take part."""
+    """Fails if a worker with another Python, pyarrow or program would take part."""
     ours = identity.read_identity()
     theirs = {**ours, name: "9.9"}
     assert describe_differences(ours, theirs) == f"{name} 9.9 instead of {ours[name]}"

@@ -50,7 +50,7 @@ def files_of(place: Place, manifests: list[Manifest]) -> dict[str, int]:
 
 
 def test_a_cluster_makes_the_bytes_of_one_process(cluster: DaskCluster, world: World, finished: Run) -> None:
-    """Fails where a stage needs something that only a process of this machine has, or is built elsewhere otherwise."""
+    """Fails if a stage needs something that only a process of this machine has, or is built elsewhere otherwise."""
     run = run_on(cluster, world, world.place)
     assert run.bytes() == finished.bytes()
     assert files_of(world.place, run.manifests) == files_of(finished.place, finished.manifests)

@@ -31,7 +31,7 @@ path = "raw"
 @examples(60)
 @given(TEXTS)
 def test_plain_texts_act_on_nothing(text: str) -> None:
-    """Fails where a text keeps a character that Markdown reads, unescaped, or has a second line."""
+    """Fails if a text keeps a character that Markdown reads, unescaped, or has a second line."""
     shown = escape_markdown(text)
     assert len(shown.splitlines()) <= 1 and "<" not in shown and ">" not in shown
     unescaped = re.sub(r"\\[\\`*_{}\[\]()#!|~$]", "", shown)
@@ -45,7 +45,7 @@ def test_plain_texts_act_on_nothing(text: str) -> None:
 @examples(60)
 @given(TEXTS)
 def test_a_block_of_code_is_ended_by_its_own_fence(text: str) -> None:
-    """Fails where a line of a recipe ends the block that it is shown in."""
+    """Fails if a line of a recipe ends the block that it is shown in."""
     first, *lines, last = format_code_block(text).split("\n")
     assert set(first) == {"`"} and last == first
     assert all(first not in line and len(line.splitlines()) <= 1 for line in lines)
@@ -54,7 +54,7 @@ def test_a_block_of_code_is_ended_by_its_own_fence(text: str) -> None:
 @examples(60)
 @given(TEXTS)
 def test_the_head_is_read_back_as_it_was(text: str) -> None:
-    """Fails where a text is taken for something else by who reads the YAML, or ends the head."""
+    """Fails if a text is taken for something else by who reads the YAML, or ends the head."""
     lines = [f"name: {to_yaml(text)}", "all:", f"- {to_yaml(text)}", f"- key: {to_yaml(text)}"]
     assert all(len(line.splitlines()) == 1 for line in lines)
     assert yaml.safe_load("\n".join(lines)) == {"name": text, "all": [text, {"key": text}]}
@@ -71,14 +71,14 @@ def test_the_head_is_read_back_as_it_was(text: str) -> None:
     ],
 )
 def test_licences_are_known_by_their_spelling_alone(stated: str, known: str) -> None:
-    """Fails where a licence is guessed."""
+    """Fails if a licence is guessed."""
     assert find_spdx_id(stated) == known
     assert to_license_address(stated) == (f"https://spdx.org/licenses/{known}" if known else stated)
     assert (to_license_tags({stated}) == ["other"]) == (known == "")
 
 
 def test_a_licence_in_a_recipe_decides_no_bytes(tmp_path: Path) -> None:
-    """Fails where stating it makes documents stale, or a kind that has such a key does not get it."""
+    """Fails if stating it makes documents stale, or a kind that has such a key does not get it."""
     stated = 'license = "CC-BY-SA-4.0"'
     with_it, without = (
         parse_recipe(RECIPE.format(kind="files", license=line), tmp_path / "r.toml", {}).sources[0]

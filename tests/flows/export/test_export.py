@@ -76,7 +76,7 @@ def card_of(folder: Path) -> tuple[dict[str, Any], str]:
 def test_datasets_opens_what_was_exported(
     folders: dict[str, Path], recorded: Place, finished: Run, offline: Any, tmp_path: Path
 ) -> None:
-    """Fails where `load_dataset` refuses a folder, finds other features than the card says, or other rows."""
+    """Fails if `load_dataset` refuses a folder, finds other features than the card says, or other rows."""
     documents = offline.load_dataset(str(folders["corpora"]), cache_dir=str(tmp_path / "cache"))
     expected = {document.id.hex(): document for document in finished.corpus.iter_documents()}
     rows = [row for split in ("train", "validation") for row in documents[split]]
@@ -97,7 +97,7 @@ def test_datasets_opens_what_was_exported(
 
 @pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated", "ignore:The inplace keyword in DataFrame")
 def test_the_metadata_are_croissant(folders: dict[str, Path]) -> None:
-    """Fails where mlcroissant finds an error or has a warning, or cannot read records through it."""
+    """Fails if mlcroissant finds an error or has a warning, or cannot read records through it."""
     mlcroissant = pytest.importorskip("mlcroissant")
     for folder in folders.values():
         described = mlcroissant.Dataset(str(folder / "croissant.json"))
@@ -117,7 +117,7 @@ def test_the_metadata_are_croissant(folders: dict[str, Path]) -> None:
 
 
 def test_the_card_has_the_numbers_of_the_ledgers(folders: dict[str, Path], finished: Run) -> None:
-    """Fails where a count of the card is not that of a ledger, or a drop, a licence or an artifact is not told."""
+    """Fails if a count of the card is not that of a ledger, or a drop, a licence or an artifact is not told."""
     for kind, folder in folders.items():
         head, text = card_of(folder)
         assert [each["split"] for each in head["configs"][0]["data_files"]] == ["train", "validation"]
@@ -138,7 +138,7 @@ def test_the_card_has_the_numbers_of_the_ledgers(folders: dict[str, Path], finis
 
 
 def test_the_same_artifact_gives_the_same_bytes(folders: dict[str, Path], recorded: Place, tmp_path: Path) -> None:
-    """Fails where a clock, an address or an order decides a byte."""
+    """Fails if a clock, an address or an order decides a byte."""
     moved = tmp_path / "elsewhere"
     shutil.copytree(recorded.to_full_path(""), moved)
     for kind, folder in folders.items():
@@ -149,7 +149,7 @@ def test_the_same_artifact_gives_the_same_bytes(folders: dict[str, Path], record
 
 
 def test_deleted_examples_are_not_exported(masked: Artifact, tmp_path: Path) -> None:
-    """Fails where a row is exported that a later generation has taken away, or one is lost that it has not."""
+    """Fails if a row is exported that a later generation has taken away, or one is lost that it has not."""
     write_export(masked, tmp_path / "a", ExportSettings(splits=("train",)))
     found = pq.read_table(tmp_path / "a" / "data").to_pylist()
     shards = ShardSet(masked.place, masked.manifest)
@@ -164,7 +164,7 @@ def test_deleted_examples_are_not_exported(masked: Artifact, tmp_path: Path) -> 
 def test_the_code_of_the_card_trains(
     masked: Artifact, tmp_path: Path, offline: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fails where who has nothing but the folder cannot train on it as its card says."""
+    """Fails if who has nothing but the folder cannot train on it as its card says."""
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     write_export(masked, tmp_path / "a", ExportSettings())
@@ -177,7 +177,7 @@ def test_the_code_of_the_card_trains(
 
 
 def test_what_is_meant_must_be_one_thing(recorded: Place, finished: Run, tmp_path: Path) -> None:
-    """Fails where one of several is taken unasked, or the word does not say how to name it."""
+    """Fails if one of several is taken unasked, or the word does not say how to name it."""
     with pytest.raises(
         InputError, match=r"2 things to export.*--kind corpora --name small, --kind shards --name small"
     ):
@@ -199,7 +199,7 @@ def test_what_is_meant_must_be_one_thing(recorded: Place, finished: Run, tmp_pat
 
 
 def test_damage_ends_an_export_without_a_folder(masked: Artifact, tmp_path: Path) -> None:
-    """Fails where bytes that are not what was written are exported, or half a folder is left."""
+    """Fails if bytes that are not what was written are exported, or half a folder is left."""
     store = tmp_path / "store"
     shutil.copytree(masked.place.to_full_path(""), store)
     table = next((store / masked.manifest.folder).glob("held-out*.examples.arrow"))
@@ -213,7 +213,7 @@ def test_damage_ends_an_export_without_a_folder(masked: Artifact, tmp_path: Path
 
 @pytest.mark.server
 def test_artifacts_of_an_object_store_are_exported(masked: Artifact, s3_store: Place, tmp_path: Path) -> None:
-    """Fails where the bytes are not those of the same artifact in a folder."""
+    """Fails if the bytes are not those of the same artifact in a folder."""
     for path in masked.place.list_files(""):
         s3_store.write(path, masked.place.read(path))
     write_export(masked, tmp_path / "here", ExportSettings())

@@ -45,7 +45,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Exported
 def test_files_depend_on_rows_and_not_on_batches(
     whole: tuple[Path, list[ExportedFile]], tmp_path_factory: pytest.TempPathFactory, cuts: list[int]
 ) -> None:
-    """Fails where a row group or a file ends where a batch does."""
+    """Fails if a row group or a file ends where a batch does."""
     bounds = [0, *sorted(cuts), 300]
     batches = [rows(300).slice(first, last - first) for first, last in pairwise(bounds)]
     again = written(tmp_path_factory.mktemp("cut") / "a", batches)
@@ -53,7 +53,7 @@ def test_files_depend_on_rows_and_not_on_batches(
 
 
 def test_files_are_bounded_and_named_by_their_number(whole: tuple[Path, list[ExportedFile]]) -> None:
-    """Fails where a file or row group is larger than asked, a row is lost or moved, or a file is told wrong."""
+    """Fails if a file or row group is larger than asked, a row is lost or moved, or a file is told wrong."""
     folder, files = whole
     assert len(files) > 2
     assert [file.path for file in files] == [f"data/train-{n:05}-of-{len(files):05}.parquet" for n in range(len(files))]
@@ -73,7 +73,7 @@ def test_files_are_bounded_and_named_by_their_number(whole: tuple[Path, list[Exp
 
 
 def test_a_row_larger_than_any_bound_is_written(tmp_path: Path) -> None:
-    """Fails where it is lost, or joined to others."""
+    """Fails if it is lost, or joined to others."""
     long = pa.record_batch([["a", "b" * 500_000, "c"], [[1], [2], []], [True, False, True]], schema=SCHEMA)
     files = written(tmp_path / "a", [long])
     read = [pq.ParquetFile(tmp_path / "a" / file.path) for file in files]

@@ -17,7 +17,7 @@ from trainer.tasks.vectors.embed import open_parts
 
 
 def test_it_is_there_when_the_block_ends_well(tmp_path: Path) -> None:
-    """Fails where it can be seen before, or files of it are missing."""
+    """Fails if it can be seen before, or files of it are missing."""
     target = tmp_path / "deep" / "data set*"
     with open_new_folder(target) as folder:
         (folder / "data").mkdir()
@@ -35,7 +35,7 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_taken_and_a_full_one_refused(tmp_path: Path) -> None:
-    """Fails where anything that somebody has is replaced."""
+    """Fails if anything that somebody has is replaced."""
     (tmp_path / "a").mkdir()
     with open_new_folder(tmp_path / "a") as folder:
         (folder / "file").write_text("new")
@@ -56,7 +56,7 @@ def test_a_folder_that_is_filled_meanwhile_is_kept(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
-    """Fails where it stays for ever, or where that of another export goes."""
+    """Fails if it stays for ever, or where that of another export goes."""
     (tmp_path / ".a*.tmp" / "folder").mkdir(parents=True)
     (tmp_path / ".ab.tmp").mkdir()
     (tmp_path / ".a*.lock").write_text("")
@@ -105,7 +105,7 @@ def test_a_second_process_is_told_and_removes_nothing_of_the_first(first: str, s
 
 
 def test_what_the_disk_refuses_is_a_paragraph(tmp_path: Path) -> None:
-    """Fails where a full disk or a file in the way ends in a traceback, or leaves half a folder."""
+    """Fails if a full disk or a file in the way ends in a traceback, or leaves half a folder."""
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(InputError, match="a file is where a folder is needed"),

@@ -44,7 +44,7 @@ def faults(store: Place, inside: str = "") -> list[Fault]:
 
 
 def test_a_whole_store_has_no_faults(store: Place) -> None:
-    """Fails where something that is written in the usual way is called damaged, or is not known."""
+    """Fails if something that is written in the usual way is called damaged, or is not known."""
     holdings = read_inventory(store)
     assert list(find_faults(holdings)) == []
     assert len(holdings.manifests) == 27 and len(holdings.runs) == 3 and len(holdings.tombstone_files) == 1
@@ -54,7 +54,7 @@ def test_a_whole_store_has_no_faults(store: Place) -> None:
 @pytest.mark.parametrize("what", FILES)
 @pytest.mark.parametrize("how", HARMS)
 def test_a_damaged_file_of_each_kind_is_named(store: Place, what: str, how: str) -> None:
-    """Fails where a kind of file is not read, is named by another's name, or ends the check."""
+    """Fails if a kind of file is not read, is named by another's name, or ends the check."""
     paths = paths_of(store, *FILES[what])
     if "nobody published" in what:
         published = tuple(path.removesuffix("manifest.json") for path in paths_of(store, "/manifest.json"))
@@ -66,7 +66,7 @@ def test_a_damaged_file_of_each_kind_is_named(store: Place, what: str, how: str)
 
 
 def test_what_a_release_names_is_looked_for(store: Place) -> None:
-    """Fails where a release whose artifacts are gone, or others by now, is called whole."""
+    """Fails if a release whose artifacts are gone, or others by now, is called whole."""
     [entry] = paths_of(store, "releases/prod/")
     other, gone, *_ = (artifact.folder for artifact in read_release(store, entry).artifacts)
     harm(store, f"{gone}/manifest.json", "delete")
@@ -78,7 +78,7 @@ def test_what_a_release_names_is_looked_for(store: Place) -> None:
 
 
 def test_figures_of_another_form_are_damaged(store: Place) -> None:
-    """Fails where figures that are sealed and no figures end the check, or pass it."""
+    """Fails if figures that are sealed and no figures end the check, or pass it."""
     [path] = paths_of(store, "/figures.json")
     for change in ({"figures": [1]}, {"figures": {"documents": {"worth": 1}}}, {"figures": {"documents": 1}}):
         reseal(store, path, lambda fields, change=change: fields.update(change))  # type: ignore[misc]
@@ -87,14 +87,14 @@ def test_figures_of_another_form_are_damaged(store: Place) -> None:
 
 @pytest.mark.parametrize("how", ["flip", "cut"])
 def test_damaged_manifests_do_not_end_a_check(store: Place, how: str) -> None:
-    """Fails where a manifest that cannot be read is a traceback, or hides a damaged file next to it."""
+    """Fails if a manifest that cannot be read is a traceback, or hides a damaged file next to it."""
     manifests = [harm(store, path, how) for path in paths_of(store, "manifest.json")]
     table = harm(store, paths_of(store, "tokens/small/", ".tokens.arrow")[0])
     assert sorted(fault.path for fault in faults(store)) == sorted([*manifests, table])
 
 
 def test_documents_of_a_run_are_checked_each(store: Place) -> None:
-    """Fails where one document of a run is not read, or what is lost with it is not said."""
+    """Fails if one document of a run is not read, or what is lost with it is not said."""
     run = paths_of(store, "/run.json")[1].rsplit("/", 1)[0]
     lost = {"raw.json": "where the raw files", "recipe.lock": "which raw files", "run.json": "the recipe of the run"}
     for name in lost:
@@ -104,7 +104,7 @@ def test_documents_of_a_run_are_checked_each(store: Place) -> None:
 
 
 def test_a_file_that_generations_share_is_named_once(store: Place) -> None:
-    """Fails where a file is read once for each manifest that names it, and told as often."""
+    """Fails if a file is read once for each manifest that names it, and told as often."""
     path = harm(store, paths_of(store, "corpora/small/", SHARED)[0])
     [fault] = faults(store)
     assert fault.path == path and len(fault.artifacts) == 3
@@ -142,7 +142,7 @@ def test_a_record_that_lies_is_found(store: Place, lie: str) -> None:
 
 
 def test_another_record_is_not_the_one_that_is_named(store: Place) -> None:
-    """Fails where a sealed record of other content passes for the part's."""
+    """Fails if a sealed record of other content passes for the part's."""
     record = paths_of(store, "documents/pages/", "/parts/00002.json")[0]
     store.write(record, store.read(record.replace("00002", "00001")))
     [fault] = faults(store)
@@ -150,7 +150,7 @@ def test_another_record_is_not_the_one_that_is_named(store: Place) -> None:
 
 
 def test_a_manifest_in_the_place_of_another_is_found(store: Place) -> None:
-    """Fails where a manifest is believed in any folder."""
+    """Fails if a manifest is believed in any folder."""
     first, second = paths_of(store, "verdicts/small/", "manifest.json")[:2]
     store.write(first, store.read(second))
     assert [(fault.path, fault.what) for fault in faults(store)] == [
@@ -159,7 +159,7 @@ def test_a_manifest_in_the_place_of_another_is_found(store: Place) -> None:
 
 
 def test_no_document_passes_for_another(store: Place) -> None:
-    """Fails where a document of the store, or other JSON, ends in a traceback or is believed in another one's place."""
+    """Fails if a document of the store, or other JSON, ends in a traceback or is believed in another one's place."""
     run = paths_of(store, "/figures.json")[0].split("/")[1]
     record, [entry] = paths_of(store, "documents/pages/", "/parts/00001.json")[0], paths_of(store, "releases/prod/")
     manifest = paths_of(store, "verdicts/small/", "manifest.json")[0]
@@ -199,7 +199,7 @@ def test_no_document_passes_for_another(store: Place) -> None:
 
 
 def test_figures_of_a_run_that_had_some_are_missed(store: Place) -> None:
-    """Fails where the figures of a run of this version are gone and nobody says so."""
+    """Fails if the figures of a run of this version are gone and nobody says so."""
     [path] = paths_of(store, "/figures.json")
     reseal(store, path.replace("figures", "run"), lambda fields: fields.update(cost=asdict(Cost(
         cpu_seconds=1.0, bytes_written=1, peak_bytes=1))))  # fmt: skip
@@ -209,7 +209,7 @@ def test_figures_of_a_run_that_had_some_are_missed(store: Place) -> None:
 
 
 def test_what_nothing_names_is_no_fault(store: Place) -> None:
-    """Fails where a leftover is a fault, or is not told."""
+    """Fails if a leftover is a fault, or is not told."""
     folder = paths_of(store, "documents/notes/", "manifest.json")[0].rsplit("/", 1)[0]
     leftovers = {f"{folder}/.00000.documents.arrow.0a.tmp": b"half", f"{folder}/stray.arrow": b"a stray"}
     for path, data in leftovers.items():
@@ -220,7 +220,7 @@ def test_what_nothing_names_is_no_fault(store: Place) -> None:
 
 
 def test_an_artifact_alone_is_checked_with_the_parts_that_it_points_to(store: Place) -> None:
-    """Fails where only files in its own folder are read, or those of others are."""
+    """Fails if only files in its own folder are read, or those of others are."""
     newest = next(
         path.rsplit("/", 1)[0]
         for path in paths_of(store, "corpora/small/", "manifest.json")

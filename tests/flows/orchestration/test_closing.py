@@ -34,7 +34,7 @@ class LateServer:
 def test_a_task_that_the_server_hears_of_late_is_closed(
     monkeypatch: pytest.MonkeyPatch, looks: tuple[int, ...]
 ) -> None:
-    """Fails where what is on its way when a run is stopped stays open, or the process is gone before it is closed."""
+    """Fails if what is on its way when a run is stopped stays open, or the process is gone before it is closed."""
     server, run, settled = LateServer(looks), uuid4(), flow_end.QUIET_POLLS
     assert flow_end.CLOSING_SECONDS + settled * flow_end.POLL_SECONDS < signals.ACTION_SECONDS
     monkeypatch.setattr(flow_end, "get_client", lambda sync_client: nullcontext(server))

@@ -31,7 +31,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_a_whole_database_is_taken(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a whole database or none is refused, or a file that no server will open."""
+    """Fails if a whole database or none is refused, or a file that no server will open."""
     check_database(home)
     get_database_path(home).write_bytes(b"junk")
     monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", "postgresql+asyncpg://host/name")
@@ -43,7 +43,7 @@ def test_a_whole_database_is_taken(home: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("harm", ["junk", "middle"])
 def test_a_damaged_database_is_said(home: Path, harm: str) -> None:
-    """Fails where a server is started on a database that is damaged anywhere."""
+    """Fails if a server is started on a database that is damaged anywhere."""
     path = get_database_path(home)
     data = bytearray(path.read_bytes())
     if harm == "junk":
@@ -56,7 +56,7 @@ def test_a_damaged_database_is_said(home: Path, harm: str) -> None:
 
 
 def test_a_locked_database_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a run waits for ever for who has the database for itself."""
+    """Fails if a run waits for ever for who has the database for itself."""
     monkeypatch.setattr(module, "LOCKED_SECONDS", 0.1)
     with closing(sqlite3.connect(get_database_path(home), isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -88,7 +88,7 @@ def script_of_prefect() -> ScriptDirectory:
 
 
 def test_a_database_that_is_mostly_free_becomes_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where the file stays as large as it ever was, or is written anew for little, or anything is lost."""
+    """Fails if the file stays as large as it ever was, or is written anew for little, or anything is lost."""
     monkeypatch.setattr(module, "SHRINK_BYTES", 1_000_000)
     for name in USER_DATABASE_SETTINGS:
         monkeypatch.delenv(name, raising=False)

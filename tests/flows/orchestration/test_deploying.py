@@ -45,7 +45,7 @@ def first(text: str) -> dict[str, Any]:
 
 
 def test_a_deployment_says_what_the_command_was_told(tmp_path: Path) -> None:
-    """Fails where an option of the command is lost, runs of a recipe overlap, or a schedule pins the values."""
+    """Fails if an option of the command is lost, runs of a recipe overlap, or a schedule pins the values."""
     world = new_world(tmp_path / "recipes")
     plain = first(written(world))
     assert (plain["name"], plain["parameters"], plain["schedules"]) == ("small", {}, [])
@@ -72,7 +72,7 @@ def test_a_deployment_says_what_the_command_was_told(tmp_path: Path) -> None:
 
 
 def test_deployments_are_told_apart_and_files_kept(tmp_path: Path) -> None:
-    """Fails where one recipe takes another's place, or somebody's file is written over."""
+    """Fails if one recipe takes another's place, or somebody's file is written over."""
     world = new_world(tmp_path / "recipes")
     one = world.recipe()
     for name, said in (("a/b", r"name = 'a/b'"), ("a%b", "cannot have any of")):
@@ -96,7 +96,7 @@ def test_deployments_are_told_apart_and_files_kept(tmp_path: Path) -> None:
 
 
 def test_a_name_that_a_service_holds_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a deployment takes the place of a running `cloze serve`, here or on another machine."""
+    """Fails if a deployment takes the place of a running `cloze serve`, here or on another machine."""
     home, said = new_home(tmp_path), list[str]()
     now = datetime.now(UTC)
     held: dict[str, Any] = {"work_pool_name": None, "paused": False, "last_polled": now.isoformat()}
@@ -120,7 +120,7 @@ def test_a_name_that_a_service_holds_is_refused(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_recipe_is_found_under_its_entrypoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a folder or a name with dots, signs or accents leads to no flow, or to another recipe's."""
+    """Fails if a folder or a name with dots, signs or accents leads to no flow, or to another recipe's."""
     monkeypatch.chdir(tmp_path)
     for number, folder in enumerate(("recipes", "v1.2", "../outside %2E", "an accent é")):
         world = new_world(tmp_path / folder, RECIPE.replace('"small"', f'"small-{number}"'))
@@ -131,7 +131,7 @@ def test_a_recipe_is_found_under_its_entrypoint(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_form_has_a_field_for_each_parameter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where the page of a deployment has no form, or what it gives does not arrive as with `--set`."""
+    """Fails if the page of a deployment has no form, or what it gives does not arrive as with `--set`."""
     flow = build_flow(new_world(tmp_path).recipe_path)
     fields = parameter_schema(flow).model_dump_for_openapi()["properties"]
     assert [*fields] == ["set", "worker_processes"]
@@ -149,7 +149,7 @@ def test_the_form_has_a_field_for_each_parameter(tmp_path: Path, monkeypatch: py
 def test_a_worker_runs_a_deployment_with_a_changed_setting(
     database: Path, built: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where what the file says is no deployment, a worker does not end its run, or a value is lost; or where the
+    """Fails if what the file says is no deployment, a worker does not end its run, or a value is lost; or where the
     worker that the command names needs what another user of the machine has in /tmp."""
     home = new_home(tmp_path, database)
     place = built.place

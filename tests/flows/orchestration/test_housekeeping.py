@@ -19,7 +19,7 @@ from flows.run.record.run_status import get_schedule_path, get_waiting_path, rea
 
 
 def test_the_server_deletes_what_is_older(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where Prefect does not understand what it is told, or where what the user has set is overruled."""
+    """Fails if Prefect does not understand what it is told, or where what the user has set is overruled."""
     monkeypatch.delenv(USER_DATABASE_SETTINGS[0], raising=False)
     names = ("DB_VACUUM_ENABLED", "DB_VACUUM_RETENTION_PERIOD", "DB_VACUUM_ORPHAN_CLEANUP_LOOP_SECONDS")
     for name in names:
@@ -38,7 +38,7 @@ def test_the_server_deletes_what_is_older(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_is_due_is_told_in_the_store(tmp_path: Path) -> None:
-    """Fails where `cloze status` does not know of a schedule, or still does when it is over."""
+    """Fails if `cloze status` does not know of a schedule, or still does when it is over."""
     later = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
     times = [later - timedelta(hours=2), later]
     api: Any = SimpleNamespace(
@@ -59,7 +59,7 @@ def test_what_is_due_is_told_in_the_store(tmp_path: Path) -> None:
 
 
 def test_a_release_that_waits_is_in_the_status(tmp_path: Path) -> None:
-    """Fails where nobody is told which release waits and where to answer, or is told of one that is answered."""
+    """Fails if nobody is told which release waits and where to answer, or is told of one that is answered."""
     place, said = Place(str(tmp_path / "store")), list[str]()
     record = SimpleNamespace(recipe="news", run_id="20260102T0304-news")
     promotion: Any = SimpleNamespace(place=place, name="prod", record=record)

@@ -40,7 +40,7 @@ def heard(tmp_path: Path) -> list[dict[str, str]]:
 
 
 def test_a_failure_is_told_and_raised_on(tmp_path: Path) -> None:
-    """Fails where an error is swallowed, told without its reason, or an end without one is told as a failure."""
+    """Fails if an error is swallowed, told without its reason, or an end without one is told as a failure."""
     said: list[str] = []
     with report_failure(told(tmp_path), said.append):
         pass
@@ -57,7 +57,7 @@ def test_a_failure_is_told_and_raised_on(tmp_path: Path) -> None:
 
 
 def test_a_notice_that_fails_leaves_the_error_as_it_is(tmp_path: Path) -> None:
-    """Fails where a command that is not there hides why a run failed."""
+    """Fails if a command that is not there hides why a run failed."""
     recipe, said = told(tmp_path), list[str]()
     recipe = parse_recipe(recipe.text, tmp_path / "small.toml", {"notify.command": '["no-such-program"]'})
     with pytest.raises(InputError, match="No raw file"), report_failure(recipe, said.append):
@@ -77,7 +77,7 @@ def test_a_notice_that_fails_leaves_the_error_as_it_is(tmp_path: Path) -> None:
 def test_a_recipe_that_cannot_be_read_tells_by_what_can_be(
     tmp_path: Path, right: str, wrong: str, why: str, hears: str
 ) -> None:
-    """Fails where a mistake in a recipe on a schedule fails every night and nobody hears of it, or `--set` is lost."""
+    """Fails if a mistake in a recipe on a schedule fails every night and nobody hears of it, or `--set` is lost."""
     path, other = tmp_path / "small.toml", shlex.quote(str(tmp_path / "other"))
     overrides = {"notify.command": json.dumps(["sh", "-c", f"cat > {other}"])} if hears == "other" else {}
     told(tmp_path)
@@ -93,7 +93,7 @@ def test_a_recipe_that_cannot_be_read_tells_by_what_can_be(
 
 
 def test_standing_still_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where signs of workers or of stages do not count, or the same stall is told again and again."""
+    """Fails if signs of workers or of stages do not count, or the same stall is told again and again."""
     recipe, said, advanced = told(tmp_path, "stall_seconds = 1.0"), list[str](), list[int]()
     signs = ActivityMonitor(lambda stage, built, parts: advanced.append(built))
     clock, works, looks = [0.0], [0], [0]
@@ -135,7 +135,7 @@ def judged(recipe: Recipe, *crossed: str) -> list[str]:
 
 
 def test_an_unchanged_bound_is_named_once_and_a_day_later(tmp_path: Path) -> None:
-    """Fails where eight runs of a schedule send eight notices, or a bound that was held in between is not named."""
+    """Fails if eight runs of a schedule send eight notices, or a bound that was held in between is not named."""
     recipe = told(tmp_path, "[bounds]\ndocuments = { max = 1 }")
     path = Path(recipe.store) / "notices" / "small.json"
     first, second = (f"documents is {number} documents: the bound is max = 1" for number in (5, 6))
@@ -157,7 +157,7 @@ def test_an_unchanged_bound_is_named_once_and_a_day_later(tmp_path: Path) -> Non
 
 
 def test_a_notice_that_nobody_got_does_not_count(tmp_path: Path) -> None:
-    """Fails where a dead receiver at the wrong moment hides a bound for a day."""
+    """Fails if a dead receiver at the wrong moment hides a bound for a day."""
     recipe = told(tmp_path, "[bounds]\ndocuments = { max = 1 }")
     dead = parse_recipe(recipe.text, tmp_path / "small.toml", {"notify.command": '["no-such-program"]'})
     crossing = "documents is 5 documents: the bound is max = 1"

@@ -91,7 +91,7 @@ ADDRESS = "http://127.0.0.1:1/api"
 
 
 def test_an_embedded_server_that_has_ended_is_not_waited_for(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a run waits for a server that nobody starts again, or the line lacks where its log is."""
+    """Fails if a run waits for a server that nobody starts again, or the line lacks where its log is."""
     monkeypatch.setattr(module, "ANSWER_SECONDS", 1e9)
     told: list[str] = []
     server: Any = SimpleNamespace(has_ended=True, log_path="server.log")
@@ -101,7 +101,7 @@ def test_an_embedded_server_that_has_ended_is_not_waited_for(api: Api, monkeypat
 
 
 def test_only_an_api_that_fails_is_forgiven(api: Api) -> None:
-    """Fails where an error of our own is taken for one of the server's, and hidden."""
+    """Fails if an error of our own is taken for one of the server's, and hidden."""
 
     def refuse(status: int) -> None:
         request = httpx.Request("POST", "http://127.0.0.1:1/api")
@@ -141,7 +141,7 @@ class Clock:
 def test_a_server_that_is_stopped_for_five_minutes_holds_no_run_up(
     api: Api, monkeypatch: pytest.MonkeyPatch, lasts: int, away: int, closed: bool, broken: bool, hangs: bool
 ) -> None:
-    """Fails where a run waits for more than half a minute, ends with the server's error, or is not closed there."""
+    """Fails if a run waits for more than half a minute, ends with the server's error, or is not closed there."""
     clock, end, told = Clock(api, 10, 10 + away), FlowEnd(), list[str]()
     for name, value in {"time": clock, "RETRY_SECONDS": 1.0, "ANSWER_SECONDS": 30.0}.items():
         monkeypatch.setattr(module, name, value)
@@ -171,7 +171,7 @@ def test_a_server_that_is_stopped_for_five_minutes_holds_no_run_up(
 
 
 def test_a_flow_that_cannot_begin_is_tried_again_and_then_done_without(api: Api) -> None:
-    """Fails where a server that comes back is no server, or one that does not ends the run."""
+    """Fails if a server that comes back is no server, or one that does not ends the run."""
     begun: list[int] = []
 
     def flow() -> Any:
@@ -192,7 +192,7 @@ def test_a_flow_that_cannot_begin_is_tried_again_and_then_done_without(api: Api)
     "end", [Completed(message="done"), Failed(message="full", data=InputError("The disk is full."))]
 )
 def test_an_api_that_answers_too_late_at_the_end_changes_no_result(api: Api, end: State[Any]) -> None:
-    """Fails where Prefect's engine, which takes the error for the flow's own, has its way."""
+    """Fails if Prefect's engine, which takes the error for the flow's own, has its way."""
     late, flow_end = Failed(message="late", data=httpx.ReadTimeout("timed out")), FlowEnd()
 
     def flow() -> Any:
@@ -205,7 +205,7 @@ def test_an_api_that_answers_too_late_at_the_end_changes_no_result(api: Api, end
 
 
 def test_a_task_that_ends_by_its_api_is_one_paragraph(api: Api) -> None:
-    """Fails where a run ends with the traceback of a request, or without a word of what stays."""
+    """Fails if a run ends with the traceback of a request, or without a word of what stays."""
 
     def work() -> Any:
         raise httpx.ReadTimeout("timed out")
@@ -223,7 +223,7 @@ def api_gone() -> Any:
 def test_a_run_whose_server_does_not_come_up_builds_the_same(
     quick: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, finished: Run
 ) -> None:
-    """Fails where a slow server ends a run, or changes what it builds, or the run is on record nowhere."""
+    """Fails if a slow server ends a run, or changes what it builds, or the run is on record nowhere."""
     home, world = new_home(tmp_path), fill(new_world(tmp_path / "world"))
     monkeypatch.setattr(server_module, "can_prove_password", lambda port, password: False)
     monkeypatch.setattr(server_module, "SERVER_STOP_SECONDS", -1.5)
@@ -262,7 +262,7 @@ def test_a_run_that_fails_without_its_server_is_kept_for_the_next_ui(
 def test_a_run_that_began_without_its_server_is_shown_once_it_answers(
     quick: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, built: World, site: Site
 ) -> None:
-    """Fails where a server that comes back while a run works does not show it, or shows it as anything but ended."""
+    """Fails if a server that comes back while a run works does not show it, or shows it as anything but ended."""
     told: list[str] = []
     monkeypatch.setenv("CLOZE_PREFECT_API", site.api)
     monkeypatch.setenv("PREFECT_HOME", str(site.home / "prefect"))
@@ -277,7 +277,7 @@ def test_a_run_that_began_without_its_server_is_shown_once_it_answers(
 
 
 def test_a_server_that_ends_as_it_starts(quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where it ends a run, or the line lacks why."""
+    """Fails if it ends a run, or the line lacks why."""
     (tmp_path / "prefect").mkdir()
     (tmp_path / "prefect" / "prefect.db").mkdir()
     monkeypatch.setattr(module, "START_SECONDS", 60.0)
@@ -312,7 +312,7 @@ def servers(session: int) -> list[int]:
 def test_a_server_that_is_killed_or_stopped_costs_no_result(
     database: Path, tmp_path: Path, finished: Run, whose: str, when: str, number: signal.Signals
 ) -> None:
-    """Fails where a run waits for a server that is gone or stopped, ends for it, says nothing, or builds less."""
+    """Fails if a run waits for a server that is gone or stopped, ends for it, says nothing, or builds less."""
     home, world = new_home(tmp_path, database), fill(new_world(tmp_path / "world"))
     before = {*list_children(os.getpid())}
     with server(new_home(tmp_path / "own", database)) if whose == "own" else nullcontext() as api:
@@ -357,7 +357,7 @@ class Proxy(BaseHTTPRequestHandler):
 
 
 def test_a_server_elsewhere_is_asked_by_the_proxy_and_with_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where runs of a worker do without Prefect Cloud, which answers nobody without a key, or nobody directly."""
+    """Fails if runs of a worker do without Prefect Cloud, which answers nobody without a key, or nobody directly."""
     with HTTPServer(("127.0.0.1", 0), Proxy) as proxy:
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
         for name in ("no_proxy", "NO_PROXY"):

@@ -39,7 +39,7 @@ def bounded(world: World, more: str = CROSSED) -> Recipe:
 
 
 def test_what_holds_its_bounds_is_released(recorded: tuple[World, Run], tmp_path: Path) -> None:
-    """Fails where a run within its bounds waits, what is released is not the run's, or it is compared with nothing."""
+    """Fails if a run within its bounds waits, what is released is not the run's, or it is compared with nothing."""
     world, run = recorded
     recipe = bounded(world, "\n[bounds]\ndocuments = { min = 1, fall = 0 }\n")
     first = prepare_candidate(recipe, find_newest_run(recipe), "quiet")
@@ -53,7 +53,7 @@ def test_what_holds_its_bounds_is_released(recorded: tuple[World, Run], tmp_path
 
 
 def test_what_cannot_be_released_is_refused(recorded: tuple[World, Run], tmp_path: Path) -> None:
-    """Fails where what failed, is damaged or was never built gets a name."""
+    """Fails if what failed, is damaged or was never built gets a name."""
     world, run = recorded
     empty = replace(bounded(world), store=str(tmp_path / "empty"))
     with pytest.raises(InputError, match=r"No run of 'small' in .* is complete"):
@@ -120,7 +120,7 @@ def state(api: str, id: str) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.server
 def test_a_person_approves_or_rejects(recorded: tuple[World, Run], site: Site) -> None:
-    """Fails where the answer of a person is not what happens, or nobody's answer releases something."""
+    """Fails if the answer of a person is not what happens, or nobody's answer releases something."""
     (world, _), (home, address) = recorded, site
     path = world.folder / "bounded.toml"
     path.write_text(world.text + CROSSED)

@@ -13,7 +13,7 @@ from flows.orchestration.server_guard import add_reports, get_report_path, read_
 
 
 def test_the_reports_of_a_known_store_are_shown_and_nothing_else(tmp_path: Path) -> None:
-    """Fails where a report is not found, or a path leads out of the runs of its store."""
+    """Fails if a report is not found, or a path leads out of the runs of its store."""
     home, place, known = tmp_path / "home", Place(str(tmp_path / "a store")), str(uuid4())
     home.mkdir()
     record_store(home, known, place)

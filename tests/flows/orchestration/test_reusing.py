@@ -13,7 +13,7 @@ from flows.run.record.run_record import list_run_ids, read_run
 
 
 def test_a_run_with_nothing_to_build_starts_no_server(built: World, tmp_path: Path) -> None:
-    """Fails where such a run starts a server, or is not on record with its report."""
+    """Fails if such a run starts a server, or is not on record with its report."""
     home = new_home(tmp_path / "one")
     done = cloze(home, "run", str(built.recipe_path))
     assert done.returncode == 0 and NOTHING_NEW in done.stdout, done.stdout
@@ -40,7 +40,7 @@ def test_a_file_that_is_listed_as_damaged_is_built(built: World, tmp_path: Path)
 @pytest.mark.slow
 @pytest.mark.server
 def test_a_server_of_the_home_shows_it(built: World, site: Site) -> None:
-    """Fails where a person who has `cloze ui` open does not find the run, or its report."""
+    """Fails if a person who has `cloze ui` open does not find the run, or its report."""
     port = site.api.removesuffix("/api").rpartition(":")[2]
     (site.home / "prefect" / PORT_FILE).write_text(port)
     write_password(site.home / "prefect", int(port), build_client_environment(site.api)[PASSWORD])

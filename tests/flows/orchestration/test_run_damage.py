@@ -31,7 +31,7 @@ def flip(file: Path) -> None:
 
 
 def test_a_run_mends_what_it_meets(finished: Run, built: World, site: Site) -> None:
-    """Fails where a worker's word of a damaged file does not reach the run, or its record and report do not say it."""
+    """Fails if a worker's word of a damaged file does not reach the run, or its record and report do not say it."""
     store = Path(built.place.address)
     part = finished.manifest("tokens").parts[2]
     [file] = [file.path for file in part.files if file.table == "tokens"]
@@ -60,7 +60,7 @@ def test_a_run_mends_what_it_meets(finished: Run, built: World, site: Site) -> N
 
 
 def test_damage_in_what_was_settled_is_mended_and_accounted_for(finished: Run, built: World, tmp_path: Path) -> None:
-    """Fails where a run that meets damage in an earlier generation counts by the verdicts of that one at its end."""
+    """Fails if a run that meets damage in an earlier generation counts by the verdicts of that one at its end."""
     signatures = finished.manifest("signatures")
     [file] = [file.path for file in signatures.parts[0].files if file.table == "signatures"]
     flip(Path(built.place.to_full_path(f"{signatures.stage_folder}/{file}")))

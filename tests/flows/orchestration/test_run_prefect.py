@@ -73,7 +73,7 @@ STAGES = ("documents/pages", "documents/notes", "signatures/pages", "signatures/
 
 
 def test_everything_is_on_record_when_the_command_ends(twice: Twice) -> None:
-    """Fails where the command leaves before the server has written down the end of every task."""
+    """Fails if the command leaves before the server has written down the end of every task."""
     assert twice.first.flow_run["state"]["type"] == "COMPLETED"
     assert {task["state"]["type"] for task in twice.first.tasks} == {"COMPLETED"}
     assert twice.first.flow_run["parameters"]["recipe_name"] == "twice"
@@ -87,7 +87,7 @@ def test_every_stage_has_one_task_run(twice: Twice) -> None:
 
 
 def test_the_second_run_is_reused(twice: Twice) -> None:
-    """Fails where anything is built again, or the server does not show a run that found everything, once."""
+    """Fails if anything is built again, or the server does not show a run that found everything, once."""
     assert twice.second.tasks == [] and twice.second.flow_run["state"]["name"] == "Completed"
     assert twice.second.flow_run["parameters"] == twice.first.flow_run["parameters"]
     assert "nothing new" in twice.second.flow_run["tags"]
@@ -106,7 +106,7 @@ def latest(site: Site) -> dict[str, dict[str, Any]]:
 
 
 def test_dropped_samples_are_shown(site: Site, twice: Twice) -> None:
-    """Fails where a reason that a stage dropped for has no sample."""
+    """Fails if a reason that a stage dropped for has no sample."""
     artifacts = latest(site)
     wanted = {
         "dropped-documents-pages": {"rules: gopher.min_words"},
@@ -121,7 +121,7 @@ def test_dropped_samples_are_shown(site: Site, twice: Twice) -> None:
 
 
 def test_ledgers_are_table_artifacts(site: Site, twice: Twice) -> None:
-    """Fails where a number that a person sees in the UI is not the manifest's."""
+    """Fails if a number that a person sees in the UI is not the manifest's."""
     artifacts = latest(site)
     for stage in STAGES:
         [manifest] = list_manifests(twice.world.place, *stage.split("/"))
@@ -134,7 +134,7 @@ def test_ledgers_are_table_artifacts(site: Site, twice: Twice) -> None:
 
 
 def test_a_run_under_prefect_writes_the_same_bytes(twice: Twice, finished: Run) -> None:
-    """Fails where the store knows who built it: manifests equal those of a run without Prefect or pool."""
+    """Fails if the store knows who built it: manifests equal those of a run without Prefect or pool."""
     lines = {path: data for path, data in twice.world.manifests().items() if "/twice/" not in path}
     plain = {f"{folder}/manifest.json": data for folder, data in finished.bytes().items() if "/small/" not in folder}
     assert lines == plain and len(lines) == 4
@@ -142,7 +142,7 @@ def test_a_run_under_prefect_writes_the_same_bytes(twice: Twice, finished: Run) 
 
 
 def test_a_user_s_mistake_is_not_tried_again(site: Site, tmp_path: Path) -> None:
-    """Fails where what only the user can mend costs retries, or ends in a traceback."""
+    """Fails if what only the user can mend costs retries, or ends in a traceback."""
     world = make_world(tmp_path, "mistaken")
     whole = (world.folder / "raw" / "pages" / "pages-0.jsonl").read_bytes()
     (world.folder / "raw" / "pages" / "broken.jsonl.gz").write_bytes(whole)

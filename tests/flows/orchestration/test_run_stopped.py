@@ -77,7 +77,7 @@ WAYS = (by_keyboard, by_system, by_keyboard, by_system_to_all, by_closing_the_te
 
 
 def test_a_run_is_stopped_in_stages_and_ends_the_same(site: Site, tmp_path: Path, finished: Run) -> None:
-    """Fails where a stage does not obey, a process stays, the record or the server says less, or contents differ.
+    """Fails if a stage does not obey, a process stays, the record or the server says less, or contents differ.
 
     In between all of a run is halted for a while, as by Ctrl-Z, and goes on. In the long tier that is every stage.
     """
@@ -114,7 +114,7 @@ def test_a_run_is_stopped_in_stages_and_ends_the_same(site: Site, tmp_path: Path
 
 @pytest.mark.long
 def test_a_run_is_stopped_before_its_first_stage(site: Site, tmp_path: Path) -> None:
-    """Fails where imports, a turn that another run has, or a server that starts do not let go."""
+    """Fails if imports, a turn that another run has, or a server that starts do not let go."""
     world = fill(new_world(tmp_path / "world"))
     command = ("run", str(world.recipe_path))
     with terminal(site.home, *command, api=site.api) as shown:

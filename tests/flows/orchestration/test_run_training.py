@@ -92,7 +92,7 @@ def trained(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 
 def test_from_raw_files_to_a_model(trained: Trained) -> None:
-    """Fails where the run ends without a model that holds everything, or tells nothing of it."""
+    """Fails if the run ends without a model that holds everything, or tells nothing of it."""
     world, said = trained
     manifest = model_of(world.place)
     names = {Path(file.path).name for part in manifest.parts for file in part.files}
@@ -106,7 +106,7 @@ def test_from_raw_files_to_a_model(trained: Trained) -> None:
 
 @pytest.mark.long
 def test_a_killed_training_goes_on_and_ends_the_same(site: Site, trained: Trained, tmp_path: Path) -> None:
-    """Fails where a kill in mid-training loses the checkpoints, leaves a process behind, or changes a weight."""
+    """Fails if a kill in mid-training loses the checkpoints, leaves a process behind, or changes a weight."""
     tried = trained.copy(tmp_path / "tried", without=("models",))
     process = start(site.home, *command(tried, "--own-server"))
     ended = process.poll
@@ -127,7 +127,7 @@ def test_a_killed_training_goes_on_and_ends_the_same(site: Site, trained: Traine
 
 @pytest.mark.long
 def test_a_stopped_training_saves_its_step_and_ends_the_same(site: Site, trained: Trained, tmp_path: Path) -> None:
-    """Fails where Ctrl-C loses a step, says nothing of what it waits for, leaves a process, or changes a weight."""
+    """Fails if Ctrl-C loses a step, says nothing of what it waits for, leaves a process, or changes a weight."""
     tried = trained.copy(tmp_path / "tried", without=("models", "runs"))
     with terminal(site.home, *command(tried), api=site.api) as shown:
         shown.wait_for(" steps ")
@@ -152,7 +152,7 @@ def test_a_stopped_training_saves_its_step_and_ends_the_same(site: Site, trained
 def test_a_shard_that_is_damaged_when_a_model_learns_is_built_again(
     site: Site, trained: Trained, tmp_path: Path
 ) -> None:
-    """Fails where a flipped bit is learnt, stops the run for good, or the model is another than without it."""
+    """Fails if a flipped bit is learnt, stops the run for good, or the model is another than without it."""
     world = trained.copy(tmp_path / "world", without=("models",))
     [shards] = list_manifests(world.place, "shards", "small")
     flip_tokens(Path(world.place.to_full_path(trained_shard(shards))))
@@ -169,7 +169,7 @@ def test_a_shard_that_is_damaged_when_a_model_learns_is_built_again(
 def test_a_model_in_an_object_store(
     site: Site, trained: Trained, s3_store: Place, s3_endpoint: str, tmp_path: Path
 ) -> None:
-    """Fails where workers or the trainer cannot read from an object store, or what they make does not come to it."""
+    """Fails if workers or the trainer cannot read from an object store, or what they make does not come to it."""
     world = trained.copy(tmp_path / "world", without=("models", "shards", "runs"))
     for path in world.place.list_files(""):
         s3_store.write(path, world.place.read(path))

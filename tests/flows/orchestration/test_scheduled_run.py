@@ -69,7 +69,7 @@ def followed(api: Api, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_what_is_due_while_a_run_is_going_is_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where several runs follow one after another, or one that a person asked for, or that differs, is ended."""
+    """Fails if several runs follow one after another, or one that a person asked for, or that differs, is ended."""
     due, asked, other = [Due(), Due()], Due(auto_scheduled=False), Due(parameters="others")
     api = Api(Due(), [*due, asked, other])
     said = followed(api, monkeypatch)
@@ -80,7 +80,7 @@ def test_what_is_due_while_a_run_is_going_is_one_run(monkeypatch: pytest.MonkeyP
 
 
 def test_a_server_that_fails_fails_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a busy server at the wrong moment costs the run, and not only the merging."""
+    """Fails if a busy server at the wrong moment costs the run, and not only the merging."""
     [line] = followed(Api(Due(), [Due()], error=httpx.ReadTimeout("slow")), monkeypatch)
     assert line.startswith("Other runs that are due follow each by itself")
 
@@ -110,7 +110,7 @@ def test_the_page_of_a_run_says_what_is_next_and_when(
 
 
 def test_every_line_of_a_service_has_its_time_and_its_run(capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where a line of a log cannot be told from that of another run, or of another day."""
+    """Fails if a line of a log cannot be told from that of another run, or of another day."""
     log = RunLog()
     log("It begins.")
     log.begin("20260101T000000483910-small")

@@ -190,7 +190,7 @@ def anybody() -> Iterator[tuple[int, list[tuple[str | None, str]]]]:
 @pytest.mark.slow
 @pytest.mark.server
 def test_nobody_else_is_answered(site: Site, anybody: tuple[int, Any]) -> None:
-    """Fails where another user, or a page of another origin, is answered anything, or the one who may is not."""
+    """Fails if another user, or a page of another origin, is answered anything, or the one who may is not."""
     port, right = urlsplit(site.api).port or 0, build_client_environment(site.api)[PASSWORD]
     tried = attacks(port, right)
     assert len(tried) > 100 and [what for what, refused in tried.items() if not refused] == []

@@ -49,7 +49,7 @@ class Asked:
 
 
 def test_a_busy_api_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a database that is locked for a moment ends a schedule, or a refusal is asked for again and again."""
+    """Fails if a database that is locked for a moment ends a schedule, or a refusal is asked for again and again."""
     monkeypatch.setattr(service, "RETRY_SECONDS", 0.0)
     asked = Asked(answered(503), refused(answered(503)), httpx.ReadTimeout("slow"))
     assert call_patiently(asked) == "done" and asked.times == 4
@@ -75,7 +75,7 @@ worker.wait()
 
 @pytest.mark.parametrize(("answer", "seconds"), [("SIG_DFL", 600.0), ("SIG_IGN", 1.0)])
 def test_a_stop_ends_a_run_and_what_it_started(answer: str, seconds: float) -> None:
-    """Fails where a run that is deaf outlives a stop, a worker of one goes on, or the API is told nothing meanwhile."""
+    """Fails if a run that is deaf outlives a stop, a worker of one goes on, or the API is told nothing meanwhile."""
     command = ["sh", "-c", '"$0" -c "$1" "$2" & wait', sys.executable, RUN, answer]
     runner = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert runner.stdout is not None and runner.stdout.readline() == b"ready\n"
@@ -87,13 +87,13 @@ def test_a_stop_ends_a_run_and_what_it_started(answer: str, seconds: float) -> N
 
 
 def test_a_deployment_is_of_the_flow_of_its_recipe(world: World) -> None:
-    """Fails where the runs of all recipes on schedules are of one flow, or two of a recipe run at once."""
+    """Fails if the runs of all recipes on schedules are of one flow, or two of a recipe run at once."""
     made = service.build_deployment("R%D", str(world.recipe_path), {"worker_processes": 1}, None, 60, BEGUN)
     assert (made.name, made.flow_name, made.tags, made.concurrency_limit) == ("R%D", "R-D", ["recipe: R%D"], 1)
 
 
 def test_a_recipe_is_served_once(world: World, tmp_path: Path) -> None:
-    """Fails where two services of one name take turns at its deployment, or the message does not say who has it."""
+    """Fails if two services of one name take turns at its deployment, or the message does not say who has it."""
     home, recipe = new_home(tmp_path), world.recipe()
     with hold_serving_lock(home, recipe), pytest.raises(InputError, match=f"on a schedule already: {recipe.path}"):
         with hold_serving_lock(home, recipe):
@@ -105,7 +105,7 @@ def test_a_recipe_is_served_once(world: World, tmp_path: Path) -> None:
 def test_mistakes_are_said_before_anything_starts(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a mistake costs the start of a server, or a traceback."""
+    """Fails if a mistake costs the start of a server, or a traceback."""
     monkeypatch.delenv("CLOZE_PREFECT_API", raising=False)
     home, recipe = new_home(tmp_path), str(world.recipe_path)
     with socket.create_server(("127.0.0.1", 0)) as listener:

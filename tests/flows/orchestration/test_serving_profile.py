@@ -18,7 +18,7 @@ from flows.run.record.run_record import list_run_ids, read_run
 @pytest.mark.slow
 @pytest.mark.server
 def test_two_runs_at_once_and_a_schedule_on_a_server_of_the_profile(site: Site, tmp_path: Path) -> None:
-    """Fails where two runs that build the same at the same time spoil each other's files, lock or generations.
+    """Fails if two runs that build the same at the same time spoil each other's files, lock or generations.
 
     Nor may a user's own Prefect server not see the schedule, or not outlive it.
     """

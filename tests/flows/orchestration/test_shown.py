@@ -49,7 +49,7 @@ def evaluation(number: int) -> dict[str, Any]:
 
 
 def test_links_lead_to_the_ui_that_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Fails where a link leads to an API, to a server without a UI, or past the UI that the user's profile names."""
+    """Fails if a link leads to an API, to a server without a UI, or past the UI that the user's profile names."""
     api, own = "http://prefect.example:4200/api", "http://127.0.0.1:4200/api"
     (tmp_path / ".prefect").mkdir()
     profile = f'active = "a"\n[profiles.a]\nPREFECT_API_URL = "{api}"\nPREFECT_UI_URL = "https://ui.example/"\n'
@@ -67,7 +67,7 @@ def test_links_lead_to_the_ui_that_is_shown(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_the_table_of_metrics_has_one_set_of_columns() -> None:
-    """Fails where the first row, whose columns the UI shows, lacks one, or the newest figures do not come first."""
+    """Fails if the first row, whose columns the UI shows, lacks one, or the newest figures do not come first."""
     events = [step(1), evaluation(1), step(2, learning_rate=0.5)]
     rows = build_metric_rows(events)
     assert [(row["step"], row["of"]) for row in rows] == [("2", "training"), ("1", "held out"), ("1", "training")]
@@ -76,7 +76,7 @@ def test_the_table_of_metrics_has_one_set_of_columns() -> None:
 
 
 def test_a_long_training_is_thinned_but_for_its_evaluations() -> None:
-    """Fails where a run of a week fills the memory or the page, or loses an evaluation or its newest step."""
+    """Fails if a run of a week fills the memory or the page, or loses an evaluation or its newest step."""
     events = [event for n in range(1, 5001) for event in ([step(n), evaluation(n)] if n % 100 == 0 else [step(n)])]
     of = Counter(row["of"] for row in build_metric_rows(events))
     assert of["held out"] == 50 and 100 <= of["training"] <= 102 and build_metric_rows(events)[1]["step"] == "5000"
@@ -87,14 +87,14 @@ def test_a_long_training_is_thinned_but_for_its_evaluations() -> None:
 
 
 def test_everything_that_a_page_shows_goes_out_at_one_place() -> None:
-    """Fails where another module makes artifacts, with text that is not made plain."""
+    """Fails if another module makes artifacts, with text that is not made plain."""
     made = re.compile(r"create_\w+_artifact|\.update_artifact\(|/artifacts/")
     modules = Path(pages.__file__).parents[1].rglob("*.py")
     assert [path.name for path in modules if made.search(path.read_text())] == ["pages.py"]
 
 
 def test_a_training_that_goes_on_shows_what_was_before(tmp_path: Path) -> None:
-    """Fails where the curve of a resumed run begins at its checkpoint, or draws steps that were cut off twice."""
+    """Fails if the curve of a resumed run begins at its checkpoint, or draws steps that were cut off twice."""
     path = tmp_path / "metrics.jsonl"
     resume = {"event": "resume", "step": 2, "phase": 0}
     path.write_text("".join(json.dumps(event) + "\n" for event in (step(1), step(2), resume, step(3))))
@@ -107,7 +107,7 @@ def test_a_training_that_goes_on_shows_what_was_before(tmp_path: Path) -> None:
 
 
 def test_a_text_stays_what_it_says() -> None:
-    """Fails where text of documents is changed to the eye, or what is harmless is touched at all."""
+    """Fails if text of documents is changed to the eye, or what is harmless is touched at all."""
     for text in HOSTILE:
         assert escape_markdown(text).replace(JOINER, "") == " ".join(text.split())
         assert escape_markdown(text) != " ".join(text.split())
@@ -117,7 +117,7 @@ def test_a_text_stays_what_it_says() -> None:
 
 
 def test_what_is_no_number_is_said() -> None:
-    """Fails where a loss that overflowed breaks the watching of a training."""
+    """Fails if a loss that overflowed breaks the watching of a training."""
     sick = step(2, gradient_norm=None) | {"masked_loss": None}
     assert describe_training([step(1), sick], 10) == "step 2 of 10, masked loss not finite"
     assert format_event(sick, 10) == "step 2/10: loss 8.998, masked loss not finite"
@@ -125,7 +125,7 @@ def test_what_is_no_number_is_said() -> None:
 
 
 def test_every_term_has_a_curve_and_its_caption() -> None:
-    """Fails where a term is not shown, has a bound that is none of it, or a model without masks breaks the page."""
+    """Fails if a term is not shown, has a bound that is none of it, or a model without masks breaks the page."""
     masked = render_curves([step(1), step(2)], "models/small")
     assert masked.count("![loss curve") == 1 and "Masked loss, in nats a token. Dotted: the unigram" in masked
     of_pairs = render_curves([step(1) | {"pair_loss": 0.7}, step(2) | {"pair_loss": 0.6}], "models/small")
@@ -144,7 +144,7 @@ def test_every_term_has_a_curve_and_its_caption() -> None:
 
 
 def test_lineage_has_every_stage_and_its_parents(finished: Run) -> None:
-    """Fails where the diagram lacks a stage, an arrow, or draws one that others say already."""
+    """Fails if the diagram lacks a stage, an arrow, or draws one that others say already."""
     drawn = find_arrows(finished.manifests)
     assert len({*drawn}) == len(drawn)
     one = {kind: (kind, "small") for kind in SHARED_KINDS}
@@ -179,7 +179,7 @@ def drawn_in(address: str) -> str:
 
 
 def test_a_picture_of_many_sources_is_no_wider_and_hostile_names_are_text(finished: Run) -> None:
-    """Fails where 40 sources make a picture that nobody can read, or a name is an element of it."""
+    """Fails if 40 sources make a picture that nobody can read, or a name is an element of it."""
     [pages] = [manifest for manifest in finished.manifests if manifest.stage_folder == "documents/pages"]
     many = [replace(pages, name=f"s{number}", fingerprint=f"{number:024}") for number in range(40)]
     svg = drawn_in(lineage_picture(many))

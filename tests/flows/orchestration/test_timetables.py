@@ -7,7 +7,7 @@ from flows.orchestration.scheduled_run import build_schedule, describe_schedule,
 
 
 def test_a_timetable_is_one_of_two() -> None:
-    """Fails where a schedule that means nothing is taken, or the message does not say what to write."""
+    """Fails if a schedule that means nothing is taken, or the message does not say what to write."""
     assert describe_schedule(build_schedule(None, 60)) == "every 60 s"
     assert describe_schedule(build_schedule("0 3 * * *", None)) == f"0 3 * * * ({find_time_zone()})"
     for cron, every in ((None, None), ("0 3 * * *", 60)):
@@ -22,7 +22,7 @@ def test_a_timetable_is_one_of_two() -> None:
 
 
 def test_a_time_zone_is_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where three at night is three somewhere else, or a zone that nobody knows stops the command."""
+    """Fails if three at night is three somewhere else, or a zone that nobody knows stops the command."""
     monkeypatch.setenv("TZ", "Europe/Berlin")
     assert find_time_zone() == "Europe/Berlin"
     monkeypatch.setenv("TZ", "CET-1CEST")

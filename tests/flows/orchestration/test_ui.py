@@ -100,7 +100,7 @@ def rows(page: Page) -> list[list[str]]:
 
 
 def test_a_hostile_text_is_no_more_than_text(site: Site, page: Page) -> None:
-    """Fails where a text of a document, a name or a message loads, links to or draws anything in either UI."""
+    """Fails if a text of a document, a name or a message loads, links to or draws anything in either UI."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     run = post(
@@ -158,7 +158,7 @@ def log_line(run_id: str, message: str) -> dict[str, Any]:
 
 
 def test_the_lineage_is_drawn(site: Site, page: Page) -> None:
-    """Fails where one of the two UIs leaves the picture as its source, or does not say where the report is."""
+    """Fails if one of the two UIs leaves the picture as its source, or does not say where the report is."""
     for path in ("/v2", ""):
         page.goto(f"{site.address}{path}/artifacts/artifact/{artifact_ids(site)['lineage-seen']}")
         image = page.get_by_role("img", name="what came from what")
@@ -170,7 +170,7 @@ def test_the_lineage_is_drawn(site: Site, page: Page) -> None:
 
 
 def test_the_report_opens_from_the_page_of_its_run(site: Site, page: Page) -> None:
-    """Fails where a person in one of the UIs cannot get to the report with a click, or back from it."""
+    """Fails if a person in one of the UIs cannot get to the report with a click, or back from it."""
     for path in ("/v2", ""):
         page.goto(f"{site.address}{path}/artifacts/artifact/{artifact_ids(site)['report-seen']}")
         expect(page.get_by_text(f"cloze report {quote(site.world.place.to_address(''))} --run ").first).to_be_visible()
@@ -195,7 +195,7 @@ def page_at(page: Page, part: str) -> Page:
 
 
 def test_the_loss_curve_is_drawn(site: Site, page: Page) -> None:
-    """Fails where the picture, the newest figures or the trainer's lines are not on the pages of the run."""
+    """Fails if the picture, the newest figures or the trainer's lines are not on the pages of the run."""
     [bar] = [one for one in ask(site.api, "artifacts") if one["id"] == artifact_ids(site)["training-seen"]]
     assert bar["data"] == 100 and f"{STEPS} of {STEPS} steps" in bar["description"]
     open_artifact(page, site.address, artifact_ids(site)["loss-models-seen"])

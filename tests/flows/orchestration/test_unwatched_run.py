@@ -15,6 +15,7 @@ import pytest
 from launched import Site, ask, cloze, environment, new_home, wait_until
 from small_recipe import RECIPE, World, fill, new_world
 
+from corpora.store.places.place import Place
 from flows.engines.open_engine import is_safe_to_fork
 from flows.orchestration.late_runs import FOLDER, MAX_KEPT_RUNS, LateRun, keep_run, send_kept_runs, send_late_run
 from flows.orchestration.run_recipe import BYTES_PER_SECOND, MAX_UNWATCHED_SECONDS, is_watched
@@ -58,6 +59,20 @@ def test_who_watches(
 def make_world(folder: Path) -> World:
     """The first generation's raw files under a recipe of its own name."""
     return fill(new_world(folder, RECIPE.replace('name = "small"', 'name = "seen"')))
+
+
+def test_a_notice_names_the_run_that_it_is_of(tmp_path: Path) -> None:
+    """Fails if a notice of a run that began has no id of the run, so that nobody finds its record."""
+    world = make_world(tmp_path / "world")
+    command = json.dumps(["sh", "-c", "cat > told.json"])
+    recipe = world.recipe()
+    assert recipe.path is not None
+    text = f'{recipe.text}\n[bounds]\ndocuments = {{ max = 1 }}\n\n[notify]\non = ["bounds"]\ncommand = {command}\n'
+    recipe.path.write_text(text)
+    done = cloze(new_home(tmp_path / "home"), "run", str(recipe.path), "--no-watch")
+    assert done.returncode == 1, done.stdout
+    told = json.loads((recipe.path.parent / "told.json").read_text())
+    assert [told["run"]] == list_run_ids(Place(recipe.store)) and told["event"] == "bounds"
 
 
 SHOWN = ("name", "run_count", "state_type", "state_name", "tags")

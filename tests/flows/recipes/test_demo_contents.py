@@ -26,13 +26,13 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
 
 
 def test_the_samples_become_what_is_published(documents: list[Manifest]) -> None:
-    """Fails where a change of a sample, a source or a step is not followed by a new file of contents."""
+    """Fails if a change of a sample, a source or a step is not followed by a new file of contents."""
     assert collect_contents(documents) == read_shipped_contents()
     assert [item.differing_tables for item in compare_contents(documents, read_shipped_contents())] == [()] * 5
 
 
 def test_what_differs_is_told(documents: list[Manifest], tmp_path: Path) -> None:
-    """Fails where other rows, or a source that is not there, pass for equal."""
+    """Fails if other rows, or a source that is not there, pass for equal."""
     shipped = read_shipped_contents()
     known = {**shipped, "stories": {**shipped["stories"], "dropped": "1.0"}, "more": {"documents": "2.0"}}
     found = {item.source: item.differing_tables for item in compare_contents(documents, known)}

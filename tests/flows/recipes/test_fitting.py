@@ -25,6 +25,6 @@ CLAUSES = (
     ],
 )
 def test_a_template_is_offered_by_its_signs(texts: list[str], fits: str | None) -> None:
-    """Fails where a kind is not seen, or prose, or too little of it, is taken for one."""
+    """Fails if a kind is not seen, or prose, or too little of it, is taken for one."""
     found = choose_template(texts)
     assert (found[0] if found else None) == fits

@@ -44,7 +44,7 @@ def guessed(world: World) -> list[tuple[str, int]]:
 
 
 def test_later_files_change_nothing_that_is_built(world: World) -> None:
-    """Fails where new files of other columns have older documents built again, or are not read under their own."""
+    """Fails if new files of other columns have older documents built again, or are not read under their own."""
     first = world.run()
     assert guessed(world) == [("body", 1)] and first.documents()["notes"].count_rows("documents") == 12
     world.put("notes", "b", [{"said": prose(100 + n), "body_type": "x"} for n in range(5)])
@@ -60,7 +60,7 @@ def test_later_files_change_nothing_that_is_built(world: World) -> None:
 
 
 def test_what_was_found_is_what_a_recipe_says_with_the_same_name(world: World) -> None:
-    """Fails where a guess is not the same setting as the words of a recipe, or outlives them."""
+    """Fails if a guess is not the same setting as the words of a recipe, or outlives them."""
     world.run()
     written = world.run(source__fields__text="body")
     assert all(stage.reused for stage in written.of("documents"))
@@ -75,7 +75,7 @@ ANY = {"rules.c4.min_sentences": "0", "documents.max_rule_share": "1.0", "rules.
 
 
 def test_generations_that_go_take_their_numbers_with_them(world: World) -> None:
-    """Fails where a name belongs to another generation once one before it is gone."""
+    """Fails if a name belongs to another generation once one before it is gone."""
     world.put("pages", "p", [note(n, prose(50 + n)) for n in range(3)])
     pages = RECIPE.replace("notes", "pages")
     both = World(folder=world.folder, text=pages)
@@ -89,7 +89,7 @@ def test_generations_that_go_take_their_numbers_with_them(world: World) -> None:
 
 
 def test_a_table_without_text_is_told_and_one_alone_is_refused(tmp_path: Path) -> None:
-    """Fails where a list of prices ends the run of a folder, or is passed over in silence."""
+    """Fails if a list of prices ends the run of a folder, or is passed over in silence."""
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "prices.csv").write_text("id,amount\n1,2.50\n2,3.50\n")
@@ -105,7 +105,7 @@ def test_a_table_without_text_is_told_and_one_alone_is_refused(tmp_path: Path) -
 
 
 def test_what_is_said_of_a_guess_is_what_can_be_typed(world: World) -> None:
-    """Fails where the option that is shown is refused, or means another source."""
+    """Fails if the option that is shown is refused, or means another source."""
     for rows, field in (("title", "title"), ("NAME", "NAME")):
         lines = [note(n, prose(n)) | ({} if field == "NAME" else {"title": prose(n, 2)}) for n in range(12)]
         world.put("notes", "a", lines)

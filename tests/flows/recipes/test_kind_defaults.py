@@ -32,7 +32,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, defaults: str) -> str
 
 
 def test_a_plug_in_has_defaults_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where only kinds of ours have defaults, they reach another source, or go over the recipe's own word."""
+    """Fails if only kinds of ours have defaults, they reach another source, or go over the recipe's own word."""
     recipe = parse_recipe(install(tmp_path, monkeypatch, DEFAULTS), Path("mine.toml"), {})
     theirs, other = (entry.documents for entry in recipe.sources)
     assert [(one.rules.gopher.min_words, one.rules.gopher.max_words) for one in (theirs, other)] == [(3, 70), (50, 70)]
@@ -50,7 +50,7 @@ def test_a_plug_in_has_defaults_of_its_own(tmp_path: Path, monkeypatch: pytest.M
 def test_wrong_defaults_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, says: str
 ) -> None:
-    """Fails where a default that no step knows is passed over."""
+    """Fails if a default that no step knows is passed over."""
     text = install(tmp_path, monkeypatch, DEFAULTS.replace(old, new)).replace("max_words = 70", "min_stop_words = 1")
     with pytest.raises(InputError, match=says):
         parse_recipe(text, Path("mine.toml"), {})

@@ -43,7 +43,7 @@ def keep(world: World) -> Lock:
 
 
 def test_round_trip(tmp_path: Path) -> None:
-    """Fails where the lock loses something on the disk, or keeps a path that is another machine's."""
+    """Fails if the lock loses something on the disk, or keeps a path that is another machine's."""
     generations = ({"a": (raw("x", "01"), raw("ü/y", "02")), "b": (raw("z", "03"),)}, {"a": (raw("w", "04"),)})
     lock = Lock(generations=generations, quarantine=("r1",), vocabulary_generation=2)
     write_lock(tmp_path / "r.lock", lock)
@@ -55,7 +55,7 @@ def test_round_trip(tmp_path: Path) -> None:
 
 
 def test_new_files_are_a_new_generation(small: World) -> None:
-    """Fails where new files join an old generation, or old ones are counted as new."""
+    """Fails if new files join an old generation, or old ones are counted as new."""
     first = resolve_raw_files(small.recipe(), Lock(), StatCache())
     assert [{name: [file.name for file in files] for name, files in first.added.items()}] == names(first.lock)
     assert (
@@ -69,7 +69,7 @@ def test_new_files_are_a_new_generation(small: World) -> None:
 
 
 def test_a_file_is_known_by_its_content_wherever_it_lies(small: World) -> None:
-    """Fails where a moved file is new, or its new place is not found."""
+    """Fails if a moved file is new, or its new place is not found."""
     keep(small)
     folder = small.folder / "raw" / "pages"
     (folder / "deep").mkdir()
@@ -80,7 +80,7 @@ def test_a_file_is_known_by_its_content_wherever_it_lies(small: World) -> None:
 
 
 def test_a_changed_file_is_new_and_the_old_one_gone(small: World) -> None:
-    """Fails where other content under an old name is taken for the old content."""
+    """Fails if other content under an old name is taken for the old content."""
     before = keep(small)
     small.put("pages", "a", [page("1", prose(1), revision=2)])
     lock = keep(small)
@@ -91,14 +91,14 @@ def test_a_changed_file_is_new_and_the_old_one_gone(small: World) -> None:
 
 
 def test_equal_files_are_both_read_in_their_first_generation_alone(small: World) -> None:
-    """Fails where a later copy of a known file is read as new data."""
+    """Fails if a later copy of a known file is read as new data."""
     keep(small)
     small.put("notes", "copy of n", [note(1, prose(2))])
     assert names(keep(small)) == [{"pages": ["a.jsonl"], "notes": ["n.jsonl"]}]
 
 
 def test_a_source_that_leaves_the_recipe(small: World) -> None:
-    """Fails where an empty generation is left behind (nothing can be judged in it), or numbers go astray."""
+    """Fails if an empty generation is left behind (nothing can be judged in it), or numbers go astray."""
     keep(small)
     small.put("pages", "b", [page("2", prose(3))])
     two = keep(small)
@@ -112,7 +112,7 @@ def test_a_source_that_leaves_the_recipe(small: World) -> None:
 
 
 def test_a_renamed_source_starts_again(small: World) -> None:
-    """Fails where a run with a lock of other sources' names breaks."""
+    """Fails if a run with a lock of other sources' names breaks."""
     keep(small)
     text = small.text.replace('name = "pages"', 'name = "articles"').replace('name = "notes"', 'name = "cards"')
     assert names(replace(small, text=text).run().lock) == [{"articles": ["a.jsonl"], "cards": ["n.jsonl"]}]
@@ -169,7 +169,7 @@ FILE: dict[str, Any] = {"name": "a", "sha256": "00", "size_bytes": 1}
     ],
 )
 def test_a_broken_lock_is_refused_with_a_remedy(tmp_path: Path, data: bytes) -> None:
-    """Fails where a lock that was cut, edited or garbled is read as something, or ends in a traceback."""
+    """Fails if a lock that was cut, edited or garbled is read as something, or ends in a traceback."""
     (tmp_path / "r.lock").write_bytes(data)
     with pytest.raises(InputError, match=r"r\.lock is not a lock .* Restore it, or delete it to start again"):
         read_lock(tmp_path / "r.lock")
@@ -179,7 +179,7 @@ def test_a_broken_lock_is_refused_with_a_remedy(tmp_path: Path, data: bytes) -> 
 
 @given(st.data())
 def test_no_bit_of_a_lock_flips_unseen(data: st.DataObject) -> None:
-    """Fails where a lock with a changed bit is read, as anything."""
+    """Fails if a lock with a changed bit is read, as anything."""
     lock = Lock(generations=({"pages": (raw("a", "01"), raw("b", "02"))},), quarantine=("01 -1 7",))
     whole = bytearray(lock.to_bytes())
     bit = data.draw(st.integers(0, 8 * len(whole) - 1))
@@ -189,7 +189,7 @@ def test_no_bit_of_a_lock_flips_unseen(data: st.DataObject) -> None:
 
 
 def test_an_edited_lock_is_refused_until_its_digest_is_taken_out(tmp_path: Path) -> None:
-    """Fails where an accident passes for an edit, or where the remedy that is named does not help."""
+    """Fails if an accident passes for an edit, or where the remedy that is named does not help."""
     path = tmp_path / "r.lock"
     lock = Lock(generations=({"a": (raw("x", "01"),)},), quarantine=("01 -1 7",))
     write_lock(path, lock)
@@ -204,7 +204,7 @@ def test_an_edited_lock_is_refused_until_its_digest_is_taken_out(tmp_path: Path)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    """Fails where the system's word is passed on without a remedy."""
+    """Fails if the system's word is passed on without a remedy."""
     with pytest.raises(InputError, match=r"Cannot write .*No such file.*copy the recipe to a folder"):
         write_lock(tmp_path / "none" / "r.lock", Lock())
 
@@ -225,7 +225,7 @@ def looked_at(folder: Path, path: str, store: str) -> Recipe:
 
 @pytest.mark.parametrize("path", ["raw", "raw/.", "other/../raw", "linked", "raw/**/*", "raw/*/*/*/*"])
 def test_what_a_store_holds_is_no_input(tmp_path: Path, path: str) -> None:
-    """Fails where a recipe reads what runs have written, because a store is in a source's folder or linked there."""
+    """Fails if a recipe reads what runs have written, because a store is in a source's folder or linked there."""
     (tmp_path / "other").mkdir()
     for store in ("raw/deep/er/store", "raw/deep/er/that of another recipe", "aside"):
         put_store(tmp_path / store)
@@ -246,7 +246,7 @@ def test_what_a_store_holds_is_no_input(tmp_path: Path, path: str) -> None:
 
 @pytest.mark.parametrize("path", ["store", "store/../store", "linked", "linked/*", "store/runs", "store/vocabularies"])
 def test_a_source_that_is_the_store_is_refused(tmp_path: Path, path: str) -> None:
-    """Fails where each run reads what the runs before it have written, as text that the user has given."""
+    """Fails if each run reads what the runs before it have written, as text that the user has given."""
     put_store(tmp_path / "store")
     (tmp_path / "linked").symlink_to("store")
     (tmp_path / "store/inputs").mkdir()
@@ -261,7 +261,7 @@ def test_a_source_that_is_the_store_is_refused(tmp_path: Path, path: str) -> Non
 
 
 def test_a_source_that_is_the_store_is_refused_in_an_object_store(tmp_path: Path) -> None:
-    """Fails where a prefix of objects is both, which is known without asking for them."""
+    """Fails if a prefix of objects is both, which is known without asking for them."""
     for path in ("s3://news/store/*", "s3://news/store", "S3://news//store/runs/**"):
         recipe = looked_at(tmp_path, path, "s3://news/store")
         with pytest.raises(InputError, match="is in the recipe's own store, s3://news/store"):

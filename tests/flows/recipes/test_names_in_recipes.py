@@ -109,7 +109,7 @@ def loaded(folder: Path, text: str, change: str) -> Recipe:
 
 @pytest.mark.parametrize("of", [*NAMES, *NAMES_OF_SEVERAL])
 def test_a_name_that_is_nearly_one_is_refused_with_it(of: str, folder: Path) -> None:
-    """Fails where a mistake in a name is told after minutes of work, or without key, nearest name or the names."""
+    """Fails if a mistake in a name is told after minutes of work, or without key, nearest name or the names."""
     text, (change, near, key) = (TEXT, NAMES[of]) if of in NAMES else (SEVERAL, NAMES_OF_SEVERAL[of])
     with pytest.raises(InputError) as refused:
         loaded(folder, text, change)
@@ -124,7 +124,7 @@ def test_both_recipes_are_right_without_the_mistakes(folder: Path) -> None:
 
 
 def test_every_door_refuses_before_it_builds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a command, a schedule or Python begins with a recipe that names what is not there."""
+    """Fails if a command, a schedule or Python begins with a recipe that names what is not there."""
     path = folder / "wrong.toml"
     path.write_text(TEXT + '\n[bounds]\n"task boat: acuracy" = { min = 0.5 }\n')
     monkeypatch.chdir(folder)
@@ -146,7 +146,7 @@ def test_every_door_refuses_before_it_builds(folder: Path, monkeypatch: pytest.M
 def test_a_column_that_a_labelled_file_lacks_is_missed_by_the_plan_and_before_the_first_stage(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where the column's name is told when the model has been trained."""
+    """Fails if the column's name is told when the model has been trained."""
     path = folder / "columns.toml"
     path.write_text(TEXT.replace('task = "classes"', 'task = "classes"\ncolumns = { label = "lable" }'))
     monkeypatch.chdir(folder)
@@ -159,7 +159,7 @@ def test_a_column_that_a_labelled_file_lacks_is_missed_by_the_plan_and_before_th
 
 
 def test_every_figure_of_a_run_may_be_bounded(learnt: Run) -> None:
-    """Fails where a run has a figure that a bound of its recipe is not allowed to name."""
+    """Fails if a run has a figure that a bound of its recipe is not allowed to name."""
     figures = compute_figures(learnt.place, learnt.manifests)
     assert len(figures) > 60 and any(name.startswith("task ") for name in figures)
     bounds = "\n".join(f"{json.dumps(name)} = {{ min = 0 }}" for name in figures)
@@ -170,5 +170,5 @@ def test_every_figure_of_a_run_may_be_bounded(learnt: Run) -> None:
 
 @pytest.mark.parametrize("name", ["*", "dropped share: *", "held-out*", "language share*: en", "dropped: parse: *"])
 def test_a_bound_of_many_is_one_of_those_that_there_may_be(name: str, folder: Path) -> None:
-    """Fails where what is known only from the data may not be bounded beforehand."""
+    """Fails if what is known only from the data may not be bounded beforehand."""
     assert loaded(folder, TEXT, f'bounds."{name}" = {{ min = 0 }}').bounds

@@ -82,7 +82,7 @@ def run(path: Path) -> Run:
 
 @pytest.mark.parametrize("template", sorted(read_templates()))
 def test_a_template_keeps_text_of_its_kind(template: str, tmp_path: Path) -> None:
-    """Fails where a template is no recipe, or its rules throw away what they are for."""
+    """Fails if a template is no recipe, or its rules throw away what they are for."""
     path = write_new_recipe("own", template, tmp_path)
     fill(template, tmp_path / "raw" / "own")
     manifest = run(path).of("documents")[0].manifest

@@ -53,7 +53,7 @@ PAPERS = {
 
 
 def test_the_batches_of_modernbert_grow_and_its_rate_falls_at_the_end(tmp_path: Path) -> None:
-    """Fails where a phase has another ramp or rate, or the decay is not that of the last phase."""
+    """Fails if a phase has another ramp or rate, or the decay is not that of the last phase."""
     recipe = read_recipe(write_new_recipe("own", "modernbert-base", tmp_path))
     assert recipe.model is not None
     first, stable, decay = recipe.model.training.phase
@@ -64,7 +64,7 @@ def test_the_batches_of_modernbert_grow_and_its_rate_falls_at_the_end(tmp_path: 
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_the_numbers_are_those_of_the_paper(name: str, tmp_path: Path) -> None:
-    """Fails where a digit of a template is not the paper's, or the model has other sizes."""
+    """Fails if a digit of a template is not the paper's, or the model has other sizes."""
     recipe, paper = read_recipe(write_new_recipe("own", name, tmp_path)), PAPERS[name]
     vocabulary = recipe.vocabularies[0].settings
     assert isinstance(vocabulary, VocabularySettings) and recipe.model is not None
@@ -82,12 +82,12 @@ def test_the_numbers_are_those_of_the_paper(name: str, tmp_path: Path) -> None:
 
 
 def test_each_has_numbers_to_compare() -> None:
-    """Fails where a recipe is added whose numbers nobody has written down a second time."""
+    """Fails if a recipe is added whose numbers nobody has written down a second time."""
     assert {*PAPERS, "distilbert"} == read_published_recipes().keys()
 
 
 def test_a_student_has_the_numbers_of_its_authors_code(tmp_path: Path) -> None:
-    """Fails where a number of DistilBERT's is not the code's, or its recipe cannot be read without its teacher."""
+    """Fails if a number of DistilBERT's is not the code's, or its recipe cannot be read without its teacher."""
     entry = read_recipe(write_new_recipe("own", "distilbert", tmp_path)).model
     assert entry is not None and entry.settings.objective is not None
     said, training = dict(entry.settings.objective), entry.training

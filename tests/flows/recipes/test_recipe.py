@@ -29,7 +29,7 @@ def parse(text: str, tmp_path: Path = Path("/tmp"), **overrides: str) -> Recipe:
 
 
 def test_the_smallest_recipe(tmp_path: Path) -> None:
-    """Fails where a default is missing, or a relative path is not taken from the recipe's folder."""
+    """Fails if a default is missing, or a relative path is not taken from the recipe's folder."""
     recipe = parse(SOURCE, tmp_path)
     [entry] = recipe.sources
     assert (recipe.name, recipe.seed, recipe.store) == ("r", 42, str(tmp_path / "store"))
@@ -39,7 +39,7 @@ def test_the_smallest_recipe(tmp_path: Path) -> None:
 
 
 def test_everything_arrives(tmp_path: Path) -> None:
-    """Fails where a table or the seed does not reach the settings that it is for."""
+    """Fails if a table or the seed does not reach the settings that it is for."""
     text = f"""
     name = "mine"
     store = "s3://bucket/prefix"
@@ -83,14 +83,14 @@ def test_everything_arrives(tmp_path: Path) -> None:
 
 
 def test_a_book_may_be_long() -> None:
-    """Fails where novels fall to a rule meant for web pages, or the recipe's own word does not go before it."""
+    """Fails if novels fall to a rule meant for web pages, or the recipe's own word does not go before it."""
     books = SOURCE.replace("files", "bookcorpus")
     bounds = [parse(text).sources[0].documents.rules.gopher for text in (books, SOURCE, books + MOST_WORDS)]
     assert [(bound.min_words, bound.max_words) for bound in bounds] == [(50, 10_000_000), (50, 100_000), (50, 70)]
 
 
 def test_a_recipe_of_several_vocabularies_shard_sets_and_a_model() -> None:
-    """Fails where a named table is bound to another, or the names in the store are not the recipe's."""
+    """Fails if a named table is bound to another, or the names in the store are not the recipe's."""
     recipe = parse(
         f"""
     shards = [
@@ -116,7 +116,7 @@ def test_a_recipe_of_several_vocabularies_shard_sets_and_a_model() -> None:
 
 
 def test_a_phase_reads_a_mixture() -> None:
-    """Fails where weights or quotas are taken for others, or a phase of a mixture does not know its sets."""
+    """Fails if weights or quotas are taken for others, or a phase of a mixture does not know its sets."""
     recipe = parse(
         SETS
         + "[[training.phase]]\nsteps = 2\nmixture = { two = 0.7, one = 1 }\nmax_epochs = 4\n"
@@ -206,7 +206,7 @@ def test_a_phase_reads_a_mixture() -> None:
     ],
 )  # fmt: skip
 def test_a_mistake_is_named(text: str, said: str) -> None:
-    """Fails where a mistake passes, is no InputError, or its message lacks file, key or remedy."""
+    """Fails if a mistake passes, is no InputError, or its message lacks file, key or remedy."""
     with pytest.raises(InputError, match=re.escape(said)) as caught:
         parse(text)
     assert str(caught.value).startswith("/tmp/r.toml: ")
@@ -214,7 +214,7 @@ def test_a_mistake_is_named(text: str, said: str) -> None:
 
 
 def test_broken_toml_is_named_with_its_line() -> None:
-    """Fails where the place of a slip is not told."""
+    """Fails if the place of a slip is not told."""
     with pytest.raises(InputError, match=r"/tmp/r.toml is not TOML: .*\(at line 3"):
         parse("name = 'a'\n\nstore = = 2\n")
     for deep in (f"name = {100_000 * '['}", f"name{10_000 * '.a'} = 1", f"seed = {5_000 * '9'}"):
@@ -224,7 +224,7 @@ def test_broken_toml_is_named_with_its_line() -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    """Fails where a missing, a folder's or a garbled recipe ends in a traceback."""
+    """Fails if a missing, a folder's or a garbled recipe ends in a traceback."""
     with pytest.raises(InputError, match=r"Cannot read the recipe .*none.toml: No such file.* comes with Cloze: demo"):
         read_recipe(tmp_path / "none.toml")
     with pytest.raises(InputError, match=r"Cannot read the recipe .*: Is a directory"):
@@ -235,7 +235,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_set_goes_over_the_recipe() -> None:
-    """Fails where an override is lost, mistyped or not remembered."""
+    """Fails if an override is lost, mistyped or not remembered."""
     recipe = parse(SOURCE + "[vocabulary]\nsize = 900", vocabulary__size="800", clean__profile="uncased", seed="9")
     assert (recipe.vocabularies[0].settings.size, recipe.sources[0].documents.clean.profile) == (800, "uncased")
     assert recipe.held_out.seed == 9
@@ -257,13 +257,13 @@ def test_set_goes_over_the_recipe() -> None:
     ],
 )
 def test_a_wrong_set_is_named(key: str, value: str, said: str) -> None:
-    """Fails where a slip in --set passes."""
+    """Fails if a slip in --set passes."""
     with pytest.raises(InputError, match=re.escape(said)):
         parse_recipe("name = 'n'\n" + SOURCE, Path("/tmp/r.toml"), {key.replace("__", "."): value})
 
 
 def test_the_one_source_needs_no_name_and_of_several_one_is_named() -> None:
-    """Fails where `source.` does not mean the only source, means any of several, or a dot in a name parts it."""
+    """Fails if `source.` does not mean the only source, means any of several, or a dot in a name parts it."""
     fields = {"text": "note"}
     assert parse(SOURCE, source__fields__text="note").sources[0].source.fields == fields
     two = SOURCE + SOURCE.replace('"own"', '"2026.11"')
@@ -275,7 +275,7 @@ def test_the_one_source_needs_no_name_and_of_several_one_is_named() -> None:
 
 @pytest.mark.parametrize("name", sorted(read_shipped_recipes()))
 def test_shipped_recipes_are_right(name: str, tmp_path: Path) -> None:
-    """Fails where a recipe that comes with the program does not pass its own checks, or its raw files are missing."""
+    """Fails if a recipe that comes with the program does not pass its own checks, or its raw files are missing."""
     recipe = load_shipped_recipe(name, tmp_path, {})
     assert recipe.name == name
     assert recipe.store == str(tmp_path / "store")
@@ -283,7 +283,7 @@ def test_shipped_recipes_are_right(name: str, tmp_path: Path) -> None:
 
 
 def test_a_shipped_recipe_is_placed_once_and_then_the_users_own(tmp_path: Path) -> None:
-    """Fails where looking at a recipe writes it, or running one overwrites what the user made of it."""
+    """Fails if looking at a recipe writes it, or running one overwrites what the user made of it."""
     recipe = load_shipped_recipe("demo", tmp_path, {})
     assert list(tmp_path.iterdir()) == []
     module.write_recipe(recipe)
@@ -296,7 +296,7 @@ def test_a_shipped_recipe_is_placed_once_and_then_the_users_own(tmp_path: Path) 
 
 
 def test_a_folder_is_a_recipe(tmp_path: Path) -> None:
-    """Fails where a folder's name cannot be a source's name, or its path is lost."""
+    """Fails if a folder's name cannot be a source's name, or its path is lost."""
     folder = tmp_path / "my notes & letters"
     folder.mkdir()
     recipe = parse_recipe(module.render_folder_recipe(folder, "there"), tmp_path / "r.toml", {})

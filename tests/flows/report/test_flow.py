@@ -163,7 +163,7 @@ def token_manifests(sources: object = None) -> list[Manifest]:
 
 
 def test_tokens_flow_to_every_set_and_copy_that_takes_them() -> None:
-    """Fails where a set's tokens are another's, or two copies are drawn as twice the tokens that were written."""
+    """Fails if a set's tokens are another's, or two copies are drawn as twice the tokens that were written."""
     flow = build_flow(token_manifests())
     assert flow is not None
     nodes = {node.key: node for node in flow.nodes}

@@ -21,7 +21,7 @@ SPANS = st.tuples(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9)).map(lambda pair: (
 
 @given(SPANS.filter(lambda span: span[1] - span[0] > 1e-9 * abs(span[0])), st.integers(2, 9), st.booleans())
 def test_ticks_are_within_the_axis_ascend_and_are_few(span: tuple[float, float], most: int, whole: bool) -> None:
-    """Fails where an axis would be covered with labels, or a label would stand outside it."""
+    """Fails if an axis would be covered with labels, or a label would stand outside it."""
     found, room = choose_ticks(*span, most, whole), 1e-6 * (abs(span[0]) + abs(span[1])) + 1e-9
     assert len(found) <= most + 1 and found == sorted(set(found))
     assert all(span[0] - room <= tick <= span[1] + room for tick in found)
@@ -30,14 +30,14 @@ def test_ticks_are_within_the_axis_ascend_and_are_few(span: tuple[float, float],
 
 @given(st.integers(0, 1 << 24), st.integers(1, 1 << 24))
 def test_an_axis_in_ratios_names_some_places_and_begins_at_its_low_end(low: int, more: int) -> None:
-    """Fails where lengths of nothing, or all of one length, have no axis."""
+    """Fails if lengths of nothing, or all of one length, have no axis."""
     axis = build_log_axis(low, low + more)
     assert axis.ticks and all(low <= tick <= low + more for tick in axis.ticks)
     assert axis.compute_share(axis.low) == 0 and math.isclose(axis.compute_share(axis.high), 1)
 
 
 def test_what_is_no_number_is_a_gap_in_the_line() -> None:
-    """Fails where two stretches of a line are joined over what is missing, or nan comes into the drawing."""
+    """Fails if two stretches of a line are joined over what is missing, or nan comes into the drawing."""
     values = [1.0, 2.0, math.nan, 3.0, math.inf, 1.0]
     plot = Plot(width=300, height=100, across=build_axis((0, 5)), up=build_axis(values))
     drawn = plot.draw_line(list(enumerate(values)), "red", 1.0)
@@ -45,7 +45,7 @@ def test_what_is_no_number_is_a_gap_in_the_line() -> None:
 
 
 def test_a_picture_holds_its_bars_and_its_text_as_text() -> None:
-    """Fails where a bar leaves the frame, or a name is read as markup."""
+    """Fails if a bar leaves the frame, or a name is read as markup."""
     plot = Plot(
         width=300,
         height=100,

@@ -59,7 +59,7 @@ def html(two_runs: tuple[RunRecord, Run]) -> str:
 
 
 def test_the_page_says_what_differs_from_the_run_before(two_runs: tuple[RunRecord, Run], html: str) -> None:
-    """Fails where a number of the comparison is not that of the two runs' own figures."""
+    """Fails if a number of the comparison is not that of the two runs' own figures."""
     before, run = two_runs
     text = text_of(html)
     assert "It began 2025-12-31 00:00:00 UTC;" in text and before.run_id in text
@@ -75,7 +75,7 @@ def test_the_page_says_what_differs_from_the_run_before(two_runs: tuple[RunRecor
 
 
 def test_what_moved_far_is_worth_a_look(two_runs: tuple[RunRecord, Run], html: str) -> None:
-    """Fails where a reason that takes far more than before is not told at the head, or leads nowhere."""
+    """Fails if a reason that takes far more than before is not told at the head, or leads nowhere."""
     _, run = two_runs
     total = sum(m.ledger.find_account("records").total for m in run.outcome.documents)
     head = html[: html.index('class="tiles"')]
@@ -156,7 +156,7 @@ def test_a_vocabulary_that_takes_marks_off_is_told(
 
 
 def test_sources_that_came_and_went_are_told(two_runs: tuple[RunRecord, Run]) -> None:
-    """Fails where a source that is gone is on no line of the head, or one that is new is not said to be."""
+    """Fails if a source that is gone is on no line of the head, or one that is new is not said to be."""
     before, run = two_runs
     view = RunView(run.place, run.record, Privacy("text"))
     assert view.figures is not None
@@ -174,7 +174,7 @@ def test_sources_that_came_and_went_are_told(two_runs: tuple[RunRecord, Run]) ->
 
 
 def test_the_first_screen_says_what_was_not_read(two_runs: tuple[RunRecord, Run]) -> None:
-    """Fails where a source's files are left out of the head without a word, or everything is said to be read where the
+    """Fails if a source's files are left out of the head without a word, or everything is said to be read where the
     record does not say so."""
     _, run = two_runs
     group = {"kind": ".py", "number": 1468, "names": ["a.py", f"{'b' * 300}.py", "c.py"]}
@@ -219,7 +219,7 @@ def test_the_first_screen_says_what_was_held_out(two_runs: tuple[RunRecord, Run]
 
 
 def test_growth_is_of_every_generation(two_runs: tuple[RunRecord, Run], finished: Run, html: str) -> None:
-    """Fails where a generation's documents are counted in another's, or one generation is drawn as growth."""
+    """Fails if a generation's documents are counted in another's, or one generation is drawn as growth."""
     _, run = two_runs
     growth = build_growth_view(RunView(run.place, run.record, Privacy("text")))
     assert growth is not None
@@ -301,7 +301,7 @@ OPEN = "open => document.querySelectorAll('details').forEach(one => one.open = o
 
 @pytest.mark.slow
 def test_the_page_fits_desktop_and_phone(opened: Page) -> None:
-    """Fails where the folded page is longer than two screens or so, or something is cut on a phone without a hint."""
+    """Fails if the folded page is longer than two screens or so, or something is cut on a phone without a hint."""
     height = "document.documentElement.scrollHeight"
     assert opened.evaluate(height) < 3 * 800
     assert opened.evaluate("document.querySelector('figure.flow svg').getBoundingClientRect().top") < 800
@@ -320,7 +320,7 @@ def test_the_page_fits_desktop_and_phone(opened: Page) -> None:
 
 @pytest.mark.slow
 def test_in_print_every_part_is_open(opened: Page) -> None:
-    """Fails where a folded part stays folded on paper, where nobody can open it."""
+    """Fails if a folded part stays folded on paper, where nobody can open it."""
     opened.evaluate(OPEN, False)
     seen = "all => all.map(one => one.checkVisibility() && one.getBoundingClientRect().height > 0)"
     parts = opened.locator("details .inside, details .card")

@@ -40,7 +40,7 @@ def sections(store: Run) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", INPUTS)
 def test_the_report_says_what_examples_are(store: Run, sections: dict[str, str], kind: str) -> None:
-    """Fails where a label is said in the words of another input, or masks are told of where there are none."""
+    """Fails if a label is said in the words of another input, or masks are told of where there are none."""
     own, shards = INPUTS[kind], store.outcome.shard_sets[kind]
     words = LABEL_MEANINGS.get(str(own.labels), ())
     said = set(re.findall(r"Example [\d,]+ : ([^;]+);", sections[kind]))
@@ -59,7 +59,7 @@ def test_the_report_says_what_examples_are(store: Run, sections: dict[str, str],
 
 @pytest.mark.parametrize("kind", INPUTS)
 def test_a_trace_tells_each_kind_of_example(store: Run, kind: str) -> None:
-    """Fails where `cloze trace` or `cloze inspect` has no words for an example, shows a second segment where there is
+    """Fails if `cloze trace` or `cloze inspect` has no words for an example, shows a second segment where there is
     none, or does not name every document that it holds."""
     artifact = Artifact(place=store.place, manifest=store.outcome.shard_sets[kind])
     shard_set = ShardSet(store.place, artifact.manifest)

@@ -80,7 +80,7 @@ def test_nothing_of_a_text_is_told_where_it_may_not_be(plain: Run, mode: str) ->
 
 
 def test_drift_is_told_by_generation(plain: Run) -> None:
-    """Fails where parts of one generation are not summed, or held-out tokens are among them."""
+    """Fails if parts of one generation are not summed, or held-out tokens are among them."""
     tokens = next(manifest for manifest in plain.manifests if manifest.kind == "tokens")
     figures = [
         ("1", {"train words": 10, "train tokens": 12, "train unknown tokens": 0}),

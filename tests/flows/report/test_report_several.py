@@ -173,7 +173,7 @@ def test_the_page_is_whole_html_with_ids_that_are_unique(html: str) -> None:
 
 
 def test_a_run_that_stopped_at_any_stage_has_a_page(store: Run) -> None:
-    """Fails where the page of a run that failed needs what it did not build, or says that it has it."""
+    """Fails if the page of a run that failed needs what it did not build, or says that it has it."""
     kinds = [stage.kind for stage in store.record.stages]
     for number in range(kinds.index("shards") + 1):
         record = replace(store.record, state="failed", stages=store.record.stages[:number])
@@ -279,7 +279,7 @@ def test_the_training_is_told_with_its_entropy(html: str) -> None:
 
 
 def test_what_was_seen_of_each_set_is_told(store: Run, html: str) -> None:
-    """Fails where a set's counts are another's, its share is not of its own phase, or its sources are not its."""
+    """Fails if a set's counts are another's, its share is not of its own phase, or its sources are not its."""
     text = text_of(html)
     assert "1 first 24 23 1 2.00 1,500 100.0% 225 6.625 letters 100.0%" in text
     assert "2 first 28 27 1 2.33 1,569 25.0% 235 4.125 letters 100.0%" in text

@@ -48,7 +48,7 @@ def found(address: str) -> tuple[str, str]:
 def test_a_store_is_found_by_what_it_holds(
     above: list[str], kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a folder above a store, or a name in it, is taken for what it is not."""
+    """Fails if a folder above a store, or a name in it, is taken for what it is not."""
     top = tmp_path / "top"
     store = top.joinpath(*above)
     put(store, f"{kind}/{name}/{PRINT}/manifest.json", f"{kind}/{name}/{PRINT}/parts/0.json", "runs/r/run.json")
@@ -67,7 +67,7 @@ def test_a_store_is_found_by_what_it_holds(
 
 
 def test_a_folder_called_tilde_is_not_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where the folder above `./~/documents` is taken for the home folder."""
+    """Fails if the folder above `./~/documents` is taken for the home folder."""
     put(tmp_path / "~", f"documents/news/{PRINT}/manifest.json")
     monkeypatch.chdir(tmp_path)
     assert found("./~/documents") == (f"{tmp_path}/~", "documents")
@@ -87,7 +87,7 @@ def test_where_no_store_is_the_address_is_that_of_one(tmp_path: Path) -> None:
 
 
 def test_any_name_that_can_be_one_is_built_found_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a name is taken for a folder of the store's own, as `parts` was, or for markup or a format; or where
+    """Fails if a name is taken for a folder of the store's own, as `parts` was, or for markup or a format; or where
     a command does not find the store in one of the ways in which its folder can be typed.
     """
     text = RECIPE.replace('"pages"', '"parts"').replace('"notes"', '"documents"', 1)

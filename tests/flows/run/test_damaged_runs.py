@@ -55,7 +55,7 @@ def first_raw(run: Run) -> str:
 
 @pytest.mark.parametrize("name", ["run.json", "raw.json"])
 def test_who_looks_for_a_raw_file_goes_to_the_run_before(kept: Run, name: str) -> None:
-    """Fails where the trace of an example ends at a damaged record of some run, or says nothing of it."""
+    """Fails if the trace of an example ends at a damaged record of some run, or says nothing of it."""
     told: list[str] = []
     found = find_raw_file(kept.place, first_raw(kept), told.append)
     assert found is not None and (found[0].run_id, told) == (NEW, [])
@@ -67,7 +67,7 @@ def test_who_looks_for_a_raw_file_goes_to_the_run_before(kept: Run, name: str) -
 
 
 def test_listing_finding_and_reporting_go_on(kept: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where one damaged record keeps a person from the artifacts and the report of the others."""
+    """Fails if one damaged record keeps a person from the artifacts and the report of the others."""
     damage(kept.place, f"runs/{NEW}/run.json")
     assert run_record.list_run_ids(kept.place) == [OLD, NEW]
     assert [record.run_id for record in iter_newest_runs(kept.place)] == [OLD]
@@ -81,14 +81,14 @@ def test_listing_finding_and_reporting_go_on(kept: Run, capsys: pytest.CaptureFi
 
 
 def test_a_report_does_without_a_damaged_lock(kept: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where the lock of a run, which names raw files alone, keeps its report from being written."""
+    """Fails if the lock of a run, which names raw files alone, keeps its report from being written."""
     damage(kept.place, f"runs/{NEW}/recipe.lock")
     assert write_report(kept.place.address, None, None).endswith(f"runs/{NEW}/report.html")
     assert "The report names no raw files." in capsys.readouterr().err
 
 
 def test_no_clock_makes_a_later_run_the_older_one(kept: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where a run that begins after one of a clock that was ahead has a name that comes before it."""
+    """Fails if a run that begins after one of a clock that was ahead has a name that comes before it."""
     place, ahead = kept.place, "20460101T000000000000-other"
     assert ahead > build_run_id(place, "small") > NEW
     write_run(place, replace(kept.record, run_id=ahead, started="2046-01-01T00:00:00+00:00"), kept.lock)
@@ -120,7 +120,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Place:
 @examples(200)
 @given(st.data())
 def test_no_bit_of_a_run_flips_unseen(small: Place, data: st.DataObject) -> None:
-    """Fails where a changed bit of a sealed file passes for a file of before files were sealed."""
+    """Fails if a changed bit of a sealed file passes for a file of before files were sealed."""
     place, run = small, NEW
     name = data.draw(st.sampled_from(FILES))
     path = f"runs/{run}/{name}"

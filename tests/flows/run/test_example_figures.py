@@ -15,7 +15,7 @@ from shards.settings import ShardSettings, read_shard_settings
 
 
 def test_what_is_measured_while_building_is_a_figure_and_can_be_bounded(tmp_path: Path) -> None:
-    """Fails where a figure is of other sums than the ledger's, or a bound on it is not held."""
+    """Fails if a figure is of other sums than the ledger's, or a bound on it is not held."""
     place = Place(str(tmp_path))
     shards, _ = put_shards(place, ShardSettings(length=32, copies=4), documents=60)
     figures, ledger = compute_figures(place, [shards]), shards.ledger.figures
@@ -35,7 +35,7 @@ def test_what_is_measured_while_building_is_a_figure_and_can_be_bounded(tmp_path
 
 
 def test_neighbours_of_deleted_documents_are_counted(tmp_path: Path) -> None:
-    """Fails where an example whose documents are all deleted counts, or one that lost a partner does not."""
+    """Fails if an example whose documents are all deleted counts, or one that lost a partner does not."""
     place = Place(str(tmp_path))
     shards, _ = put_shards(place, ShardSettings(length=32), documents=40, gone=[1, 2, 3])
     gone = {row["id"] for batch in read_table(place, shards, "deleted", ("id",)) for row in batch.to_pylist()}
@@ -73,7 +73,7 @@ def test_documents_of_which_nothing_came_are_told_with_the_setting_to_change(tmp
     ],
 )
 def test_text_that_is_in_no_example_is_told_above_a_tenth(tmp_path: Path, table: dict[str, Any], word: str) -> None:
-    """Fails where a shard set that leaves out much of its text says nothing, or one that does not is warned of."""
+    """Fails if a shard set that leaves out much of its text says nothing, or one that does not is warned of."""
     shards, _ = put_shards(Place(str(tmp_path)), read_shard_settings(table))
     told = " ".join(list_warnings(shards))
     assert word in told and bool(told) == bool(word)

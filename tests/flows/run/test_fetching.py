@@ -171,7 +171,7 @@ fetch = { catalogue = "urls", urls = "https://example.org/a.txt", folder = "/far
 
 @pytest.mark.parametrize("key", ["source.fetch.folder", "source.1.fetch.folder", 'source."2026.11".fetch.folder'])
 def test_a_folder_given_on_the_command_line_is_known_however_its_source_is_named(key: str, tmp_path: Path) -> None:
-    """Fails where the remedy that a refusal names does not help, or another setting helps as well."""
+    """Fails if the remedy that a refusal names does not help, or another setting helps as well."""
     path = tmp_path / "a.toml"
     assert parse_recipe(RECIPE, path, {key: "/far"}).given_folders == {"2026.11"}
     assert parse_recipe(RECIPE, path, {key.replace("folder", "limit"): "3"}).given_folders == frozenset()
@@ -180,7 +180,7 @@ def test_a_folder_given_on_the_command_line_is_known_however_its_source_is_named
 
 
 def test_a_file_that_was_to_be_replaced_still_may_be_when_the_fetch_failed_at_first(desk: Desk) -> None:
-    """Fails where a fetch that failed once takes its own earlier file for a stranger's."""
+    """Fails if a fetch that failed once takes its own earlier file for a stranger's."""
     desk.fetch(source="news")
     name = news_names("2026-10", 3)[0]
     own = desk.root / "news" / name

@@ -27,7 +27,7 @@ from shards.reading.files.shard_set import ShardSet
 
 
 def test_figures_are_what_one_counts_by_hand(finished: Run) -> None:
-    """Fails where a figure is not that of the documents and examples themselves, one row after another."""
+    """Fails if a figure is not that of the documents and examples themselves, one row after another."""
     figures = {name: figure.value for name, figure in compute_figures(finished.place, finished.manifests).items()}
     live = list(finished.corpus.iter_documents())
     examples = [e for split in ("train", "held-out") for e in ShardSet(finished.place, finished.outcome.shards, split)]
@@ -72,7 +72,7 @@ TABLES = st.dictionaries(
 
 @given(TABLES, TABLES)
 def test_a_comparison_has_every_figure_once(before: dict[str, Figure], after: dict[str, Figure]) -> None:
-    """Fails where a figure of one run is lost, or one that is in both is not what it is there."""
+    """Fails if a figure of one run is lost, or one that is in both is not what it is there."""
     changes = {change.name: change for change in compare_figures(before, after)}
     assert len(changes) == len(compare_figures(before, after)) and changes.keys() == before.keys() | after.keys()
     for name, change in changes.items():
@@ -128,7 +128,7 @@ def test_a_run_of_the_same_artifacts_takes_the_figures_of_the_one_before(finishe
 
 
 def test_damage_of_the_run_before_is_told(finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a run ends over what is damaged of an older one."""
+    """Fails if a run ends over what is damaged of an older one."""
     place, heard = Place(str(tmp_path)), list[str]()
     recorded(place, finished, 1)
     last = recorded(place, finished, 2)

@@ -72,7 +72,7 @@ def run(recipe: Recipe) -> int:
     ],
 )
 def test_a_first_run_keeps_the_texts_and_says_which_rules_fit(tmp_path: Path, texts: list[str], said: str) -> None:
-    """Fails where a folder that holds text ends its first run with an error, or is left without its documents."""
+    """Fails if a folder that holds text ends its first run with an error, or is left without its documents."""
     recipe = build_folder_recipe(folder_of(tmp_path / "f", texts), tmp_path / "store", SMALL)
     lines = " ".join(describe_inputs(recipe, resolve_raw_files(recipe, Lock(), StatCache())))
     assert said in lines and ("by a look at" in lines) == bool(said)
@@ -80,7 +80,7 @@ def test_a_first_run_keeps_the_texts_and_says_which_rules_fit(tmp_path: Path, te
 
 
 def test_a_folder_stays_as_it_was_decided(tmp_path: Path) -> None:
-    """Fails where later files, or a lock that decided nothing, change the rules of what is built."""
+    """Fails if later files, or a lock that decided nothing, change the rules of what is built."""
     folder, store = folder_of(tmp_path / "f", TICKETS), tmp_path / "store"
     first = build_folder_recipe(folder, store, {})
     run(first)
@@ -94,7 +94,7 @@ def test_a_folder_stays_as_it_was_decided(tmp_path: Path) -> None:
 
 
 def test_what_the_user_sets_counts(tmp_path: Path) -> None:
-    """Fails where a fitted setting is put over the one on the command line."""
+    """Fails if a fitted setting is put over the one on the command line."""
     recipe = build_folder_recipe(
         folder_of(tmp_path / "f", TICKETS), tmp_path / "store", {"rules.gopher.min_words": "7", "language.keep": "[]"}
     )
@@ -104,7 +104,7 @@ def test_what_the_user_sets_counts(tmp_path: Path) -> None:
 
 
 def test_what_was_set_for_a_folder_is_remembered(tmp_path: Path) -> None:
-    """Fails where `--set` is forgotten by the next run or plan, cannot be replaced or dropped, or is not in the recipe
+    """Fails if `--set` is forgotten by the next run or plan, cannot be replaced or dropped, or is not in the recipe
     that is kept."""
     folder, store = folder_of(tmp_path / "f", TICKETS), tmp_path / "store"
     assert run(build_folder_recipe(folder, store, {"vocabulary.size": "600", "source.f.fields.key": "text"}))
@@ -136,7 +136,7 @@ def test_what_was_set_for_a_folder_is_remembered(tmp_path: Path) -> None:
 
 
 def test_two_folders_of_one_name_have_a_recipe_each(tmp_path: Path) -> None:
-    """Fails where what was set for one is taken for the other, or forgotten where the folder has moved."""
+    """Fails if what was set for one is taken for the other, or forgotten where the folder has moved."""
     store = tmp_path / "store"
     folders = [folder_of(tmp_path / side / "f", TICKETS) for side in ("a", "b") if (tmp_path / side).mkdir() is None]
     first, other = (build_folder_recipe(folder, store, {}) for folder in folders)
@@ -163,7 +163,7 @@ def test_what_was_fitted_is_said_in_the_recipe_and_the_lock(tmp_path: Path) -> N
 
 
 def test_a_folder_without_text_says_what_became_of_it(tmp_path: Path) -> None:
-    """Fails where nothing is left and the message does not say by which step."""
+    """Fails if nothing is left and the message does not say by which step."""
     folder = tmp_path / "f"
     folder.mkdir()
     (folder / "a.txt").write_text(" \n")

@@ -93,7 +93,7 @@ def check(planted: Planted, texts: Iterator[str], screen: str) -> None:
 def test_an_ugly_folder_is_read_and_every_loss_is_on_the_screen(
     kind: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a file, name or link ends the run, a loss goes without a word, or a text is lost or comes twice."""
+    """Fails if a file, name or link ends the run, a loss goes without a word, or a text is lost or comes twice."""
     monkeypatch.setattr(steps, "open_engine", engine_here)
     monkeypatch.setenv("PREFECT_HOME", str(home))
     planted = make(kind, tmp_path / kind, FILES)
@@ -105,7 +105,7 @@ def test_an_ugly_folder_is_read_and_every_loss_is_on_the_screen(
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_command_reads_an_ugly_folder_twice(kind: str, tmp_path: Path) -> None:
-    """Fails where the command ends with another code than 0, or its second run builds or says something else."""
+    """Fails if the command ends with another code than 0, or its second run builds or says something else."""
     sizes = {"many_tiny_files": 100_000, "one_large_file": 40_000}
     planted = make(kind, tmp_path / kind, sizes.get(kind, FILES))
     run_twice(planted, tmp_path / kind)

@@ -71,5 +71,5 @@ def test_content(kind: str, manifests: dict[str, Manifest]) -> None:
 
 
 def test_the_corpus_as_it_is_read(golden: Run) -> None:
-    """Fails where a row of the corpus is read with other columns than its document has, or in another order."""
+    """Fails if a row of the corpus is read with other columns than its document has, or in another order."""
     assert str(sum_contents(map(compute_content, golden.corpus.iter_batches()))) == CORPUS_ROWS

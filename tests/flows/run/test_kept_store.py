@@ -34,7 +34,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def test_a_run_on_the_kept_store_builds_nothing(world: World) -> None:
-    """Fails where a stage has another identity than it had, or what the store says of it is not understood."""
+    """Fails if a stage has another identity than it had, or what the store says of it is not understood."""
     before = contents(world.folder / "store")
 
     def refuse(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> None:
@@ -49,7 +49,7 @@ def test_a_run_on_the_kept_store_builds_nothing(world: World) -> None:
 
 
 def test_the_runs_of_the_kept_store_find_their_raw_files(world: World) -> None:
-    """Fails where the records say where the raw files lay when the store was made, not where they are now."""
+    """Fails if the records say where the raw files lay when the store was made, not where they are now."""
     runs = list_run_ids(world.place)
     assert len(runs) == 3
     for run_id in runs:
@@ -72,7 +72,7 @@ def corpus_rows(world: World) -> dict[int, list[str]]:
 def test_a_store_whose_corpora_hold_texts_is_read_and_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where older corpora read otherwise than new ones, or more is built again than what their rows decide."""
+    """Fails if older corpora read otherwise than new ones, or more is built again than what their rows decide."""
     recipe_path, store = unpacked_store(tmp_path / "world", WITH_TEXTS)
     use_libraries_of(store, monkeypatch)
     world = World(folder=recipe_path.parent, text=recipe_path.read_text(encoding="utf-8"))

@@ -83,7 +83,7 @@ def on_disk(world: World) -> Lock:
 
 @pytest.mark.slow
 def test_damaged_files_are_left_out_named_and_read_again_when_mended(tmp_path: Path) -> None:
-    """Fails where a damaged file ends the run, goes without a word, changes what else is built, is forgotten by the
+    """Fails if a damaged file ends the run, goes without a word, changes what else is built, is forgotten by the
     second run, or keeps a generation that is sealed from being what it was."""
     broken = {name: damage(MORE) for name, damage in DAMAGED.items()}
     world = world_of(tmp_path / "broken", **broken)
@@ -120,7 +120,7 @@ def test_damaged_files_are_left_out_named_and_read_again_when_mended(tmp_path: P
 
 @pytest.mark.slow
 def test_a_damaged_file_that_ended_a_run_does_not_end_the_next_once_it_is_mended(tmp_path: Path) -> None:
-    """Fails where the lock keeps asking for bytes that no document was ever made of."""
+    """Fails if the lock keeps asking for bytes that no document was ever made of."""
     cut = gzip.compress(MORE)[:-40]
     for name in ("mended", "removed"):
         world = world_of(tmp_path / name, **{"cut.jsonl.gz": cut})
@@ -156,7 +156,7 @@ def fault_of(world: World, name: str = "bad.jsonl.gz") -> UnreadableFile:
 
 
 def test_what_changes_while_it_is_read_is_not_put_on_the_list(tmp_path: Path) -> None:
-    """Fails where a file that somebody writes just now is put on the list under bytes that nobody read."""
+    """Fails if a file that somebody writes just now is put on the list under bytes that nobody read."""
     world = world_of(tmp_path, **{"bad.jsonl.gz": b"bad"})
     recipe, lock = world.resolved()
     fault = fault_of(world)
@@ -176,7 +176,7 @@ def test_what_changes_while_it_is_read_is_not_put_on_the_list(tmp_path: Path) ->
 
 @pytest.mark.parametrize("grows", [True, False])
 def test_a_file_that_vanishes_or_grows_is_left_to_a_later_run(grows: bool, tmp_path: Path) -> None:
-    """Fails where such a file ends the run, gives documents of bytes that the lock does not name, or is forgotten."""
+    """Fails if such a file ends the run, gives documents of bytes that the lock does not name, or is forgotten."""
     more = MORE[: MORE.index(b"\n", 9000) + 1]
     world = world_of(tmp_path, **{"log.jsonl": more, "cut.jsonl.gz": DAMAGED["cut.jsonl.gz"](MORE)})
     path = tmp_path / "raw" / "notes" / "log.jsonl"
@@ -206,7 +206,7 @@ def test_a_file_that_vanishes_or_grows_is_left_to_a_later_run(grows: bool, tmp_p
 def test_files_that_cannot_be_opened_are_named_unless_they_are_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where one file without permission ends a run that leaves damage out, or a closed folder becomes empty."""
+    """Fails if one file without permission ends a run that leaves damage out, or a closed folder becomes empty."""
     world = world_of(tmp_path, **{"secret.jsonl": MORE[:900], "gone.jsonl": MORE[:800]})
     known = StatCache.hash_file
 
@@ -239,7 +239,7 @@ def test_files_that_cannot_be_opened_are_named_unless_they_are_most(
 
 
 def test_a_source_of_which_nothing_is_left_ends_the_run(tmp_path: Path) -> None:
-    """Fails where wrong settings, by which no file can be read, make an empty corpus."""
+    """Fails if wrong settings, by which no file can be read, make an empty corpus."""
     world = world_of(tmp_path, **{"bad.jsonl.gz": b"bad"})
     recipe, lock = world.resolved()
     faults = [fault_of(world), fault_of(world, "good.jsonl")]

@@ -20,7 +20,7 @@ SOON = 120.0  # seconds, on a busy machine
 
 
 def test_two_runs_make_one_generation_of_a_file(world: World) -> None:
-    """Fails where a run decides what is new by a lock that another run is about to write."""
+    """Fails if a run decides what is new by a lock that another run is about to write."""
     recipe = world.recipe()
     home, told = world.folder / "home", []
     home.mkdir()
@@ -51,7 +51,7 @@ def test_two_runs_make_one_generation_of_a_file(world: World) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    """Fails where it ends in a traceback."""
+    """Fails if it ends in a traceback."""
     (tmp_path / "file").touch()
     with (
         pytest.raises(InputError, match=r"Cannot write .*r\.lock: .*copy the recipe to a folder"),
@@ -61,7 +61,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 def test_a_file_system_without_locks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a recipe cannot run at all on such a file system, or runs there without a word."""
+    """Fails if a recipe cannot run at all on such a file system, or runs there without a word."""
 
     def refuse(file: object, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -75,7 +75,7 @@ def test_a_file_system_without_locks_is_said(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_next_run_clears_up_after_killed_ones(world: World) -> None:
-    """Fails where unfinished files of a store or of the folder for caches stay, or what `fetch` resumes goes."""
+    """Fails if unfinished files of a store or of the folder for caches stay, or what `fetch` resumes goes."""
     recipe, home, told = world.recipe(), world.folder / "home", list[str]()
     store = Path(recipe.store)
     left = [to_unfinished_path(store / "corpora/small/x/part.arrow"), to_unfinished_path(home / "raw-files.json")]
@@ -91,7 +91,7 @@ def test_the_next_run_clears_up_after_killed_ones(world: World) -> None:
 def test_what_is_known_of_raw_files_may_be_lost_and_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a file of the home folder that holds something else, or finds no room, ends a run in a traceback."""
+    """Fails if a file of the home folder that holds something else, or finds no room, ends a run in a traceback."""
     path = tmp_path / "raw-files.json"
     for data in ("[1]", "7", "null", '{"/raw": 1}', '{"/raw": [1]}', 100_000 * "[", "", '{"/raw": [1, 2, 3, 4, "aa"]}'):
         path.write_text(data)

@@ -74,7 +74,7 @@ READ = (
 
 @pytest.mark.parametrize(("kind", "table", "reader"), READ)
 def test_a_flipped_bit_of_a_table_costs_its_part_alone(whole: Run, kind: str, table: str, reader: str) -> None:
-    """Fails where the run ends, keeps silent, builds more than the part, or ends with other contents."""
+    """Fails if the run ends, keeps silent, builds more than the part, or ends with other contents."""
     part, path = table_file(whole, kind, table)
     forget(whole, reader)
     flip(whole.place, path)
@@ -114,7 +114,7 @@ def test_a_flipped_bit_of_a_part_record(whole: Run, how: str) -> None:
 
 
 def test_a_flipped_bit_of_the_vocabulary(whole: Run) -> None:
-    """Fails where a file that is no table is read unchecked, or its stage is not found by its path."""
+    """Fails if a file that is no table is read unchecked, or its stage is not found by its path."""
     manifest = whole.outcome.vocabulary
     path = f"{manifest.folder}/tokenizer.json"
     flip(whole.place, path)
@@ -125,7 +125,7 @@ def test_a_flipped_bit_of_the_vocabulary(whole: Run) -> None:
 
 
 def test_a_manifest_and_a_record_are_damaged_together(whole: Run) -> None:
-    """Fails where the record's part is taken from what cannot be believed, or the raw files are not asked."""
+    """Fails if the record's part is taken from what cannot be believed, or the raw files are not asked."""
     manifest = whole.of("documents")[0].manifest
     record = manifest.parts[2].record
     assert record is not None
@@ -139,7 +139,7 @@ def test_a_manifest_and_a_record_are_damaged_together(whole: Run) -> None:
 
 @pytest.mark.parametrize("kind", ["documents", "verdicts", "vocabularies", "tokens"])
 def test_a_flipped_bit_of_a_manifest_costs_no_part(whole: Run, kind: str) -> None:
-    """Fails where a damaged manifest ends the run, or its parts are not found by their records."""
+    """Fails if a damaged manifest ends the run, or its parts are not found by their records."""
     manifest = whole.of(kind)[0].manifest
     path = f"{manifest.folder}/{MANIFEST}"
     flip(whole.place, path)
@@ -157,7 +157,7 @@ def test_a_flipped_bit_of_a_manifest_costs_no_part(whole: Run, kind: str) -> Non
 
 
 def test_an_input_that_is_damaged_in_turn_is_built_first(whole: Run) -> None:
-    """Fails where a part is built again from what is damaged itself, or the run gives up at the second file."""
+    """Fails if a part is built again from what is damaged itself, or the run gives up at the second file."""
     part, tokens = table_file(whole, "tokens", "tokens")
     corpus = f"corpora/small/{whole.outcome.corpus.fingerprint}/{part}.documents.arrow"
     for path in (tokens, corpus):
@@ -173,7 +173,7 @@ def test_an_input_that_is_damaged_in_turn_is_built_first(whole: Run) -> None:
 
 
 def test_a_damaged_manifest_of_another_artifact_is_passed_over(whole: Run) -> None:
-    """Fails where what this run does not need ends it."""
+    """Fails if what this run does not need ends it."""
     other = run_lock(whole.place, *World(folder=whole.recipe.path.parent).resolved(vocabulary__size="300"))  # type: ignore[union-attr]
     path = f"{other.outcome.vocabulary.folder}/{MANIFEST}"
     flip(whole.place, path)
@@ -186,7 +186,7 @@ def test_a_damaged_manifest_of_another_artifact_is_passed_over(whole: Run) -> No
 
 
 def test_a_file_that_is_damaged_again_ends_the_run(whole: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a disk that loses what it is given is written to for ever."""
+    """Fails if a disk that loses what it is given is written to for ever."""
     part, path = table_file(whole, "tokens", "tokens")
     forget(whole, "shards")
     flip(whole.place, path)
@@ -205,7 +205,7 @@ def test_a_file_that_is_damaged_again_ends_the_run(whole: Run, monkeypatch: pyte
 
 
 def test_damage_outside_of_the_run_ends_it() -> None:
-    """Fails where a run goes round for ever over a file that no stage of it holds."""
+    """Fails if a run goes round for ever over a file that no stage of it holds."""
 
     def read() -> None:
         raise Damaged("elsewhere/other/77/file", "its bytes are not those that were written")
@@ -217,7 +217,7 @@ def test_damage_outside_of_the_run_ends_it() -> None:
 
 
 def test_a_raw_file_that_changed_under_its_digest_is_named(whole: Run, tmp_path: Path) -> None:
-    """Fails where documents are built again from other bytes than those that the lock names."""
+    """Fails if documents are built again from other bytes than those that the lock names."""
     folder = tmp_path / "raw"
     shutil.copytree(whole.recipe.path.parent / "raw", folder)  # type: ignore[union-attr]
     _, path = table_file(whole, "documents", "documents")
@@ -238,7 +238,7 @@ def test_a_raw_file_that_changed_under_its_digest_is_named(whole: Run, tmp_path:
 
 @pytest.mark.parametrize("what", ["manifest", "table"])
 def test_damaged_documents_whose_raw_files_are_gone(whole: Run, what: str) -> None:
-    """Fails where an artifact is published without the part that nothing can build, or the remedy is to start again."""
+    """Fails if an artifact is published without the part that nothing can build, or the remedy is to start again."""
     part, table = table_file(whole, "documents", "documents")
     manifest = whole.documents()["pages"]
     own = f"{manifest.folder}/{MANIFEST}"

@@ -78,7 +78,7 @@ def sent(tmp_path: Path, notice: Notice = NOTICE, **settings: Any) -> list[str]:
 
 
 def test_a_webhook_hears_it_once(receiver: Receiver, tmp_path: Path) -> None:
-    """Fails where the object lacks what a person needs, acts on a terminal, or has no end; or `on` does not count."""
+    """Fails if the object lacks what a person needs, acts on a terminal, or has no end; or `on` does not count."""
     assert sent(tmp_path, webhook="HOOK", on=("stall",)) == []
     assert sent(tmp_path, webhook="HOOK") == []
     [heard] = receiver.heard
@@ -98,7 +98,7 @@ def test_a_webhook_hears_it_once(receiver: Receiver, tmp_path: Path) -> None:
     ],
 )
 def test_a_webhook_that_fails(receiver: Receiver, tmp_path: Path, answers: list[int], heard: int, said: str) -> None:
-    """Fails where it gives up too soon, follows a redirect, or shows the address."""
+    """Fails if it gives up too soon, follows a redirect, or shows the address."""
     receiver.answers = [*answers]
     lines = sent(tmp_path, webhook="HOOK")
     assert len(receiver.heard) == heard
@@ -107,7 +107,7 @@ def test_a_webhook_that_fails(receiver: Receiver, tmp_path: Path, answers: list[
 
 
 def test_a_webhook_that_hangs(receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a receiver that never answers holds a run up, or a command next to it."""
+    """Fails if a receiver that never answers holds a run up, or a command next to it."""
     receiver.answers = [0]
     monkeypatch.setattr(notices, "MAX_SECONDS", 0.1)
     done = tmp_path / "done"
@@ -131,7 +131,7 @@ def test_a_webhook_that_hangs(receiver: Receiver, tmp_path: Path, monkeypatch: p
 def test_an_address_that_is_none(
     receiver: Receiver, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Fails where another scheme is tried, a mistake or a refused connection ends the run, or the value is shown."""
+    """Fails if another scheme is tried, a mistake or a refused connection ends the run, or the value is shown."""
     monkeypatch.setenv("HOOK", address)
     [line] = sent(tmp_path, webhook="HOOK")
     assert line.startswith("This notice could not be sent (failure) by the webhook of HOOK: ")
@@ -141,14 +141,14 @@ def test_an_address_that_is_none(
 
 
 def test_a_command_reads_it(tmp_path: Path) -> None:
-    """Fails where the arguments go through a shell, or the command runs elsewhere than next to its recipe."""
+    """Fails if the arguments go through a shell, or the command runs elsewhere than next to its recipe."""
     script = "import json, sys, pathlib; pathlib.Path('heard').write_text(json.load(sys.stdin)['event'] + sys.argv[1])"
     assert sent(tmp_path, command=(sys.executable, "-c", script, "; $HOME `id`")) == []
     assert (tmp_path / "heard").read_text() == "failure; $HOME `id`"
 
 
 def test_a_command_that_fails(tmp_path: Path) -> None:
-    """Fails where a command's end is taken for success, or it outlives its time."""
+    """Fails if a command's end is taken for success, or it outlives its time."""
     [line] = sent(tmp_path, command=("sh", "-c", "exit 3"))
     assert line.endswith("by the command sh: it ended with exit code 3.")
     [line] = sent(tmp_path, command=(str(tmp_path / "no-such-program"),))
@@ -160,7 +160,7 @@ def test_a_command_that_fails(tmp_path: Path) -> None:
 
 
 def test_settings_that_would_tell_nobody_are_refused() -> None:
-    """Fails where a secret may stand in a recipe, or a wrong event is taken."""
+    """Fails if a secret may stand in a recipe, or a wrong event is taken."""
     with pytest.raises(InputError, match="must be the name of an environment variable"):
         NotifySettings(webhook="https://hooks.example/secret")
     with pytest.raises(InputError, match=r"notify\.on"):

@@ -17,7 +17,7 @@ from tokenizers_train.build import read_vocabulary
 
 
 def test_stages_come_in_their_order(world: World) -> None:
-    """Fails where a stage runs before what it needs, twice, or apart from those that may run at the same time."""
+    """Fails if a stage runs before what it needs, twice, or apart from those that may run at the same time."""
     recipe, lock = world.resolved()
     calls: list[list[str]] = []
 
@@ -38,7 +38,7 @@ def test_stages_come_in_their_order(world: World) -> None:
 
 
 def test_priority_says_whose_copy_survives(world: World) -> None:
-    """Fails where the order of the sources in the recipe, or another's quality, goes before their priority."""
+    """Fails if the order of the sources in the recipe, or another's quality, goes before their priority."""
     world.run()
     titles = {document.title for document in world.run().corpus.iter_documents()}
     assert "Page 100" in titles and "Note 50" not in titles  # two near copies; the pages come first
@@ -49,7 +49,7 @@ def test_priority_says_whose_copy_survives(world: World) -> None:
 
 
 def test_weights_reach_the_vocabulary(world: World) -> None:
-    """Fails where a source's weight changes nothing, or changes more than the vocabulary and what follows."""
+    """Fails if a source's weight changes nothing, or changes more than the vocabulary and what follows."""
     first = world.run()
     text = world.text.replace('name = "notes"', 'name = "notes"\nweight = 50')
     second = World(folder=world.folder, text=text).run()
@@ -60,7 +60,7 @@ def test_weights_reach_the_vocabulary(world: World) -> None:
 
 
 def test_seeds_reach_their_stages(world: World) -> None:
-    """Fails where the recipe's seed decides nothing, or decides what it should not."""
+    """Fails if the recipe's seed decides nothing, or decides what it should not."""
     first, second = world.run(), world.run(seed="43")
     built = [stage.stage.kind for stage in second.stages if not stage.reused]
     assert built[0] == "verdicts" and "shards" in built
@@ -83,7 +83,7 @@ def small(tmp_path: Path) -> World:
 
 @pytest.mark.parametrize("masks", ["dynamic", "static"])
 def test_a_generation_of_one_document_makes_no_example(small: World, masks: str) -> None:
-    """Fails where a shard without examples cannot be written, read or traced: its tokens are left over."""
+    """Fails if a shard without examples cannot be written, read or traced: its tokens are left over."""
     small.run(shards__masking__kind=masks)
     small.put("pages", "b", [page("20", prose(20))])
     run = small.run(shards__masking__kind=masks)
@@ -101,7 +101,7 @@ def test_a_generation_of_one_document_makes_no_example(small: World, masks: str)
 
 @pytest.mark.parametrize("empty", ["\n\n", '{"body": "short", "title": "x"}\n'])
 def test_a_source_without_a_document(small: World, empty: str) -> None:
-    """Fails where an empty file, or one of which nothing stays, breaks a later stage."""
+    """Fails if an empty file, or one of which nothing stays, breaks a later stage."""
     (small.folder / "raw" / "notes" / "n.jsonl").write_text(empty)
     run = small.run()
     assert run.outcome.documents[1].count_rows("documents") == 0
@@ -112,7 +112,7 @@ def test_a_source_without_a_document(small: World, empty: str) -> None:
 
 @pytest.mark.parametrize("empty", ["", '{"body": "short", "id": "77"}\n'])
 def test_a_generation_without_a_document(small: World, empty: str) -> None:
-    """Fails where a new file that brings nothing breaks a stage, or moves what is there."""
+    """Fails if a new file that brings nothing breaks a stage, or moves what is there."""
     first = small.run()
     (small.folder / "raw" / "pages" / "later.jsonl").write_text(empty)
     second = small.run()
@@ -122,14 +122,14 @@ def test_a_generation_without_a_document(small: World, empty: str) -> None:
 
 
 def test_deduplication_can_be_switched_off(world: World) -> None:
-    """Fails where a copy is removed all the same, or a superseded revision comes back."""
+    """Fails if a copy is removed all the same, or a superseded revision comes back."""
     run = world.run(duplicates__enabled="false")
     removed = run.outcome.corpus.ledger.find_account("documents").outcomes
     assert {name for name, count in removed.items() if count} == {"kept", "removed: superseded"}
 
 
 def test_a_vocabulary_can_be_trained_on_a_later_generation(small: World) -> None:
-    """Fails where the lock's word is not followed, or revived rows break the counts."""
+    """Fails if the lock's word is not followed, or revived rows break the counts."""
     first = small.run()
     small.put("pages", "b", [page(str(n), prose(n)) for n in range(20, 30)])
     recipe, lock = small.resolved()

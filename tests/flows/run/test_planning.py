@@ -44,7 +44,7 @@ def states(planned: list[PlannedStage]) -> dict[str, str]:
 
 
 def test_a_plan_of_an_empty_store(world: World) -> None:
-    """Fails where the plan looks at what cannot be there, or misses a stage."""
+    """Fails if the plan looks at what cannot be there, or misses a stage."""
     planned = plan(world)
     assert [entry.state for entry in planned] == ["build", "build"] + ["follows"] * len(KINDS)
     assert [entry.missing for entry in planned[:2]] == [4, 1]
@@ -90,7 +90,7 @@ def test_a_changed_setting(built: World, key: str, value: str, first: str) -> No
 
 
 def test_new_raw_files_are_new_data_and_not_a_new_version(built: World) -> None:
-    """Fails where the plan mixes up why a stage is built."""
+    """Fails if the plan mixes up why a stage is built."""
     built.put("pages", "pages-9", [page(str(n), prose(n)) for n in range(300, 306)])
     planned = plan(built)
     [entry] = [entry for entry in planned if entry.state == "build"]
@@ -100,7 +100,7 @@ def test_new_raw_files_are_new_data_and_not_a_new_version(built: World) -> None:
 
 
 def test_a_setting_that_all_generations_share(built: World) -> None:
-    """Fails where the plan sees the first generation's documents alone, though a run builds them all again."""
+    """Fails if the plan sees the first generation's documents alone, though a run builds them all again."""
     built.put("pages", "pages-9", [page(str(n), prose(n)) for n in range(300, 306)])
     built.run()
     planned = plan(built, rules__gopher__min_words="55")
@@ -113,7 +113,7 @@ def test_a_setting_that_all_generations_share(built: World) -> None:
 
 
 def test_an_interrupted_stage(built: World, first: Run) -> None:
-    """Fails where finished parts without a manifest are not seen."""
+    """Fails if finished parts without a manifest are not seen."""
     manifest = first.of("tokens")[0].manifest
     built.place.delete(f"{manifest.folder}/manifest.json")
     built.place.delete(f"{manifest.folder}/parts/{manifest.parts[1].name}.json")

@@ -43,7 +43,7 @@ def place(tmp_path: Path, finished: Run) -> Place:
 
 
 def test_a_release_is_an_address(place: Place, finished: Run) -> None:
-    """Fails where a name does not mean the artifacts of its newest entry, or a number those of its own."""
+    """Fails if a name does not mean the artifacts of its newest entry, or a number those of its own."""
     first = add_release(place, entry(place, finished, kinds=("corpora", "vocabularies")))
     second = add_release(place, entry(place, finished))
     assert (first.number, second.number) == (1, 2)
@@ -61,7 +61,7 @@ def test_a_release_is_an_address(place: Place, finished: Run) -> None:
 
 
 def test_going_back_adds_to_the_history(place: Place, finished: Run) -> None:
-    """Fails where a rollback loses an entry, goes to what holds already, or goes back and forth between two."""
+    """Fails if a rollback loses an entry, goes to what holds already, or goes back and forth between two."""
     kinds: list[tuple[str, ...]] = [("corpora",), ("vocabularies",), ("shards",)]
     for one in kinds:
         add_release(place, entry(place, finished, kinds=one))
@@ -77,7 +77,7 @@ def test_going_back_adds_to_the_history(place: Place, finished: Run) -> None:
 
 
 def test_two_release_at_once(place: Place, finished: Run) -> None:
-    """Fails where of entries that are written at the same time one is lost, or two have one number."""
+    """Fails if of entries that are written at the same time one is lost, or two have one number."""
     made = entry(place, finished)
     with ThreadPoolExecutor(8) as threads:
         added = list(threads.map(lambda number: add_release(place, replace(made, reason=str(number))), range(16)))
@@ -87,7 +87,7 @@ def test_two_release_at_once(place: Place, finished: Run) -> None:
 
 
 def test_two_with_one_number_are_both_kept(place: Place, finished: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where two that were written at once without locks, as on an object store, are not both in the history."""
+    """Fails if two that were written at once without locks, as on an object store, are not both in the history."""
     made = entry(place, finished)
     with monkeypatch.context() as blind:
         blind.setattr(module, "list_release_entries", lambda place, name: [])  # neither sees the other
@@ -114,7 +114,7 @@ HARMS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("harm", HARMS)
 def test_a_damaged_entry_is_never_passed_over(place: Place, finished: Run, harm: str) -> None:
-    """Fails where a name falls back to an older release unasked, or where clean-up goes on without knowing all."""
+    """Fails if a name falls back to an older release unasked, or where clean-up goes on without knowing all."""
     for _ in range(2):
         add_release(place, entry(place, finished))
     first, second = sorted((Path(place.address) / "releases" / "prod").glob("0*.json"))
@@ -134,7 +134,7 @@ def test_a_damaged_entry_is_never_passed_over(place: Place, finished: Run, harm:
 
 
 def test_what_is_gone_or_another_is_said(place: Place, finished: Run) -> None:
-    """Fails where a release whose artifact was removed, or built again with other contents, is handed out."""
+    """Fails if a release whose artifact was removed, or built again with other contents, is handed out."""
     made = entry(place, finished)
     gone, *others = made.artifacts
     add_release(
@@ -153,13 +153,13 @@ def test_what_is_gone_or_another_is_said(place: Place, finished: Run) -> None:
 
 @pytest.mark.parametrize("name", ["", "a/b", "a@b", "a:b", ".hidden", " a", "a\x1b[31m", "x" * 200, "a?b", "a&b"])
 def test_names_that_no_address_could_say_are_refused(name: str) -> None:
-    """Fails where something is released under a name that `STORE@NAME` cannot mean."""
+    """Fails if something is released under a name that `STORE@NAME` cannot mean."""
     with pytest.raises(InputError, match="--name"):
         check_release_name("--name", name)
 
 
 def test_a_folder_with_the_sign_is_a_folder(tmp_path: Path) -> None:
-    """Fails where a store that is called like an address of a release cannot be named any more."""
+    """Fails if a store that is called like an address of a release cannot be named any more."""
     (tmp_path / "me@home").mkdir()
     assert module.parse_release_address(str(tmp_path / "me@home")) is None
     assert module.parse_release_address(str(tmp_path / "me@home@prod")) is not None
@@ -167,7 +167,7 @@ def test_a_folder_with_the_sign_is_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.server
 def test_releases_on_an_object_store(s3_store: Place, finished: Run) -> None:
-    """Fails where the history of an object store is read or written otherwise."""
+    """Fails if the history of an object store is read or written otherwise."""
     for path in ("corpora", "shards"):
         manifest = finished.manifest(path)
         s3_store.write(f"{manifest.folder}/manifest.json", manifest.to_bytes())
@@ -180,7 +180,7 @@ def test_releases_on_an_object_store(s3_store: Place, finished: Run) -> None:
 
 
 def test_commands_list_and_go_back(place: Place, finished: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where the commands show another history than there is, or break on what a reason may hold."""
+    """Fails if the commands show another history than there is, or break on what a reason may hold."""
     from flows.command.cli import run_command_line
 
     assert run_command_line(["releases", place.address], Path()) == 0

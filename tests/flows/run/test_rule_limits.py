@@ -34,7 +34,7 @@ def test_the_run_stops_and_shows_what_the_rule_drops(short_world: World) -> None
 
 @pytest.mark.parametrize(("short", "of"), [(100, 130), (30, 130)])
 def test_the_template_that_fits_is_named(tmp_path: Path, short: int, of: int) -> None:
-    """Fails where a source of short texts is stopped for its rules, and not told which rules are for such."""
+    """Fails if a source of short texts is stopped for its rules, and not told which rules are for such."""
     with pytest.raises(InputError) as caught:
         run_notes(tmp_path, [prose(n) for n in range(of - short)], short)
     assert ("`cloze new NAME --template tickets`" in str(caught.value)) == (short > of / 2)
@@ -48,7 +48,7 @@ def test_its_texts_are_shown_as_privacy_allows(short_world: World) -> None:
 
 @pytest.mark.parametrize("bound", ["max_rule_share = 0.25", "rule_share_from = 131"])
 def test_a_source_has_a_bound_of_its_own(short_world: World, bound: str) -> None:
-    """Fails where the bound is not asked, is one for all sources, or enters the fingerprint."""
+    """Fails if the bound is not asked, is one for all sources, or enters the fingerprint."""
     text = short_world.text.replace('name = "pages"\n', f'name = "pages"\ndocuments.{bound}\n')
     run = replace(short_world, text=text).run()
     assert run.of("documents")[0].manifest.count_rows("dropped") == 30
@@ -58,7 +58,7 @@ def test_a_source_has_a_bound_of_its_own(short_world: World, bound: str) -> None
 
 @pytest.mark.parametrize(("short", "of", "said"), [(1, 3, True), (11, 50, True), (20, 100, False)])
 def test_a_small_source_is_warned_of_and_goes_on(tmp_path: Path, short: int, of: int, said: bool) -> None:
-    """Fails where a source is too small to be told of, or a share within the bound is told."""
+    """Fails if a source is too small to be told of, or a share within the bound is told."""
     told = " ".join(run_notes(tmp_path, [prose(n) for n in range(of - short)], short))
     assert (f"gopher.min_words drops {short} of {of} documents" in told) == said
     assert ("--set source.notes.rules.gopher.min_words=0" in told) == said
@@ -71,7 +71,7 @@ def test_a_source_that_loses_too_much_for_its_size_stops_the_run(tmp_path: Path,
 
 
 def test_all_sources_and_all_their_rules_are_told_at_once(short_world: World) -> None:
-    """Fails where a run ends for each of several faults, or a rule is named that did not drop the documents."""
+    """Fails if a run ends for each of several faults, or a rule is named that did not drop the documents."""
     one_sentence = " ".join(prose(7, 12).replace(".", "").split()[:60]) + "."
     letters = [note(n, f"{n} {one_sentence}") for n in range(120)]
     short_world.put("notes", "letters", letters)
@@ -91,7 +91,7 @@ def test_all_sources_and_all_their_rules_are_told_at_once(short_world: World) ->
 
 @pytest.mark.parametrize("reason", DETAILS)
 def test_every_rule_can_be_switched_off_as_it_is_said(reason: str) -> None:
-    """Fails where a rule's setting is not called as a run says, or its value does not switch it off."""
+    """Fails if a rule's setting is not called as a run says, or its value does not switch it off."""
     found = find_off_setting(reason)
     if found is None:
         assert reason == "document.empty"

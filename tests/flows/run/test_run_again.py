@@ -30,7 +30,7 @@ def faults(run: Run) -> list[tuple[str, str]]:
 
 
 def test_a_second_run_builds_nothing(world: World) -> None:
-    """Fails where a stage's identity holds something that two runs do not share, as the name of a raw file."""
+    """Fails if a stage's identity holds something that two runs do not share, as the name of a raw file."""
     first = world.run()
     (world.folder / "raw/pages/pages-0.jsonl").rename(world.folder / "raw/pages/zz-moved.jsonl")
     second = world.run()
@@ -66,7 +66,7 @@ def test_a_lost_file_costs_its_part_alone(built: World, first: Run, kind: str, h
 
 
 def test_a_lost_manifest_costs_nothing_but_itself(built: World, first: Run) -> None:
-    """Fails where finished parts are not found by their own records."""
+    """Fails if finished parts are not found by their own records."""
     for manifest in first.manifests:
         built.place.delete(f"{manifest.folder}/manifest.json")
     again = built.run()
@@ -75,7 +75,7 @@ def test_a_lost_manifest_costs_nothing_but_itself(built: World, first: Run) -> N
 
 
 def test_a_changed_deduplication_parses_and_sketches_nothing(built: World, first: Run) -> None:
-    """Fails where documents or sketches know the threshold, or where what follows does not."""
+    """Fails if documents or sketches know the threshold, or where what follows does not."""
     again = built.run(duplicates__threshold="1.0")
     assert [stage.reused for stage in again.of("documents") + again.of("signatures")] == [True] * 4
     assert set(built_kinds(again)) == set(LATER)
@@ -87,7 +87,7 @@ def test_a_changed_deduplication_parses_and_sketches_nothing(built: World, first
 
 
 def test_a_changed_rule_of_one_source_parses_that_source_alone(built: World, first: Run) -> None:
-    """Fails where one source's settings enter another's identity."""
+    """Fails if one source's settings enter another's identity."""
     own = 'name = "notes"\nrules.gopher.min_words = 165'
     changed = World(folder=built.folder, text=built.text.replace('name = "notes"', own))
     again = changed.run()
@@ -100,7 +100,7 @@ def test_a_changed_rule_of_one_source_parses_that_source_alone(built: World, fir
 
 
 def test_an_interrupted_build_goes_on_where_it_stopped(world: World, finished: Run) -> None:
-    """Fails where a finished part is not found again, or a half-built stage counts as done."""
+    """Fails if a finished part is not found again, or a half-built stage counts as done."""
 
     class Interrupted(Exception):
         pass

@@ -29,7 +29,7 @@ def crossed(bounds: dict[str, dict[str, float]], **changed: float | None) -> lis
 
 
 def test_each_bound_holds_and_is_crossed() -> None:
-    """Fails where a bound is read in the wrong direction, as the wrong share, or said without both numbers."""
+    """Fails if a bound is read in the wrong direction, as the wrong share, or said without both numbers."""
     assert crossed({"documents": {"min": 1000, "max": 1000, "fall": 0, "rise": 0, "fall_by": 0, "rise_by": 0}}) == []
     said = "documents is 850 documents and was 1,000 documents: the bound is"
     assert crossed({"documents": {"fall": 0.1}}, documents=850) == [f"{said} fall = 0.1"]
@@ -46,7 +46,7 @@ def test_each_bound_holds_and_is_crossed() -> None:
 
 
 def test_what_is_gone_is_not_overlooked() -> None:
-    """Fails where a source or a reason that is not there any more, or a loss that is no number, crosses nothing."""
+    """Fails if a source or a reason that is not there any more, or a loss that is no number, crosses nothing."""
     assert crossed({"documents: wiki": {"fall": 0.5}}, **{"documents: wiki": None}) == [
         "documents: wiki is 0 documents and was 600 documents: the bound is fall = 0.5"
     ]
@@ -59,7 +59,7 @@ def test_what_is_gone_is_not_overlooked() -> None:
 
 
 def test_a_name_that_is_no_figure_is_said() -> None:
-    """Fails where a mistake in a bound's name lets every run pass, or one of a family that has none is a mistake."""
+    """Fails if a mistake in a bound's name lets every run pass, or one of a family that has none is a mistake."""
     assert crossed({"documnets": {"min": 1}}) == ["documnets is no figure of this run: the bound is of another name"]
     assert crossed({"droped share: *": {"max": 1}}) != []
     assert crossed({"language share: de": {"max": 0.1}}) == []
@@ -68,7 +68,7 @@ def test_a_name_that_is_no_figure_is_said() -> None:
 
 
 def test_without_a_run_before_only_levels_are_judged() -> None:
-    """Fails where a first run cannot pass, or passes what needs no comparison."""
+    """Fails if a first run cannot pass, or passes what needs no comparison."""
     bounds = read_bounds({"documents": {"fall": 0.0, "rise": 0.0, "min": 2_000}})
     assert list_crossings(bounds, figures(), None) == ["documents is 1,000 documents: the bound is min = 2000"]
 
@@ -85,7 +85,7 @@ def test_without_a_run_before_only_levels_are_judged() -> None:
     ],
 )
 def test_what_means_nothing_is_refused(line: str, said: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Fails where a bound that can hold nothing is taken, or the message does not say where it is."""
+    """Fails if a bound that can hold nothing is taken, or the message does not say where it is."""
     path = tmp_path_factory.getbasetemp() / "small.toml"
     with pytest.raises(InputError, match=r"small\.toml: .*bounds") as refused:
         parse_recipe(f"{RECIPE}\n[bounds]\n{line}\n", path, {})
@@ -93,7 +93,7 @@ def test_what_means_nothing_is_refused(line: str, said: str, tmp_path_factory: p
 
 
 def test_bounds_and_notices_decide_no_bytes(finished: Run) -> None:
-    """Fails where a recipe that says what it is held to, or who is told, builds something again."""
+    """Fails if a recipe that says what it is held to, or who is told, builds something again."""
     more = '[bounds]\ndocuments = { min = 1 }\n[notify]\ncommand = ["true"]\n'
     recipe = parse_recipe(finished.recipe.text + more, finished.recipe.path, {})
     assert recipe.bounds and recipe.notify.is_enabled

@@ -29,7 +29,7 @@ def fits(run: Run) -> list[str]:
 
 
 def test_lines_of_many_documents_are_taken_out(world: World) -> None:
-    """Fails where the notice stays, another line goes, or the fit does not say what it found."""
+    """Fails if the notice stays, another line goes, or the fit does not say what it found."""
     before = live_texts(world.run())
     run = replace(world, text=world.text + REPEATED).run()
     after = live_texts(run)
@@ -43,7 +43,7 @@ def test_lines_of_many_documents_are_taken_out(world: World) -> None:
 
 
 def test_a_fit_holds_for_later_generations(world: World) -> None:
-    """Fails where a new generation is fitted again, or its documents are judged without the fit."""
+    """Fails if a new generation is fitted again, or its documents are judged without the fit."""
     world = replace(world, text=world.text + REPEATED)
     first = world.run()
     world.put("pages", "b", [page("100", f"{NOTICE}\n{prose(100)}")])
@@ -65,7 +65,7 @@ def test_a_fit_is_kept_when_its_raw_files_are_gone(world: World) -> None:
 
 
 def test_what_meets_an_evaluation_set_is_dropped_and_says_what_it_met(world: World) -> None:
-    """Fails where an item is missed that is written in other lines and case, or the drop does not name it."""
+    """Fails if an item is missed that is written in other lines and case, or the drop does not name it."""
     items = ["Nobody ever wrote this long sentence about the blue whale and the tax on windows of 1696 there.", ""]
     items[1] = prose(7).split(". ")[1].upper().replace(" ", "  \n")
     (world.folder / "items.jsonl").write_text("".join(json.dumps({"question": item}) + "\n" for item in items))
@@ -82,7 +82,7 @@ def test_what_meets_an_evaluation_set_is_dropped_and_says_what_it_met(world: Wor
 
 
 def test_the_share_nearest_to_the_questions_is_kept(world: World) -> None:
-    """Fails where selection keeps another share, or not the documents that share most with the questions."""
+    """Fails if selection keeps another share, or not the documents that share most with the questions."""
     (world.folder / "questions.txt").write_text("\n".join(prose(n, 3) for n in range(4)) + "\n")
     own = 'name = "pages"\nselection = { questions = ["questions.txt"], share = 0.1 }\n'
     run = replace(world, text=world.text.replace('name = "pages"\n', own)).run()
@@ -112,7 +112,7 @@ def test_what_is_wrong_is_said_before_anything_is_built(world: World, table: str
 
 
 def test_the_report_says_what_steps_changed(world: World) -> None:
-    """Fails where lines that were taken out, or addresses that were masked, are nowhere on the page."""
+    """Fails if lines that were taken out, or addresses that were masked, are nowhere on the page."""
     text = world.text + REPEATED + "\n[personal_data]\nemail = true\n"
     world.put("notes", "more", [note(50, f"{prose(50)} Write to ada.byron@analytical.org for more.")])
     run = replace(world, text=text).run()

@@ -38,7 +38,7 @@ def five_sources(folder: Path) -> Recipe:
 @pytest.mark.server
 @pytest.mark.long
 def test_workers_ranges_and_the_store_decide_nothing(tmp_path: Path, s3_store: Place) -> None:
-    """Fails where a new source, vocabulary or input depends on who builds its parts, in which order, or where to."""
+    """Fails if a new source, vocabulary or input depends on who builds its parts, in which order, or where to."""
     recipe = five_sources(tmp_path)
     lock = resolve_raw_files(recipe, Lock(), StatCache()).lock
     alone = run_lock(Place(str(tmp_path / "alone")), recipe, lock)

@@ -117,7 +117,7 @@ def growing(grown: Grown, tmp_path: Path) -> Grown:
 
 
 def test_a_new_generation_rewrites_no_file(grown: Grown) -> None:
-    """Fails where an old file is touched, or an old part is written again instead of pointed to."""
+    """Fails if an old file is touched, or an old part is written again instead of pointed to."""
     after = store_files(grown.world)
     assert {path: after[path] for path in grown.before} == grown.before
     assert len(after) > len(grown.before)
@@ -135,7 +135,7 @@ def test_a_new_generation_rewrites_no_file(grown: Grown) -> None:
 
 
 def test_a_revised_page_takes_the_place_of_the_old(grown: Grown) -> None:
-    """Fails where stale text stays live, or the new text does not enter."""
+    """Fails if stale text stays live, or the new text does not enter."""
     live = live_texts(grown.second)
     assert live_texts(grown.first)[page_id(3)] == prose(3)
     assert live[page_id(3)] == prose(903)
@@ -150,7 +150,7 @@ def test_a_revised_page_takes_the_place_of_the_old(grown: Grown) -> None:
 
 
 def test_an_unchanged_page_stays_where_it_is(grown: Grown) -> None:
-    """Fails where a second dump that repeats a page moves it or doubles it."""
+    """Fails if a second dump that repeats a page moves it or doubles it."""
     manifest = grown.second.of("verdicts")[-1].manifest
     rows = [row for batch in read_table(grown.world.place, manifest, "verdicts") for row in batch.to_pylist()]
     for number in (6, 7, 8):
@@ -160,7 +160,7 @@ def test_an_unchanged_page_stays_where_it_is(grown: Grown) -> None:
 
 
 def test_a_copy_is_revived_when_its_survivor_is_revised(grown: Grown) -> None:
-    """Fails where a removed document stays out although nothing has its text any more."""
+    """Fails if a removed document stays out although nothing has its text any more."""
     assert page_id(grown.copy) not in live_texts(grown.first)
     assert live_texts(grown.second)[page_id(grown.copy)] == prose(5)
     [batch] = [
@@ -183,7 +183,7 @@ def manifests_of(run: Run) -> list[Manifest]:
 
 
 def test_generations_one_by_one_equal_those_at_once(grown: Grown, tmp_path: Path) -> None:
-    """Fails where the path by which a store grew decides what it holds."""
+    """Fails if the path by which a store grew decides what it holds."""
     recipe, lock = grown.world.resolved()
     at_once = run_lock(Place(str(tmp_path / "at once")), recipe, lock)
     assert all(grown.world.manifests()[f"{folder}/manifest.json"] for folder in at_once.bytes())
@@ -194,7 +194,7 @@ def test_generations_one_by_one_equal_those_at_once(grown: Grown, tmp_path: Path
 
 
 def test_a_run_after_the_raw_files_are_gone(growing: Grown) -> None:
-    """Fails where an old generation's raw files are needed although their documents are in the store."""
+    """Fails if an old generation's raw files are needed although their documents are in the store."""
     (growing.world.folder / "raw" / "pages" / "pages-0.jsonl").unlink()
     again = growing.world.run()
     assert all(stage.reused for stage in again.stages)
@@ -203,7 +203,7 @@ def test_a_run_after_the_raw_files_are_gone(growing: Grown) -> None:
 
 
 def test_a_tombstone_keeps_a_document_out(growing: Grown) -> None:
-    """Fails where a forgotten document, or its text under another id, is in a corpus or an example."""
+    """Fails if a forgotten document, or its text under another id, is in a corpus or an example."""
     place, victim = growing.world.place, page_id(7)
     tombstones = Tombstones().with_documents([(victim, hash_text(prose(7).encode()))])
     write_tombstones(place, "small", tombstones)
@@ -223,7 +223,7 @@ def test_a_tombstone_keeps_a_document_out(growing: Grown) -> None:
 
 
 def test_a_forget_of_its_own_generation_rewrites_no_file(growing: Grown) -> None:
-    """Fails where a forget changes an older verdict, refits the vocabulary or touches a shard that is there."""
+    """Fails if a forget changes an older verdict, refits the vocabulary or touches a shard that is there."""
     world, victim = growing.world, page_id(7)
     before, shards = store_files(world), growing.second.outcome.shards
     tombstones = Tombstones().with_documents([(victim, hash_text(prose(7).encode()))], generation=3)
@@ -253,7 +253,7 @@ def part_documents(corpus: Corpus, name: str) -> Iterator[Document]:
 
 
 def test_a_tombstone_revives_what_its_document_kept_out(growing: Grown) -> None:
-    """Fails where a near copy of a forgotten document stays out for a survivor that is not there."""
+    """Fails if a near copy of a forgotten document stays out for a survivor that is not there."""
     copies = {id for (id, _), row in verdicts(growing.second).items() if row["survivor"] == page_id(100)}
     assert len(copies) == 2
     write_tombstones(growing.world.place, "small", Tombstones().with_documents([(page_id(100), hash_text(b"other"))]))
@@ -263,7 +263,7 @@ def test_a_tombstone_revives_what_its_document_kept_out(growing: Grown) -> None:
 
 
 def test_a_group_is_never_divided(growing: Grown) -> None:
-    """Fails where two documents of one author are on both sides of the split, in whatever generation."""
+    """Fails if two documents of one author are on both sides of the split, in whatever generation."""
     world = growing.world
     world.put("pages", "pages-8", [page(str(n), prose(n), author=f"author {n % 20}") for n in range(400, 460)])
     run = world.run()
@@ -314,7 +314,7 @@ def random_text(seed: int) -> str:
 
 @pytest.mark.parametrize("seed", range(6 if LONG else 2))
 def test_live_rows_are_those_of_the_rule(tmp_path: Path, seed: int) -> None:
-    """Fails where any sequence of additions and revisions leaves other rows live than the rule says.
+    """Fails if any sequence of additions and revisions leaves other rows live than the rule says.
 
     Four generations over few pages and fewer texts: copies, revisions to and fro, revivals and removals abound. In
     every second of these worlds the longest text of a generation is preferred.
@@ -346,7 +346,7 @@ def test_live_rows_are_those_of_the_rule(tmp_path: Path, seed: int) -> None:
 
 
 def test_earlier_generations_are_settled(growing: Grown, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a day costs more looks than the day before, or leaves other bytes than a run that looks at all."""
+    """Fails if a day costs more looks than the day before, or leaves other bytes than a run that looks at all."""
     world, days = growing.world, [growing.second]
     whole = World(folder=world.folder.with_name("whole"))
     shutil.copytree(world.folder, whole.folder)
@@ -368,7 +368,7 @@ def test_earlier_generations_are_settled(growing: Grown, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("kind", ["documents", "corpora"])
 def test_a_damaged_earlier_generation_is_built_again(growing: Grown, kind: str) -> None:
-    """Fails where a generation is taken as settled although a file of it is lost that a new one needs."""
+    """Fails if a generation is taken as settled although a file of it is lost that a new one needs."""
     world, before = growing.world, store_files(growing.world)
     manifest = growing.first.of(kind)[0].manifest
     files = [file.path for part in manifest.parts for file in part.files if file.table == "documents"]
@@ -382,7 +382,7 @@ def test_a_damaged_earlier_generation_is_built_again(growing: Grown, kind: str) 
 
 
 def test_a_page_that_is_dropped_in_its_new_revision_goes(growing: Grown) -> None:
-    """Fails where the text that a page had before is kept after the page itself became unusable."""
+    """Fails if the text that a page had before is kept after the page itself became unusable."""
     growing.world.put("pages", "pages-92", [page("9", "Redirected.", revision=2)])
     third = growing.world.run()
     assert page_id(9) not in live_texts(third)
@@ -390,7 +390,7 @@ def test_a_page_that_is_dropped_in_its_new_revision_goes(growing: Grown) -> None
 
 
 def test_a_deleted_lock_starts_again_with_one_generation(world: World) -> None:
-    """Fails where live text depends on how it was spread over generations (here nothing copies across them)."""
+    """Fails if live text depends on how it was spread over generations (here nothing copies across them)."""
     world.run()
     new = [page(str(n), prose(n)) for n in range(200, 206)]
     world.put("pages", "pages-9", [page("3", prose(903), revision=2), *new])

@@ -42,7 +42,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Run]:
 
 
 def test_records_are_documents_or_dropped(grown: tuple[World, Run]) -> None:
-    """Fails where a line of a raw file is neither a document nor a drop, or is counted under another name."""
+    """Fails if a line of a raw file is neither a document nor a drop, or is counted under another name."""
     world, run = grown
     lines: Counter[str] = Counter()
     for path in sorted((world.folder / "raw").rglob("*.jsonl")):
@@ -61,7 +61,7 @@ def test_records_are_documents_or_dropped(grown: tuple[World, Run]) -> None:
 
 
 def test_every_record_is_somewhere_with_its_bytes(grown: tuple[World, Run]) -> None:
-    """Fails where a row's locator does not lead back to a record, or two rows claim one record."""
+    """Fails if a row's locator does not lead back to a record, or two rows claim one record."""
     world, run = grown
     claimed: Counter[tuple[str, int]] = Counter()
     for manifest in run.every("documents"):
@@ -79,7 +79,7 @@ def test_every_record_is_somewhere_with_its_bytes(grown: tuple[World, Run]) -> N
 
 
 def test_documents_are_sketched_and_judged(grown: tuple[World, Run]) -> None:
-    """Fails where a document is lost between two stages, or judged under another's id."""
+    """Fails if a document is lost between two stages, or judged under another's id."""
     _, run = grown
     documents = [row for manifest in run.every("documents") for row in rows(run, manifest, "documents")]
     sketches = [row for manifest in run.every("signatures") for row in rows(run, manifest, "signatures")]
@@ -96,7 +96,7 @@ def test_documents_are_sketched_and_judged(grown: tuple[World, Run]) -> None:
 
 
 def test_verdicts_are_what_the_corpus_holds(grown: tuple[World, Run]) -> None:
-    """Fails where the corpus' parts, its delete list and its revived rows do not add up to the verdicts."""
+    """Fails if the corpus' parts, its delete list and its revived rows do not add up to the verdicts."""
     _, run = grown
     verdicts = {(r["id"], r["revision"]): r["reason"] for r in rows(run, newest(run, "verdicts"), "verdicts")}
     corpus = run.outcome.corpus
@@ -122,7 +122,7 @@ def test_verdicts_are_what_the_corpus_holds(grown: tuple[World, Run]) -> None:
 
 
 def test_the_corpus_is_tokenised(grown: tuple[World, Run]) -> None:
-    """Fails where a kept document is not tokenised, or a figure is not the number of tokens in the rows."""
+    """Fails if a kept document is not tokenised, or a figure is not the number of tokens in the rows."""
     _, run = grown
     tokens = newest(run, "tokens")
     account = tokens.ledger.find_account("documents")
@@ -143,7 +143,7 @@ def test_the_corpus_is_tokenised(grown: tuple[World, Run]) -> None:
 
 
 def test_tokens_are_placed_truncated_or_left_over(grown: tuple[World, Run]) -> None:
-    """Fails where a shard's account is of other tokens than the tokens stage wrote, in any copy."""
+    """Fails if a shard's account is of other tokens than the tokens stage wrote, in any copy."""
     _, run = grown
     shards, figures = run.outcome.shards, newest(run, "tokens").ledger.figures
     total = figures["train tokens"] + figures["held-out tokens"]
@@ -162,7 +162,7 @@ def test_tokens_are_placed_truncated_or_left_over(grown: tuple[World, Run]) -> N
 
 
 def test_counts_are_of_what_trains(grown: tuple[World, Run]) -> None:
-    """Fails where a held-out document teaches the vocabulary, or a training one does not."""
+    """Fails if a held-out document teaches the vocabulary, or a training one does not."""
     _, run = grown
     first = run.every("corpora")[0]
     account = newest(run, "counts").ledger.find_account("documents")
@@ -173,7 +173,7 @@ def test_counts_are_of_what_trains(grown: tuple[World, Run]) -> None:
 
 
 def test_a_lost_row_fails_the_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where the accounts above are made of the same number twice: one record vanishes, and it shows."""
+    """Fails if the accounts above are made of the same number twice: one record vanishes, and it shows."""
     records = FilesSource.records
 
     def leaky(self: FilesSource, *args: Any) -> Iterator[Any]:
@@ -185,7 +185,7 @@ def test_a_lost_row_fails_the_run(world: World, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_files_in_another_encoding_stop_a_run_that_says_how_to_name_it(tmp_path: Path) -> None:
-    """Fails where somebody with files in Shift JIS is told of bytes, and not of the setting that reads them."""
+    """Fails if somebody with files in Shift JIS is told of bytes, and not of the setting that reads them."""
     world = new_world(tmp_path)
     world.put("pages", "a", [page("1", prose(1))])
     path = world.put("notes", "n", [note(n, prose(n)) for n in range(2, 12)])

@@ -18,7 +18,7 @@ from corpora.store.worker_pool import WorkerPool
 
 
 def test_a_run_is_not_trivial(finished: Run) -> None:
-    """Fails where the world has lost a fate: then the equalities below would say less than they seem to."""
+    """Fails if the world has lost a fate: then the equalities below would say less than they seem to."""
     documents = finished.outcome.corpus.ledger.find_account("documents").outcomes
     assert {"removed: exact duplicate", "removed: near duplicate", "removed: superseded"} < set(documents)
     assert min(documents.values()) > 0
@@ -40,7 +40,7 @@ def pool() -> Iterator[WorkerPool]:
 @pytest.mark.slow
 @pytest.mark.parametrize("range_size", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_workers_and_grouping_change_no_byte(finished: Run, world: World, pool: WorkerPool, range_size: int) -> None:
-    """Fails where a part's bytes depend on its worker, its neighbours in a task, the order of finishing, or on what
+    """Fails if a part's bytes depend on its worker, its neighbours in a task, the order of finishing, or on what
     its worker built before."""
     run = world.run(build_on(pool, range_size))
     assert run.bytes() == finished.bytes()
@@ -48,7 +48,7 @@ def test_workers_and_grouping_change_no_byte(finished: Run, world: World, pool: 
 
 
 def test_another_folder_changes_no_byte(finished: Run, world: World, tmp_path: Path) -> None:
-    """Fails where a path of the raw files, the recipe or the store gets into a manifest."""
+    """Fails if a path of the raw files, the recipe or the store gets into a manifest."""
     moved = tmp_path / "elsewhere" / "with a space"
     shutil.copytree(world.folder, moved)
     other = World(folder=moved, text=world.text.replace('"store"', '"other store"'))
@@ -60,7 +60,7 @@ def test_another_folder_changes_no_byte(finished: Run, world: World, tmp_path: P
 
 
 def test_other_dates_and_order_on_disk_change_no_byte(finished: Run, tmp_path: Path) -> None:
-    """Fails where a file's date, or the order in which a folder lists its files, is looked at."""
+    """Fails if a file's date, or the order in which a folder lists its files, is looked at."""
     world = fill(new_world(tmp_path / "made"))
     shuffled = World(folder=tmp_path / "world", text=world.text)
     files = sorted((world.folder / "raw").rglob("*.jsonl"), reverse=True)
@@ -74,7 +74,7 @@ def test_other_dates_and_order_on_disk_change_no_byte(finished: Run, tmp_path: P
 
 @pytest.mark.parametrize("part_bytes", ["1", "9000", "10000000"])
 def test_the_cut_into_parts_changes_no_row(finished: Run, world: World, part_bytes: str) -> None:
-    """Fails where a row knows its part, or where the rows' order depends on the cut."""
+    """Fails if a row knows its part, or where the rows' order depends on the cut."""
     run = world.run(documents__part_bytes=part_bytes)
     cut = [len(stage.manifest.parts) for stage in run.of("documents")]
     assert (cut != [4, 1]) == (part_bytes != "1")
@@ -92,7 +92,7 @@ def test_the_cut_into_parts_changes_no_row(finished: Run, world: World, part_byt
 
 
 def test_merged_parts_change_no_row(finished: Run, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where many parts, which are merged before they are read, give another vocabulary or other examples."""
+    """Fails if many parts, which are merged before they are read, give another vocabulary or other examples."""
     monkeypatch.setattr("corpora.store.merging.MAX_UNMERGED_PARTS", 2)
     monkeypatch.setattr("corpora.store.merging.MIN_PARTS_PER_MERGE", 2)
     monkeypatch.setattr("shards.tokens.TOKENS_PER_RANGE", 500)
@@ -105,7 +105,7 @@ def test_merged_parts_change_no_row(finished: Run, world: World, monkeypatch: py
 
 
 def test_names_of_files_enter_no_identity(finished: Run, world: World) -> None:
-    """Fails where a file's name or place gets into an id, a text or a verdict. (The locators do name it.)"""
+    """Fails if a file's name or place gets into an id, a text or a verdict. (The locators do name it.)"""
     folder = world.folder / "raw" / "pages"
     for number, file in enumerate(sorted(folder.iterdir())):
         file.rename(folder / f"part-{number:02d}.ndjson")
@@ -118,7 +118,7 @@ def test_names_of_files_enter_no_identity(finished: Run, world: World) -> None:
 
 
 def test_a_moved_record_keeps_its_id(finished: Run, world: World) -> None:
-    """Fails where the place of a record in its file, or a record inserted before it, changes an id."""
+    """Fails if the place of a record in its file, or a record inserted before it, changes an id."""
     file = world.folder / "raw" / "notes" / "notes-0.jsonl"
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join(["\n", *reversed(lines)]))
@@ -129,7 +129,7 @@ def test_a_moved_record_keeps_its_id(finished: Run, world: World) -> None:
 
 @pytest.mark.server
 def test_an_object_store_holds_the_same_bytes(finished: Run, world: World, s3_store: Place) -> None:
-    """Fails where a stage needs something that only a local folder gives, or writes other bytes through it."""
+    """Fails if a stage needs something that only a local folder gives, or writes other bytes through it."""
     recipe, lock = world.resolved()
     assert run_lock(s3_store, recipe, lock).bytes() == finished.bytes()
     again = run_lock(s3_store, recipe, lock)
@@ -141,7 +141,7 @@ def test_an_object_store_holds_the_same_bytes(finished: Run, world: World, s3_st
 
 
 def test_the_order_of_building_changes_no_byte(finished: Run, world: World) -> None:
-    """Fails where a part leaves something in the process that a later part's bytes depend on."""
+    """Fails if a part leaves something in the process that a later part's bytes depend on."""
     draw = random.Random(3)
 
     def build_shuffled(place: Place, stage: Stage, plans: Sequence[PartPlan]) -> None:

@@ -80,7 +80,7 @@ def test_a_run_of_every_algorithm(world: World, keys: str, algorithm: str) -> No
 
 
 def test_a_vocabulary_that_exists_is_taken_as_it_is(world: World, tmp_path: Path) -> None:
-    """Fails where the folder is not found next to the recipe, or anything of it changes on the way."""
+    """Fails if the folder is not found next to the recipe, or anything of it changes on the way."""
     BROUGHT.save(tmp_path / "mine")
     world = with_vocabulary(world, 'path = "mine"')
     run = world.run()

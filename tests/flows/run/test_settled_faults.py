@@ -108,7 +108,7 @@ CASES = [
 def test_a_day_after_faults_is_as_if_there_were_none(
     grown: Grown, tmp_path: Path, paths: Callable[[Days], list[str]], harm: Callable[[Path], None]
 ) -> None:
-    """Fails where a fault ends the run, is carried into what is new, or leaves counts that do not balance."""
+    """Fails if a fault ends the run, is carried into what is new, or leaves counts that do not balance."""
     world = World(folder=tmp_path / "world")
     shutil.copytree(grown.world.folder, world.folder)
     for path in paths(grown.days):
@@ -124,7 +124,7 @@ def test_a_day_after_faults_is_as_if_there_were_none(
 
 @pytest.mark.long
 def test_a_fault_whose_raw_file_is_gone_is_one_paragraph(grown: Grown, tmp_path: Path) -> None:
-    """Fails where a run builds something else, or does not say which files would mend it."""
+    """Fails if a run builds something else, or does not say which files would mend it."""
     world = World(folder=tmp_path / "world")
     shutil.copytree(grown.world.folder, world.folder)
     corpora = [manifest(grown.days, day, "corpora") for day in (1, 2)]

@@ -79,7 +79,7 @@ def lines_of(path: Path) -> int:
 
 
 def test_every_record_of_every_source_is_accounted_for(sample: Path, finished: Run) -> None:
-    """Fails where a source loses a record, finds one twice, or calls a document what its markup does not."""
+    """Fails if a source loses a record, finds one twice, or calls a document what its markup does not."""
     dump = bz2.decompress((sample / "wikipedia/enwiki-sample-pages-articles-multistream.xml.bz2").read_bytes())
     books = [path for path in (sample / "books").rglob("*") if path.suffix in (".txt", ".epub")]
     stories = (sample / "stories" / "common-crawl-text").glob("*.jsonl*")
@@ -103,7 +103,7 @@ def test_every_record_of_every_source_is_accounted_for(sample: Path, finished: R
 
 
 def test_editions_of_one_book_are_one_document(finished: Run) -> None:
-    """Fails where the epub and the txt of one book, or an older edition next to a newer, both stay."""
+    """Fails if the epub and the txt of one book, or an older edition next to a newer, both stay."""
     live = [document for document in finished.corpus.iter_documents() if document.source == "bookcorpus"]
     titles = Counter(document.title for document in live)
     assert titles["The War of the Worlds"] == 1 and max(titles.values()) == 1

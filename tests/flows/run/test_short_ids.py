@@ -12,7 +12,7 @@ from flows.run.addresses import find_artifacts, is_run_id, shorten_folder, short
 
 
 def test_short_ids_are_unique_and_fit_the_run_alone() -> None:
-    """Fails where two runs have the same short id, or one is the beginning of another's id."""
+    """Fails if two runs have the same short id, or one is the beginning of another's id."""
     ids = [f"2026010{day}T{hour:02}0000{micro:06}-notes" for day in (1, 2) for hour in (1, 2) for micro in (7, 483910)]
     ids += ["20260101T010000000007-letters", "20260103T000000202601-notes", "an-old-run"]
     short = shorten_run_ids(ids)
@@ -27,7 +27,7 @@ def test_short_ids_are_unique_and_fit_the_run_alone() -> None:
 def test_an_artifact_is_found_by_the_beginning_of_its_fingerprint(
     finished: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Fails where a short fingerprint is not taken in one of its forms, or stands for several artifacts."""
+    """Fails if a short fingerprint is not taken in one of its forms, or stands for several artifacts."""
     store, shards = Path(finished.place.address), finished.outcome.shards
     short = shorten_folder(shards.folder)
     assert len(short) == len(shards.folder) - 16

@@ -41,7 +41,7 @@ def sent(folder: Path, files: int) -> dict[tuple[str, str], int]:
 
 
 def test_what_is_sent_for_a_part_does_not_grow_with_the_parts(tmp_path: Path) -> None:
-    """Fails where a job carries a manifest, a list of parts or a list of rows instead of where they are."""
+    """Fails if a job carries a manifest, a list of parts or a list of rows instead of where they are."""
     few, many = sent(tmp_path / "few", 1), sent(tmp_path / "many", 6)
     assert {kind for kind, _ in few} == set(KINDS) and few.keys() == many.keys()
     assert ("corpora", "ChangesJob") in few

@@ -116,7 +116,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> StartedWorld:
 
 
 def test_settings_and_vocabulary_are_those_of_the_start(world: StartedWorld) -> None:
-    """Fails where a model that begins with a folder is of other sizes or another vocabulary, or its place names it."""
+    """Fails if a model that begins with a folder is of other sizes or another vocabulary, or its place names it."""
     model = world.job.model
     assert (model.family, model.shape, model.positions, model.attention_dropout) == ("bert", (2, 32, 4, 64), 40, 0.2)
     assert world.job.inputs.vocab_size == bert_words().size and world.job.start is not None
@@ -146,7 +146,7 @@ def test_settings_and_vocabulary_are_those_of_the_start(world: StartedWorld) -> 
 def test_what_does_not_go_with_a_start_is_refused_before_anything_is_built(
     world: StartedWorld, old: str, new: str, told: str
 ) -> None:
-    """Fails where a start that is none, or a recipe that says otherwise than it, is found out after the corpus."""
+    """Fails if a start that is none, or a recipe that says otherwise than it, is found out after the corpus."""
     bert_words().save(world.folder / "other")
     (world.folder / "other" / "vocab.txt").unlink()
     text = (world.folder / "other" / "tokenizer.json").read_text()
@@ -165,7 +165,7 @@ def test_what_does_not_go_with_a_start_is_refused_before_anything_is_built(
 
 
 def test_a_start_is_hashed_once_for_each_state(world: StartedWorld) -> None:
-    """Fails where the weights are read again although nothing changed, or another file is taken for it."""
+    """Fails if the weights are read again although nothing changed, or another file is taken for it."""
     recipe = parse_recipe(RECIPE, world.folder / "retrained.toml", {})
     assert recipe.vocabularies[0].settings == START_VOCABULARY
     cache = StatCache()
@@ -188,7 +188,7 @@ def model(world: StartedWorld) -> Manifest:
 
 
 def test_each_component_is_judged_before_and_after(world: StartedWorld, model: Manifest) -> None:
-    """Fails where the losses of the start are not measured before the first step, on the same text as after."""
+    """Fails if the losses of the start are not measured before the first step, on the same text as after."""
     before, after = (event for event in said(world.job) if event["event"] == "evaluation")
     assert (before["step"], after["step"]) == (0, 3)
     assert [*before["components"]] == [*after["components"]] and len(before["components"]) == 2
@@ -199,7 +199,7 @@ def test_each_component_is_judged_before_and_after(world: StartedWorld, model: M
 
 
 def test_a_model_of_the_store_is_a_start(world: StartedWorld, model: Manifest) -> None:
-    """Fails where an artifact cannot be begun with by its name, or is another content than its own folder."""
+    """Fails if an artifact cannot be begun with by its name, or is another content than its own folder."""
     starts: list[Any] = []
     for text in ("models/retrained", f"models/retrained/{model.fingerprint}", f"store/{model.folder}"):
         other = RECIPE.replace('start = "start"', f'start = "{text}"').replace('name = "retrained"', 'name = "again"')
@@ -220,7 +220,7 @@ objective = { kind = "distillation", teacher = "models/retrained" }"""
 
 
 def test_a_student_learns_from_a_model_of_the_store(world: StartedWorld, model: Manifest) -> None:
-    """Fails where a recipe whose teacher is an artifact is planned without it, or not named by what that holds."""
+    """Fails if a recipe whose teacher is an artifact is planned without it, or not named by what that holds."""
     text = RECIPE.replace('start = "start"', STUDENT).replace('name = "retrained"', 'name = "student"')
     stage = planned(text.replace("[model]", '[vocabulary]\npath = "start"\n\n[model]'), world.folder)
     job: TrainingJob = stage.parts[0].job
@@ -229,7 +229,7 @@ def test_a_student_learns_from_a_model_of_the_store(world: StartedWorld, model: 
 
 
 def test_the_report_says_what_the_model_was_before(world: StartedWorld, model: Manifest) -> None:
-    """Fails where the page does not have the losses of domain and general text before and after in one table."""
+    """Fails if the page does not have the losses of domain and general text before and after in one table."""
     place = Place(str(world.folder / "store"))
     folders = [path.parent for path in sorted((world.folder / "store").glob("*/*/*/manifest.json"))]
     found = [read_manifest(place, folder.relative_to(world.folder / "store").as_posix()) for folder in folders]

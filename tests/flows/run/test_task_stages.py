@@ -50,7 +50,7 @@ def release(run: Run, when: str) -> Release:
 
 
 def test_a_task_is_learnt_from_every_seed_and_its_best_folder_is_kept(run: Run) -> None:
-    """Fails where a seed is missing, the folder is not that of the best one, or it does not open as a model."""
+    """Fails if a seed is missing, the folder is not that of the best one, or it does not open as a model."""
     tasks = run.manifest("tasks")
     scores = {row["seed"]: row["score"] for b in read_table(run.place, tasks, "scores") for row in b.to_pylist()
               if row["metric"] == "accuracy"}  # fmt: skip
@@ -64,12 +64,12 @@ def test_a_task_is_learnt_from_every_seed_and_its_best_folder_is_kept(run: Run) 
 
 
 def test_a_run_says_that_it_uses_the_names_of_its_tasks(run: Run) -> None:
-    """Fails where `cloze gc` takes the artifacts of tasks for those of a run that it does not know."""
+    """Fails if `cloze gc` takes the artifacts of tasks for those of a run that it does not know."""
     assert run.manifest("tasks").name in list_artifact_names(run.recipe)
 
 
 def test_every_labelled_row_is_accounted_for(run: Run) -> None:
-    """Fails where rows of the labelled files, or documents to answer, are lost without a reason."""
+    """Fails if rows of the labelled files, or documents to answer, are lost without a reason."""
     steps = {step.title: step for step in build_accounts(run.manifests).steps}
     for which in ("training", "evaluation"):
         step = steps[f"Read labelled rows for {which}"]
@@ -81,7 +81,7 @@ def test_every_labelled_row_is_accounted_for(run: Run) -> None:
 
 
 def test_a_repeated_run_builds_nothing_and_a_changed_label_builds_its_task_alone(world: World, run: Run) -> None:
-    """Fails where a task is learnt again for no reason, or not again where a labelled file has changed."""
+    """Fails if a task is learnt again for no reason, or not again where a labelled file has changed."""
     assert [stage.stage.stage_folder for stage in world.run().stages if not stage.reused] == []
     train = world.folder / "labelled" / "train.tsv"
     before = train.read_bytes()
@@ -97,7 +97,7 @@ def test_a_repeated_run_builds_nothing_and_a_changed_label_builds_its_task_alone
 
 @pytest.mark.long
 def test_a_part_that_is_built_again_has_the_same_bytes(run: Run, tmp_path: Path) -> None:
-    """Fails where something of the folder depends on the time or the place, so that a repair could not restore it."""
+    """Fails if something of the folder depends on the time or the place, so that a repair could not restore it."""
     [tasks] = run.of("tasks")
     [plan] = tasks.stage.parts
     elsewhere = replace(plan, job=replace(plan.job, work=str(tmp_path / "work")))
@@ -107,7 +107,7 @@ def test_a_part_that_is_built_again_has_the_same_bytes(run: Run, tmp_path: Path)
 
 
 def test_documents_are_answered_once(world: World, run: Run, tmp_path: Path) -> None:
-    """Fails where a new document is left out, or one that a released model has answered is answered again."""
+    """Fails if a new document is left out, or one that a released model has answered is answered again."""
     first = {row["id"] for row in answers_of(run)}
     assert first == {document.id.hex() for document in run.corpus.iter_documents()}
     release(run, "2026-01-02T00:00:00+00:00")
@@ -128,7 +128,7 @@ def answers_of(run: Run) -> list[dict[str, str]]:
 
 
 def test_one_release_holds_encoder_tokenizer_and_heads(world: World, run: Run, tmp_path: Path) -> None:
-    """Fails where a run within its bounds is not released by itself, or a part of the release is not in its folder."""
+    """Fails if a run within its bounds is not released by itself, or a part of the release is not in its folder."""
     text = world.text + '[bounds]\n"task boat: accuracy" = { min = 0.5 }\n[release]\nname = "own"\n'
     recipe, lines = replace(world, text=text).recipe(), list[str]()
     for _ in range(2):
@@ -148,7 +148,7 @@ def test_one_release_holds_encoder_tokenizer_and_heads(world: World, run: Run, t
 
 
 def test_the_report_shows_scores_and_what_is_released(run: Run) -> None:
-    """Fails where the page of a run says nothing of its tasks, or does not compare them with the released ones."""
+    """Fails if the page of a run says nothing of its tasks, or does not compare them with the released ones."""
     shown = text_of(build_page(run.place, run.record, "text"))
     assert "boat: accuracy" in shown
     assert "the most frequent class has" in shown
@@ -157,7 +157,7 @@ def test_the_report_shows_scores_and_what_is_released(run: Run) -> None:
 
 @pytest.mark.long
 def test_a_score_that_is_worse_by_more_than_chance_crosses_its_bound(world: World, run: Run) -> None:
-    """Fails where a worse model passes its gates, or an equal one does not."""
+    """Fails if a worse model passes its gates, or an equal one does not."""
     poor = world.run(task__boat__epochs="1", task__boat__learning_rate="1e-6", task__boat__answers='""')
     bounds = read_bounds(
         {"task boat: accuracy": {"min": 0.9, "worse": 0.05}, "task boat: gain in accuracy": {"min": 0.2}}
@@ -185,13 +185,13 @@ def test_a_score_that_is_worse_by_more_than_chance_crosses_its_bound(world: Worl
     ],
 )
 def test_mistakes_in_a_table_are_named_before_anything_starts(world: World, old: str, new: str, expected: str) -> None:
-    """Fails where a mistake in [[task]] is met only when the model is trained, or is not named."""
+    """Fails if a mistake in [[task]] is met only when the model is trained, or is not named."""
     with pytest.raises(InputError, match=expected):
         replace(world, text=world.text.replace(TASK, TASK.replace(old, new))).recipe()
 
 
 def test_a_labelled_file_that_is_missing_is_named(world: World, run: Run) -> None:
-    """Fails where a run goes on without a file that it is to learn from."""
+    """Fails if a run goes on without a file that it is to learn from."""
     missing = replace(world, text=world.text.replace("labelled/dev.tsv", "labelled/none.tsv"))
     recipe, lock = missing.resolved()
     with pytest.raises(InputError, match=r"none\.tsv"):

@@ -78,7 +78,7 @@ def compared(learnt: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def test_a_baseline_and_a_control_learn_the_same(compared: Run) -> None:
-    """Fails where another model than the named one is compared with, or the report does not say what it was worth."""
+    """Fails if another model than the named one is compared with, or the report does not say what it was worth."""
     assert compared.of("models")[0].reused
     boat = next(stage.manifest for stage in compared.of("tasks") if stage.manifest.name == "small-boat")
     assert sum(part.ledger.figures["models learnt"] for part in boat.parts) == 2 * 3
@@ -91,7 +91,7 @@ def test_a_baseline_and_a_control_learn_the_same(compared: Run) -> None:
 
 
 def test_a_suite_is_learnt_as_the_tasks_of_a_recipe(compared: Run) -> None:
-    """Fails where a task of a suite has no folder or score, or three classes are judged as two are."""
+    """Fails if a task of a suite has no folder or score, or three classes are judged as two are."""
     both = next(stage.manifest for stage in compared.of("tasks") if stage.manifest.name == "small-both")
     for name in ("boat", "things"):
         made = json.loads(compared.place.read(f"{both.folder}/{name}/finetune.json"))
@@ -103,7 +103,7 @@ def test_a_suite_is_learnt_as_the_tasks_of_a_recipe(compared: Run) -> None:
 
 
 def test_vectors_are_made_of_all_documents(compared: Run, learnt: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where a document has no vector, or a trace does not show what was answered."""
+    """Fails if a document has no vector, or a trace does not show what was answered."""
     answers = compared.manifest("answers")
     files = [f"{answers.stage_folder}/{file.path}" for part in answers.parts for file in part.files]
     tables = [pq.read_table(io.BytesIO(compared.place.read(file))) for file in files]
@@ -118,7 +118,7 @@ def test_vectors_are_made_of_all_documents(compared: Run, learnt: Run, capsys: p
 
 
 def test_the_model_of_the_recipe_is_no_baseline(learnt: Run) -> None:
-    """Fails where the refusal speaks of the model that a training starts from."""
+    """Fails if the refusal speaks of the model that a training starts from."""
     recipe = world_of(learnt).recipe(task__boat__baseline="models/small")
     with pytest.raises(InputError, match=r"boat.*\.baseline = 'models/small' is the model that .* learns the task"):
         find_baseline(recipe, recipe.tasks[0])
@@ -127,7 +127,7 @@ def test_the_model_of_the_recipe_is_no_baseline(learnt: Run) -> None:
 def test_releases_of_tasks_are_exported_rolled_back_verified_and_kept(
     learnt: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fails where a command on a store does not know the artifacts of tasks, or takes a damaged one for whole."""
+    """Fails if a command on a store does not know the artifacts of tasks, or takes a damaged one for whole."""
     run = copied(learnt, tmp_path / "world")
     store, home = run.place.address, tmp_path / "home"
     artifacts = list_run_artifacts(run.place, run.record)

@@ -9,7 +9,7 @@ from flows.run.record.counts_text import describe_rows
 
 
 def test_a_table_of_tokens_says_documents_and_tokens(finished: Run) -> None:
-    """Fails where rows, one a document, are said to be tokens."""
+    """Fails if rows, one a document, are said to be tokens."""
     tokens = finished.manifest("tokens")
     rows = [row for batch in read_table(finished.place, tokens, "tokens", ("ids",)) for row in batch.to_pylist()]
     counted = sum(len(row["ids"]) for row in rows)

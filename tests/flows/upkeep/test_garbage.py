@@ -107,7 +107,7 @@ def assert_whole(history: History) -> None:
 
 
 def test_what_the_last_runs_used_stays_and_the_rest_goes(history: History) -> None:
-    """Fails where a part goes to which a newer artifact points, where an old one stays, or the count is wrong."""
+    """Fails if a part goes to which a newer artifact points, where an old one stays, or the count is wrong."""
     before = sum(history.place.list_files("").values())
     seen = scan_store(history.place, Retention(keep=1))
     planned = list_garbage(seen, ALL, list_unneeded(seen))
@@ -125,7 +125,7 @@ def test_what_the_last_runs_used_stays_and_the_rest_goes(history: History) -> No
 def test_three_runs_stay_by_default_and_a_dry_run_removes_nothing(
     history: History, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fails where a store is cleared before anybody has said so."""
+    """Fails if a store is cleared before anybody has said so."""
     before = history.place.list_files("")
     for arguments in ([], ["--keep", "1"], ["--keep", "1", "--dry-run", "--json"]):
         assert run_command_line(["gc", history.place.address, *arguments], history.world.folder) == 0
@@ -157,7 +157,7 @@ clear_store(Place(sys.argv[1]), Retention(keep=1), 500)
 
 
 def test_killed_anywhere_the_store_is_whole_and_the_next_ends_what_was_begun(made: History, tmp_path: Path) -> None:
-    """Fails where a manifest that is left names a file that is gone, or where something of it stays for ever."""
+    """Fails if a manifest that is left names a file that is gone, or where something of it stays for ever."""
     whole = made.copy(tmp_path / "whole")
     found = collect(whole.place)
     number = len(found.artifacts) + len(found.files)
@@ -180,7 +180,7 @@ def test_killed_anywhere_the_store_is_whole_and_the_next_ends_what_was_begun(mad
 
 
 def test_what_a_run_under_way_may_use_stays(history: History) -> None:
-    """Fails where something goes that a run has planned to reuse."""
+    """Fails if something goes that a run has planned to reuse."""
     before = history.place.list_files("")
     pulse = RunHeartbeat(
         history.place, history.world.recipe(), "20260101T000009000000-small", "2026-01-01T00:00:09+00:00"
@@ -192,7 +192,7 @@ def test_what_a_run_under_way_may_use_stays(history: History) -> None:
 
 
 def test_a_run_that_begins_while_a_store_is_cleared_waits(history: History) -> None:
-    """Fails where a run looks at what is being taken away."""
+    """Fails if a run looks at what is being taken away."""
     told: list[str] = []
     waits, over = threading.Event(), threading.Event()
 
@@ -209,7 +209,7 @@ def test_a_run_that_begins_while_a_store_is_cleared_waits(history: History) -> N
 
 
 def test_what_a_reader_holds_stays(history: History) -> None:
-    """Fails where the shards of a training loop go, or what they were made from, or where it holds them for ever."""
+    """Fails if the shards of a training loop go, or what they were made from, or where it holds them for ever."""
     old = history.runs[0].manifest("shards")
     reader = ShardSet(history.place, old)
     copy = pickle.loads(pickle.dumps(reader))
@@ -233,7 +233,7 @@ def release_of_corpus(history: History) -> Release:
 
 
 def test_what_was_released_stays(history: History) -> None:
-    """Fails where an artifact goes that a release names, or what it was made from, or the record of its run."""
+    """Fails if an artifact goes that a release names, or what it was made from, or the record of its run."""
     entry = release_of_corpus(history)
     add_release(history.place, entry)
     collect(history.place, keep_runs=1)
@@ -254,7 +254,7 @@ def finished_parts(history: History) -> Sequence[Manifest]:
 
 
 def test_finished_parts_stay_until_a_run_completes(history: History) -> None:
-    """Fails where a failed run cannot go on from what it has finished, or where that stays for ever."""
+    """Fails if a failed run cannot go on from what it has finished, or where that stays for ever."""
     [shards] = finished_parts(history)
     put_on_record(history.world, history.runs[2], 8, "failed")
     collect(history.place)
@@ -266,7 +266,7 @@ def test_finished_parts_stay_until_a_run_completes(history: History) -> None:
 
 
 def test_working_folders_of_trained_models_go_and_what_nobody_knows_stays(history: History) -> None:
-    """Fails where checkpoints stay for ever, or where a file goes that no run has put there."""
+    """Fails if checkpoints stay for ever, or where a file goes that no run has put there."""
     place = history.place
     [shards] = [manifest for manifest in history.runs[2].manifests if manifest.kind == "shards"]
     work = f"{shards.folder}/work"
@@ -280,7 +280,7 @@ def test_working_folders_of_trained_models_go_and_what_nobody_knows_stays(histor
 
 
 def test_nothing_goes_where_it_is_not_known_what_is_needed(history: History) -> None:
-    """Fails where a store without records, or with a damaged one, is emptied."""
+    """Fails if a store without records, or with a damaged one, is emptied."""
     path = "runs/20260101T000003000000-small/run.json"
     data = history.place.read(path)
     history.place.write(path, data.replace(b"completed", b"failed   "))
@@ -295,7 +295,7 @@ def test_nothing_goes_where_it_is_not_known_what_is_needed(history: History) -> 
 @pytest.mark.server
 @pytest.mark.long
 def test_an_object_store_is_cleared_as_a_folder(made: History, s3_store: Place, tmp_path: Path) -> None:
-    """Fails where what goes from a folder stays in an object store, or a run under way is not seen there."""
+    """Fails if what goes from a folder stays in an object store, or a run under way is not seen there."""
     whole = made.copy(tmp_path / "whole")
     for path in made.place.list_files(""):
         s3_store.write(path, made.place.read(path))
@@ -310,7 +310,7 @@ def test_an_object_store_is_cleared_as_a_folder(made: History, s3_store: Place, 
 
 
 def test_a_release_waits_for_a_clearing(history: History) -> None:
-    """Fails where an artifact is released that is being taken away."""
+    """Fails if an artifact is released that is being taken away."""
     adding = threading.Thread(target=add_release, args=(history.place, release_of_corpus(history)), daemon=True)
     with hold_cleanup(history.place):
         adding.start()
@@ -321,7 +321,7 @@ def test_a_release_waits_for_a_clearing(history: History) -> None:
 
 
 def test_days_count_from_when_a_run_was_followed(made: History) -> None:
-    """Fails where the age of a run decides, and not since when nobody new has read what it built."""
+    """Fails if the age of a run decides, and not since when nobody new has read what it built."""
     states = list_runs(made.place)
     day = datetime(2026, 1, 3, tzinfo=UTC)  # a day and some seconds after all of them
     assert len(select_kept_runs(states, Retention(keep=1, days=1.0), day)) == 1

@@ -29,7 +29,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 def test_the_newest_records_of_each_recipe_stay(place: Place) -> None:
-    """Fails where a recipe that runs often takes the place of another's records, or where files of a run stay."""
+    """Fails if a recipe that runs often takes the place of another's records, or where files of a run stay."""
     ids = [put(place, second) for second in range(1, 8)]
     other = put(place, 0, recipe="other")
     keep_newest(place, "small", 3, print)
@@ -39,7 +39,7 @@ def test_the_newest_records_of_each_recipe_stay(place: Place) -> None:
 
 
 def test_the_last_completed_runs_stay_behind_many_that_failed(place: Place) -> None:
-    """Fails where it is forgotten what a store needs, because a recipe has failed for a while."""
+    """Fails if it is forgotten what a store needs, because a recipe has failed for a while."""
     done = [put(place, second) for second in (1, 2, 3)]
     failed = [put(place, second, "failed") for second in range(4, 9)]
     keep_newest(place, "small", 2, print)
@@ -47,7 +47,7 @@ def test_the_last_completed_runs_stay_behind_many_that_failed(place: Place) -> N
 
 
 def test_a_half_removed_run_is_neither_lost_nor_damaged(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a process that is killed as it removes a record leaves one that is told as something else."""
+    """Fails if a process that is killed as it removes a record leaves one that is told as something else."""
     ids, delete = [put(place, second) for second in range(1, 5)], Place.delete
     files = list(find_old_runs(place, 3)[ids[0]])
 

@@ -59,7 +59,7 @@ def test_worked_by_hand() -> None:
 
 
 def test_a_sentence_never_goes_back_to_the_first_segment() -> None:
-    """Fails where a short sentence after a long one jumps over it, as in the authors' script."""
+    """Fails if a short sentence after a long one jumps over it, as in the authors' script."""
     built = built_of([[2, 9, 1]], 20, 30, short_sequence_probability=0.0, one_segment_probability=0.0)
     assert set(spelt(built.examples)) == {"cxx/xxxxxxxxxx/", "cxxxxxxxxxxx/x/"}
     for row in rows(built.examples):
@@ -88,7 +88,7 @@ def test_examples_are_full() -> None:
 
 
 def test_copies_differ() -> None:
-    """Fails where every copy has the same segments."""
+    """Fails if every copy has the same segments."""
     built = built_of([[5] * 40] * 5, 40, 2)
     one, other = (built.examples.boundary[built.examples.copy == copy].tolist() for copy in (0, 1))
     assert one != other

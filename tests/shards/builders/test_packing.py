@@ -39,7 +39,7 @@ def test_kernel_equals_the_plain_twin(
 def test_every_token_stands_once_in_every_copy(
     documents: list[list[int]], length: int, crosses: bool, copies: int
 ) -> None:
-    """Fails where a token is lost or doubled, an example is too long or spans documents that it may not."""
+    """Fails if a token is lost or doubled, an example is too long or spans documents that it may not."""
     columns = documents_of(documents, 0.5)
     config = PackSettings(length=length, crosses=crosses, copies=copies)
     examples, _ = pack_sentences(columns, config, cls_id=CLS, sep_id=SEP)
@@ -73,7 +73,7 @@ def test_a_long_sentence_is_cut_at_a_word() -> None:
 
 
 def test_later_copies_have_other_neighbours() -> None:
-    """Fails where every copy packs the documents in one order."""
+    """Fails if every copy packs the documents in one order."""
     examples, _ = pack([[3]] * 40, length=12, copies=2)
     pairs = [
         {

@@ -68,7 +68,7 @@ def test_kernel_equals_the_plain_twin_on_long_sentences(dtype: npt.DTypeLike) ->
 
 @pytest.mark.parametrize("most", [40, 300])
 def test_kernel_equals_the_plain_twin_where_runs_are_too_many(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where the share of the sentences that begin a run is another one, or their order."""
+    """Fails if the share of the sentences that begin a run is another one, or their order."""
     columns, config = many_documents(30, 8, 9), PairSettings(length=40)
     every, _ = build(columns, config)
     monkeypatch.setattr("shards.builders.segments.partners.MAX_RUNS", most)
@@ -134,7 +134,7 @@ def test_every_token_is_placed_once_or_left_over() -> None:
 def test_a_random_next_looks_as_the_true_one(
     documents: list[list[int]], word_share: float, length: int, seed: int
 ) -> None:
-    """Fails where the length, the begin or the end of a random B differs from that of the text after A."""
+    """Fails if the length, the begin or the end of a random B differs from that of the text after A."""
     columns = documents_of(documents, word_share)
     pairs, _ = build(columns, PairSettings(length=length, seed=seed, copies=3))
     for index in range(len(pairs.label)):
@@ -160,7 +160,7 @@ def look_of(columns: DocumentTokens, text: Int64s) -> tuple[bool, ...]:
 
 
 def test_every_run_that_fits_is_as_probable() -> None:
-    """Fails where partners of whole sentences are not drawn from all runs of their length alike."""
+    """Fails if partners of whole sentences are not drawn from all runs of their length alike."""
     columns = documents_of([[5] * 6 for _ in range(40)], 0.7)
     config = PairSettings(length=23, copies=400, short_sequence_probability=0)
     pairs, _ = build(columns, config)

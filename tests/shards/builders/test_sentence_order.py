@@ -64,7 +64,7 @@ def test_the_ends_that_are_left_out_equal_their_definition(
 
 
 def test_segments_follow_one_another_or_are_swapped_and_look_alike_at_every_cut() -> None:
-    """Fails where text lies between the segments, the label says something else, or one end alone is in a sentence."""
+    """Fails if text lies between the segments, the label says something else, or one end alone is in a sentence."""
     columns = many_documents(300, 12, 60)
     orders, (ledger,) = build(columns, 64)
     bounds, cut = set(columns.sentences.tolist()), 0
@@ -113,7 +113,7 @@ def test_text_without_words_is_left_over_and_counted() -> None:
 
 
 def test_letters_lose_their_greeting_and_books_keep_their_title() -> None:
-    """Fails where a sentence with which all documents begin is in an example, or one is left out for nothing."""
+    """Fails if a sentence with which all documents begin is in an example, or one is left out for nothing."""
     for sentences, left in ((3, 100 * 4), (300, 0)):
         columns = documents_of([[4] + [12] * sentences] * 100)
         ids = columns.ids.copy()

@@ -77,7 +77,7 @@ def built_of(lengths: list[list[int]], length: int = 64, copies: int = 1) -> Bui
 def test_what_has_no_partner_is_left_over_and_counted(
     lengths: list[list[int]], num_examples: int, figures: dict[str, int]
 ) -> None:
-    """Fails where a corpus of one document, or of lone sentences, gives examples, or does not say what it lost."""
+    """Fails if a corpus of one document, or of lone sentences, gives examples, or does not say what it lost."""
     built = built_of(lengths)
     found = built.ledgers[0].figures
     assert found["next"] + found["random"] == len(built.examples.copy) == num_examples
@@ -85,7 +85,7 @@ def test_what_has_no_partner_is_left_over_and_counted(
 
 
 def test_copies_leave_other_sentences_over() -> None:
-    """Fails where the odd sentence of a document is the same in every copy, so that a model never sees it."""
+    """Fails if the odd sentence of a document is the same in every copy, so that a model never sees it."""
     built = built_of([[3, 3, 3]] * 2, copies=40)
     seen = {id for row in rows(built.examples) for id in row if id >= FIRST_ID}
     assert len(seen) == 18
@@ -128,14 +128,14 @@ def test_the_surface_does_not_tell_the_label(lengths: list[list[int]]) -> None:
 
 
 def test_partners_are_of_many_documents() -> None:
-    """Fails where neighbours of the order are exchanged with one document only."""
+    """Fails if neighbours of the order are exchanged with one document only."""
     examples = built_of(short_documents(400), 128).examples
     seconds = Counter(documents[1] for documents in held(examples) if len(documents) == 2)
     assert len(seconds) > 100 and max(seconds.values()) <= 2
 
 
 def test_lengths_are_near() -> None:
-    """Fails where a partner is taken from anywhere: of these pairs each has one of its B's length, or nearly."""
+    """Fails if a partner is taken from anywhere: of these pairs each has one of its B's length, or nearly."""
     figures = built_of(short_documents(2_000), 128).ledgers[0].figures
     assert figures["length_gap"] < 0.1 * figures["random"]
     assert all(a <= b for a, b in pairwise([figures["random"] - 2, figures["next"], figures["random"] + 2]))

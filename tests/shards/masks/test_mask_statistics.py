@@ -68,7 +68,7 @@ def test_a_probabilistic_count_is_rounded_by_chance_and_true_in_the_mean() -> No
 
 @pytest.mark.parametrize("rate", [0.15, 0.5, 0.77])
 def test_independent_tokens_are_binomial_and_do_not_know_of_each_other(rate: float) -> None:
-    """Fails where the rate, the spread of the numbers or the share of masked neighbours is another than of coins."""
+    """Fails if the rate, the spread of the numbers or the share of masked neighbours is another than of coins."""
     texts = Texts(6000, 102)
     chosen = texts.chosen(texts.masks(MaskSettings(count="independent", rate=rate)))[:, 1:-1]
     counts, spread = chosen.sum(1), 100 * rate * (1 - rate)
@@ -116,7 +116,7 @@ def test_the_mean_length_of_spans_is_the_papers() -> None:
 
 
 def test_a_span_is_replaced_as_one_and_spans_are_split_as_asked() -> None:
-    """Fails where tokens of one span are of several kinds, as those of n-grams are, or the shares are not of spans."""
+    """Fails if tokens of one span are of several kinds, as those of n-grams are, or the shares are not of spans."""
     settings = {"rate": 0.02, "count": "independent", "mask_share": 0.5, "random_share": 0.3}
     for unit in ("span", "n-gram"):
         texts = Texts(300, 1_002)
@@ -135,7 +135,7 @@ def test_a_span_is_replaced_as_one_and_spans_are_split_as_asked() -> None:
 
 @pytest.mark.parametrize(("unit", "most"), [("token", 0.0), ("whole-word", 0.01), ("n-gram", 0.015), ("span", 0.035)])
 def test_no_place_is_chosen_much_more_often_than_others(unit: str, most: float) -> None:
-    """Fails where words near [CLS] or [SEP] are chosen oftener or more rarely by more than a few percent.
+    """Fails if words near [CLS] or [SEP] are chosen oftener or more rarely by more than a few percent.
 
     `most` is what the cutting of the last n-gram may do; 4 sigma of a count come on top.
     """
@@ -148,7 +148,7 @@ def test_no_place_is_chosen_much_more_often_than_others(unit: str, most: float) 
 
 @pytest.mark.parametrize("unit", ["whole-word", "n-gram", "span"])
 def test_words_fill_the_number_of_masks(unit: str) -> None:
-    """Fails where the last n-gram is dropped and not cut, or a bound is passed."""
+    """Fails if the last n-gram is dropped and not cut, or a bound is passed."""
     texts = Texts(3000, 130, pieces=0.3)
     counts = np.diff(texts.masks(MaskSettings(unit=unit)).offsets)
     assert counts.max() == 19 and (counts == 19).mean() > 0.99
@@ -157,7 +157,7 @@ def test_words_fill_the_number_of_masks(unit: str) -> None:
 
 
 def test_tokens_taken_out_for_the_bound_are_any() -> None:
-    """Fails where `max_predictions` keeps the first ones of an example."""
+    """Fails if `max_predictions` keeps the first ones of an example."""
     texts = Texts(10_000, 102)
     chosen = texts.chosen(texts.masks(MaskSettings(count="independent", rate=0.3, max_predictions=20)))[:, 1:-1]
     assert chosen.sum(1).max() == 20

@@ -133,7 +133,7 @@ def test_kernel_equals_the_plain_twin(
 
 @pytest.mark.parametrize("special", [[3], [0, 1, 2, 3, 4], [0, 1, 2, 3, 999], list(range(0, 40, 2))])
 def test_special_ids_are_found_however_they_lie(special: list[int]) -> None:
-    """Fails where runs of special ids, or many of them, are counted wrongly: then another number is masked."""
+    """Fails if runs of special ids, or many of them, are counted wrongly: then another number is masked."""
     facts = build_mask_vocabulary(Vocabulary(1000, {"mask": special[-1], **{f"<{id}>": id for id in special[:-1]}}))
     random = np.random.default_rng(5)
     offsets = np.arange(41) * 50
@@ -175,7 +175,7 @@ def test_masks_do_not_depend_on_the_batch(unit: str, count: str) -> None:
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_masks_do_not_depend_on_how_many_are_drawn_at_once(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a piece of a large call takes another's epochs, rates, words or places."""
+    """Fails if a piece of a large call takes another's epochs, rates, words or places."""
     batch, config = batch_of([5, 70, 3, 40, 9, 130, 12] * 3), MaskSettings(unit=unit, count="probabilistic")
     epochs, rates = np.arange(21) % 4, np.linspace(0.1, 0.9, 21)
     columns = (batch.ids, batch.offsets, batch.word_starts, batch.example_ids, epochs, config, FACTS, rates)

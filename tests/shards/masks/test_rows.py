@@ -18,7 +18,7 @@ FACTS = build_mask_vocabulary(ShardVocabulary(300, {"pad": 7, "mask": 3}))
 @given(st.lists(st.integers(0, 40), max_size=8), st.integers(0, 2**32))
 @examples(40)
 def test_rows_are_those_of_the_definition(dtype: type, lengths: list[int], epoch: int) -> None:
-    """Fails where a row's padding, ids or labels are another's, also of no examples and of empty ones."""
+    """Fails if a row's padding, ids or labels are another's, also of no examples and of empty ones."""
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
     ids = np.random.default_rng(epoch).integers(8, 300, offsets[-1]).astype(dtype)
     seen, names = ids.copy(), np.arange(len(lengths), dtype=np.uint64)

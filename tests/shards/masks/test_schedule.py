@@ -17,7 +17,7 @@ from shards.masks.plain import draw_masks_plain, with_rate_at
     ],
 )
 def test_the_rate_goes_from_point_to_point(shape: str, expected: list[float]) -> None:
-    """Fails where a rate begins an epoch or a step too early or too late, or epochs are taken for steps."""
+    """Fails if a rate begins an epoch or a step too early or too late, or epochs are taken for steps."""
     settings = MaskSettings(rate=0.3, schedule=RateSchedule(points=((4, 0.2), (8, 0.1)), shape=shape))
     epochs, slots = np.array([9, *range(10)]), np.full(11, 10**6)
     np.testing.assert_allclose(settings.compute_rates(epochs, slots), [0.1, *expected])
@@ -27,7 +27,7 @@ def test_the_rate_goes_from_point_to_point(shape: str, expected: list[float]) ->
 
 
 def test_the_number_of_masks_follows_the_rate() -> None:
-    """Fails where kernels and definition disagree about the rate of an example, or all have the same."""
+    """Fails if kernels and definition disagree about the rate of an example, or all have the same."""
     settings = MaskSettings(rate=0.4, schedule=RateSchedule(points=((1, 0.2), (3, 0.1))))
     facts = build_mask_vocabulary(ShardVocabulary(100, {"mask": 0}))
     ids, offsets = np.arange(1, 51, dtype=np.uint16).repeat(4), np.arange(5) * 50

@@ -39,7 +39,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_labels_of_pairs_are_not_on_the_surface(kind: str) -> None:
-    """Fails where lengths, begins or ends tell "next" from random, on texts of any shape, or the coin is not fair."""
+    """Fails if lengths, begins or ends tell "next" from random, on texts of any shape, or the coin is not fair."""
     columns, length = KINDS[kind]
     built = SegmentPairInput().build(columns, Common(length, 2, 42), VOCABULARY)
     assert built.surfaces is not None and built.examples.label is not None
@@ -56,7 +56,7 @@ def test_the_labels_of_pairs_are_not_on_the_surface(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [*KINDS, "greetings"])
 def test_an_order_is_not_on_the_surface(kind: str) -> None:
-    """Fails where a chunk's first sentence is the longer one, cuts show, or a greeting says which segment is first."""
+    """Fails if a chunk's first sentence is the longer one, cuts show, or a greeting says which segment is first."""
     greetings = made([[3, *sizes] for sizes in ([9, 14], [17], [8, 21, 13]) for _ in range(1000)])
     columns, length = KINDS[kind] if kind in KINDS else (greetings, 64)
     built = SentenceOrderInput().build(columns, Common(length, 2, 42), VOCABULARY)
@@ -79,7 +79,7 @@ def leaking(num: int, seed: int) -> Int64s:
 
 
 def test_a_leak_is_found_and_called_so() -> None:
-    """Fails where a flag of the surface does not reach the regression."""
+    """Fails if a flag of the surface does not reach the regression."""
     guessed = measure_surface_accuracy(
         {"train": to_surface_rows(leaking(4000, 1)), "held-out": to_surface_rows(leaking(2000, 2))}
     )
@@ -88,7 +88,7 @@ def test_a_leak_is_found_and_called_so() -> None:
 
 
 def test_rows_of_several_shards_count_as_their_sum() -> None:
-    """Fails where the accuracy depends on how examples are spread over shards."""
+    """Fails if the accuracy depends on how examples are spread over shards."""
     one, other = leaking(3000, 1), leaking(3000, 2)
     apart = pa.concat_tables([to_surface_rows(one), to_surface_rows(other)])
     together, spread = (

@@ -67,7 +67,7 @@ WRONG = {
 def test_what_cannot_be_is_refused_where_it_is_read(
     opened: ShardSet, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    """Fails where a changed byte is read past its column, comes out, or the file is not named.
+    """Fails if a changed byte is read past its column, comes out, or the file is not named.
 
     Rows may be read before their record batch is checked; so nothing of it is checked here.
     """

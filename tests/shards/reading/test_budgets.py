@@ -38,7 +38,7 @@ def steps(draw: st.DrawFn) -> Given:
 @given(steps())
 @examples(300)
 def test_the_kernel_cuts_as_its_definition_does(given: Given) -> None:
-    """Fails where the heap gives another micro-batch than a look at all of them."""
+    """Fails if the heap gives another micro-batch than a look at all of them."""
     found = plan_micro_batches(np.array(given.lengths, np.int64), given.ranks, given.budget)
     assert (found.capacities.tolist(), found.bins.tolist()) == plan_micro_batches_plain(*given)
 
@@ -46,7 +46,7 @@ def test_the_kernel_cuts_as_its_definition_does(given: Given) -> None:
 @given(steps())
 @examples(300)
 def test_every_slot_is_in_one_micro_batch_within_the_budget(given: Given) -> None:
-    """Fails where processes differ in number or tokens of micro-batches, or a slot is read twice or nowhere."""
+    """Fails if processes differ in number or tokens of micro-batches, or a slot is read twice or nowhere."""
     lengths, ranks, budget = np.array(given.lengths, np.int64), given.ranks, given.budget
     found = plan_micro_batches(lengths, ranks, budget)
     shares = [found.list_micro_batches(rank) for rank in range(ranks)]
@@ -61,7 +61,7 @@ def test_every_slot_is_in_one_micro_batch_within_the_budget(given: Given) -> Non
 
 
 def test_lengths_of_texts_leave_little_room() -> None:
-    """Fails where another way to deal examples out would need more micro-batches, or fill a tenth with nothing."""
+    """Fails if another way to deal examples out would need more micro-batches, or fill a tenth with nothing."""
     draw = np.random.default_rng(7)
     short = np.clip(draw.lognormal(3.2, 0.6, 5120).astype(np.int64), 4, 128)
     prose = np.where(draw.random(5120) < 0.5, 512, draw.integers(8, 512, 5120))
@@ -110,7 +110,7 @@ RUNS = st.lists(
 def test_each_live_example_is_read_once_an_epoch(
     lengths: list[int], runs: list[Run], batch: int, budget: int, seed: int
 ) -> None:
-    """Fails where a kill, another number of processes or something forgotten makes an example come twice or never."""
+    """Fails if a kill, another number of processes or something forgotten makes an example come twice or never."""
     live, sizes = np.ones(len(lengths), bool), np.array(lengths, np.int64)
     read: dict[int, list[int]] = {}  # by step, what stands after all kills
     step = 0
@@ -158,7 +158,7 @@ def held(lengths: list[int], num_masked: int) -> BatchShape:
     more=st.integers(0, 500),
 )
 def test_a_shape_holds_what_it_is_for(lengths: list[int], num_masked: int, room: int, more: int) -> None:
-    """Fails where examples, masks or what fills up the tokens do not go in, or a dummy has no position for a token."""
+    """Fails if examples, masks or what fills up the tokens do not go in, or a dummy has no position for a token."""
     positions = max([1, *lengths]) + more
     capacity = max(1, sum(lengths) + room)
     shape = round_shape_up(held(lengths, num_masked), capacity, positions)
@@ -172,7 +172,7 @@ def test_a_shape_holds_what_it_is_for(lengths: list[int], num_masked: int, room:
 
 
 def test_shapes_are_few() -> None:
-    """Fails where the list grows with what is in the micro-batches: any 1,000 of them have at most some tens."""
+    """Fails if the list grows with what is in the micro-batches: any 1,000 of them have at most some tens."""
     draw = np.random.default_rng(3)
     shapes = {
         round_shape_up(held(draw.integers(4, 129, 60).tolist(), int(draw.integers(500, 700))), 8192, 512)

@@ -16,7 +16,7 @@ from tokenizers_train.vocabularies.vocabulary import build_bert_vocabulary
 
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 def test_one_document_alone_gives_an_empty_table(kind: str, tmp_path: Path) -> None:
-    """Fails where the masks of no example cannot be joined, as in a held-out split of a single document."""
+    """Fails if the masks of no example cannot be joined, as in a held-out split of a single document."""
     words = build_bert_vocabulary((*SPECIAL_TOKENS.values(), "a", "b"))
     table = pa.Table.from_pylist(
         [

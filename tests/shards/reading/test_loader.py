@@ -53,14 +53,14 @@ def assert_equal(one: GatheredExamples, other: GatheredExamples) -> None:
 def test_the_kernels_give_what_their_definition_gives(
     shard_sets: dict[str, ShardSet], kind: str, first: int, num: int, seed: int
 ) -> None:
-    """Fails where a gathered row, mask or label differs from the example that is in the slot."""
+    """Fails if a gathered row, mask or label differs from the example that is in the slot."""
     slots = range(first, first + num)
     assert_equal(Loader(shard_sets[kind], seed).gather(slots), gather_plain(shard_sets[kind], seed, slots))
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
 def test_word_starts_are_those_of_the_targets(tmp_path: Path, kind: str) -> None:
-    """Fails where asking for word starts changes what is gathered, or where they are those of other places."""
+    """Fails if asking for word starts changes what is gathered, or where they are those of other places."""
     place = Place(str(tmp_path))
     shard_set = ShardSet(place, put_shards(place, KINDS[kind], vocabulary_size=60).shards)  # most words are cut
     asked = Loader(shard_set, 5, with_word_starts=True).gather(range(40))
@@ -75,7 +75,7 @@ def test_word_starts_are_those_of_the_targets(tmp_path: Path, kind: str) -> None
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_lengths_are_those_of_what_is_gathered(shard_sets: dict[str, ShardSet], kind: str) -> None:
-    """Fails where a length is another example's, where a deleted one has any, or where some slots are not as all."""
+    """Fails if a length is another example's, where a deleted one has any, or where some slots are not as all."""
     loader = Loader(shard_sets[kind], 3)
     slots = np.random.default_rng(1).permutation(2 * len(loader))[: len(loader)]
     lengths, found = loader.find_lengths(slots), loader.gather(slots)
@@ -88,7 +88,7 @@ def test_lengths_are_those_of_what_is_gathered(shard_sets: dict[str, ShardSet], 
 
 
 def test_what_the_kinds_are(shard_sets: dict[str, ShardSet]) -> None:
-    """Fails where the comparison above looks at nothing: each kind has masks, rows, and its own columns."""
+    """Fails if the comparison above looks at nothing: each kind has masks, rows, and its own columns."""
     for name, shard_set in shard_sets.items():
         found = Loader(shard_set, 1).gather(range(len(shard_set)))
         assert len(shard_set) > 20 and len(shard_set.parts) == 2
@@ -102,7 +102,7 @@ def test_what_the_kinds_are(shard_sets: dict[str, ShardSet]) -> None:
 
 
 def test_an_epoch_holds_every_live_example_once(shard_sets: dict[str, ShardSet]) -> None:
-    """Fails where a deleted example is read, a live one is not, or a deletion moves another."""
+    """Fails if a deleted example is read, a live one is not, or a deletion moves another."""
     shard_set = shard_sets["dynamic"]
     loader = Loader(shard_set, 9)
     for epoch in range(2):
@@ -114,7 +114,7 @@ def test_an_epoch_holds_every_live_example_once(shard_sets: dict[str, ShardSet])
 
 @pytest.mark.parametrize("kind", ["dynamic", "static"])
 def test_masks_are_fresh_in_every_epoch_unless_they_are_static(shard_sets: dict[str, ShardSet], kind: str) -> None:
-    """Fails where dynamic masks repeat, or static ones change."""
+    """Fails if dynamic masks repeat, or static ones change."""
     loader = Loader(shard_sets[kind], 9)
     both = [loader.gather(range(e * len(loader), (e + 1) * len(loader))) for e in range(2)]
     same = total = 0
@@ -133,7 +133,7 @@ def places(found: GatheredExamples, row: int) -> list[int]:
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_ranks_read_what_one_reads(shard_sets: dict[str, ShardSet], ranks: int) -> None:
-    """Fails where an example or its masks depend on how many ranks there are."""
+    """Fails if an example or its masks depend on how many ranks there are."""
     loader, slots = Loader(shard_sets["dynamic"], 5), range(50, 83)
     whole = loader.gather(slots)
     shares = [loader.gather(take_rank_share(slots, rank, ranks)) for rank in range(ranks)]
@@ -144,7 +144,7 @@ def test_ranks_read_what_one_reads(shard_sets: dict[str, ShardSet], ranks: int) 
 
 
 def test_token_counts(shard_sets: dict[str, ShardSet]) -> None:
-    """Fails where tokens are missed or special ones counted."""
+    """Fails if tokens are missed or special ones counted."""
     shard_set = shard_sets["dynamic"]
     rows = np.concatenate([shard_set[number].ids for number in range(len(shard_set))])
     expected = np.bincount(rows, minlength=shard_set.manifest.facts["vocab_size"])
@@ -155,7 +155,7 @@ def test_token_counts(shard_sets: dict[str, ShardSet]) -> None:
 
 
 def test_the_next_one_is_prepared_ahead() -> None:
-    """Fails where preparation waits until it is asked for, or order is lost."""
+    """Fails if preparation waits until it is asked for, or order is lost."""
     begun, second = [], threading.Event()
 
     def prepare(cut: int) -> int:
@@ -171,7 +171,7 @@ def test_the_next_one_is_prepared_ahead() -> None:
 
 
 def test_what_fails_ahead_is_raised_where_it_is_asked_for() -> None:
-    """Fails where an error on the thread is swallowed."""
+    """Fails if an error on the thread is swallowed."""
 
     def prepare(cut: int) -> int:
         if cut == 1:

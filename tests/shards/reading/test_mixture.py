@@ -31,7 +31,7 @@ SHARES = st.lists(st.integers(1, 40), min_size=1, max_size=6)
 @examples(60)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=5).filter(sum))
 def test_the_kernel_gives_what_its_definition_gives(counts: list[int]) -> None:
-    """Fails where compiled and plain layouts differ, also where a component has no slot in a block."""
+    """Fails if compiled and plain layouts differ, also where a component has no slot in a block."""
     components, ranks = lay_out_block(np.array(counts))
     assert list(zip(components.tolist(), ranks.tolist(), strict=True)) == lay_out_block_plain(counts)
 
@@ -39,7 +39,7 @@ def test_the_kernel_gives_what_its_definition_gives(counts: list[int]) -> None:
 @examples(60)
 @given(SHARES, st.integers(0, 10**12))
 def test_every_component_has_its_part_of_any_first_slots(shares: list[int], period: int) -> None:
-    """Fails where of the first n slots a component has one more or one less than its part, for any n, or where a period
+    """Fails if of the first n slots a component has one more or one less than its part, for any n, or where a period
     is not exact, a slot of a component is left out, or comes twice."""
     interleave, total = Interleave(shares), sum(shares)
     components, inner = interleave.locate_slots(np.arange(2 * total) + period * total)
@@ -54,7 +54,7 @@ def test_every_component_has_its_part_of_any_first_slots(shares: list[int], peri
 @examples(60)
 @given(st.lists(st.integers(20, 400), min_size=2, max_size=5), st.integers(0, 10**6), st.integers(0, 60))
 def test_a_long_period_is_laid_out_in_blocks(shares: list[int], first: int, num: int) -> None:
-    """Fails where a block begins further than a slot from a component's part, where blocks do not join, or where some
+    """Fails if a block begins further than a slot from a component's part, where blocks do not join, or where some
     slots in any order are not as all are."""
     interleave, total = Interleave(shares, block=100), sum(shares)
     components, inner = interleave.locate_slots(np.arange(total))
@@ -73,7 +73,7 @@ def test_a_long_period_is_laid_out_in_blocks(shares: list[int], first: int, num:
 
 
 def test_weights_become_whole_numbers() -> None:
-    """Fails where a weight is taken for its binary neighbour, or proportions without a small period are lost."""
+    """Fails if a weight is taken for its binary neighbour, or proportions without a small period are lost."""
     assert to_whole_shares([Fraction("0.1"), Fraction("0.2"), Fraction("0.7")]) == (1, 2, 7)
     assert to_whole_shares([Fraction(5)]) == (1,)
     odd = [Fraction("0.1234567890123"), Fraction("31.00000000000000000007")]
@@ -84,7 +84,7 @@ def test_weights_become_whole_numbers() -> None:
 
 @given(st.integers(0, 10**20), st.lists(st.integers(1, 10**9), min_size=1, max_size=8))
 def test_slots_are_apportioned_to_within_one(slots: int, weights: list[int]) -> None:
-    """Fails where slots are lost, or a component gets one more or less than its part."""
+    """Fails if slots are lost, or a component gets one more or less than its part."""
     parts = [Fraction(weight, sum(weights)) for weight in weights]
     found = apportion(slots, parts)
     assert sum(found) == slots and all(abs(n - part * slots) < 1 for n, part in zip(found, parts, strict=True))
@@ -111,7 +111,7 @@ def mixed(shard_sets: Sequence[ShardSet], shares: Sequence[int], begins: Sequenc
 def test_a_mixture_gathers_what_its_definition_says(
     shard_sets: list[ShardSet], first: int, num: int, one: int, other: int, begin: int
 ) -> None:
-    """Fails where tokens, masks or labels of one example come to another, order is lost, or counts are of others."""
+    """Fails if tokens, masks or labels of one example come to another, order is lost, or counts are of others."""
     mixture = mixed(shard_sets, (one, other), (begin, 0))
     slots = range(first, first + num)
     components, inner = mixture.locate_slots(slots)
@@ -132,7 +132,7 @@ def test_a_mixture_gathers_what_its_definition_says(
 
 
 def test_ranks_read_what_one_reads(shard_sets: list[ShardSet]) -> None:
-    """Fails where an example of a mixture depends on how many ranks there are, or on how slots are cut."""
+    """Fails if an example of a mixture depends on how many ranks there are, or on how slots are cut."""
     mixture, slots = mixed(shard_sets, (2, 1)), range(50, 133)
     whole = mixture.gather(slots)
     for ranks in (2, 3, 7):
@@ -143,7 +143,7 @@ def test_ranks_read_what_one_reads(shard_sets: list[ShardSet]) -> None:
 
 
 def test_every_live_example_is_read_once_in_each_epoch_of_its_component(shard_sets: list[ShardSet]) -> None:
-    """Fails where a mixture, whose parts are read with other shares one after the other, leaves out an example, reads
+    """Fails if a mixture, whose parts are read with other shares one after the other, leaves out an example, reads
     one twice, or reads a deleted one."""
     seen: list[list[np.ndarray]] = [[], []]
     begins = (0, 0)
@@ -168,7 +168,7 @@ def test_every_live_example_is_read_once_in_each_epoch_of_its_component(shard_se
 
 
 def test_a_mixture_is_as_long_as_no_example_comes_twice(shard_sets: list[ShardSet]) -> None:
-    """Fails where the length is not that of the component that is through first."""
+    """Fails if the length is not that of the component that is through first."""
     mixture = mixed(shard_sets, (5, 1))
     counts = [Interleave((5, 1)).count_before(len(mixture) + more) for more in (0, 1)]
     sizes = [len(shard_set) for shard_set in shard_sets]
@@ -177,7 +177,7 @@ def test_a_mixture_is_as_long_as_no_example_comes_twice(shard_sets: list[ShardSe
 
 
 def test_token_counts_follow_the_shares(shard_sets: list[ShardSet]) -> None:
-    """Fails where a small component counts as much as a large one, or not at all."""
+    """Fails if a small component counts as much as a large one, or not at all."""
     both = [Loader(shard_set, 9).sample_token_counts(10**6) for shard_set in shard_sets]
     found = mixed(shard_sets, (3, 1)).sample_token_counts(40_000)
     expected = sum(counts / counts.sum() * 40_000 * part for counts, part in zip(both, (0.75, 0.25), strict=True))

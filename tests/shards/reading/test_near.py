@@ -44,7 +44,7 @@ def read_through(loader: Loader, epochs: int) -> list[np.ndarray]:
 
 
 def test_windows_are_read_as_if_all_were_here(built: tuple[Place, Manifest], tmp_path: Path) -> None:
-    """Fails where what is read depends on the cache, or the cache holds more than it may at any time."""
+    """Fails if what is read depends on the cache, or the cache holds more than it may at any time."""
     shard_set = ShardSet(*built)
     records = 100_000  # bytes for records, which stay
     most = sum(shard_sizes(shard_set)) + records
@@ -59,7 +59,7 @@ def test_windows_are_read_as_if_all_were_here(built: tuple[Place, Manifest], tmp
 
 
 def test_what_nobody_reads_makes_room(built: tuple[Place, Manifest], tmp_path: Path) -> None:
-    """Fails where a file in use is removed, or one that is not stays in the way."""
+    """Fails if a file in use is removed, or one that is not stays in the way."""
     shard_set = ShardSet(*built)
     folder, parts, sizes = shard_set.manifest.stage_folder, shard_set.parts, shard_sizes(shard_set)
     files = ShardCache(built[0], tmp_path, max(sizes) + sum(_record_sizes(shard_set)))
@@ -81,7 +81,7 @@ def _record_sizes(shard_set: ShardSet) -> list[int]:
 def test_files_in_use_stay_and_the_error_says_what_would_do(
     built: tuple[Place, Manifest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where another process' files are taken away, or who finds no room waits without an end."""
+    """Fails if another process' files are taken away, or who finds no room waits without an end."""
     monkeypatch.setattr(near, "MAX_WAIT_SECONDS", 0.0)
     shard_set = ShardSet(*built)
     folder, parts, sizes = shard_set.manifest.stage_folder, shard_set.parts, shard_sizes(shard_set)
@@ -92,7 +92,7 @@ def test_files_in_use_stay_and_the_error_says_what_would_do(
 
 
 def test_what_a_killed_process_left_is_no_file(built: tuple[Place, Manifest], tmp_path: Path) -> None:
-    """Fails where half a file is read, or stays for ever."""
+    """Fails if half a file is read, or stays for ever."""
     shard_set = ShardSet(*built)
     folder, parts = shard_set.manifest.stage_folder, shard_set.parts
     path = tmp_path / folder / list_example_files(parts[0])[0].path
@@ -109,7 +109,7 @@ def test_what_a_killed_process_left_is_no_file(built: tuple[Place, Manifest], tm
 
 
 def test_a_damaged_file_of_the_store_is_not_kept(built: tuple[Place, Manifest], tmp_path: Path) -> None:
-    """Fails where bytes that are not those of the manifest get into the cache."""
+    """Fails if bytes that are not those of the manifest get into the cache."""
     shard_set = ShardSet(*built)
     name = f"{shard_set.manifest.stage_folder}/{list_example_files(shard_set.parts[0])[0].path}"
     path = Path(built[0].to_full_path(name))
@@ -127,7 +127,7 @@ def test_a_damaged_file_of_the_store_is_not_kept(built: tuple[Place, Manifest], 
 
 
 def test_readers_share_a_cache(built: tuple[Place, Manifest], tmp_path: Path) -> None:
-    """Fails where two readers of one folder get in each other's way, or one removes what the other reads.
+    """Fails if two readers of one folder get in each other's way, or one removes what the other reads.
 
     A lock is an open file's, so two threads with files of their own are to each other what two processes are.
     """
@@ -144,7 +144,7 @@ def test_readers_share_a_cache(built: tuple[Place, Manifest], tmp_path: Path) ->
 
 
 def test_a_cache_too_small_is_refused_before_anything_is_read(built: tuple[Place, Manifest]) -> None:
-    """Fails where a training would begin that cannot go on, or the error does not name both sizes and what would do."""
+    """Fails if a training would begin that cannot go on, or the error does not name both sizes and what would do."""
     shard_set = ShardSet(*built)
     sizes = shard_sizes(shard_set)
     assert compute_bytes_needed(shard_set, None, 8) == compute_bytes_needed(shard_set, 1, 8) == sum(sizes) > 2_000
@@ -157,7 +157,7 @@ def test_a_cache_too_small_is_refused_before_anything_is_read(built: tuple[Place
 
 @pytest.mark.server
 def test_windows_of_an_object_store(s3_store: Place, tmp_path: Path) -> None:
-    """Fails where shards of a real object store are not read as those of a folder are."""
+    """Fails if shards of a real object store are not read as those of a folder are."""
     shards = put_shards(s3_store, SETTINGS, documents=24).shards
     shard_set = ShardSet(s3_store, shards)
     loader = Loader(shard_set, 3, window=1, shard_cache=ShardCache(s3_store, tmp_path, 10**7))

@@ -20,7 +20,7 @@ SIZES = st.integers(1, 5_000) | st.sampled_from([2**k + d for k in range(1, 12) 
 @examples(60)
 @given(SIZES, st.integers(0, 2**63), st.integers(0, 2**20))
 def test_every_epoch_is_a_permutation(num_examples: int, seed: int, epoch: int) -> None:
-    """Fails where an example is read twice in an epoch, or never."""
+    """Fails if an example is read twice in an epoch, or never."""
     slots = np.arange(epoch * num_examples, (epoch + 1) * num_examples)
     assert np.array_equal(np.sort(find_global_examples(slots, num_examples, seed)), np.arange(num_examples))
 
@@ -28,13 +28,13 @@ def test_every_epoch_is_a_permutation(num_examples: int, seed: int, epoch: int) 
 @examples(60)
 @given(SIZES, st.integers(0, 2**63), st.lists(st.integers(0, 2**40), min_size=1, max_size=20))
 def test_the_kernel_gives_what_its_definition_gives(num_examples: int, seed: int, slots: list[int]) -> None:
-    """Fails where compiled and plain order differ, also where slots are out of order and of many epochs."""
+    """Fails if compiled and plain order differ, also where slots are out of order and of many epochs."""
     found = find_global_examples(np.array(slots), num_examples, seed)
     assert found.tolist() == [find_example_plain(slot, num_examples, seed) for slot in slots]
 
 
 def test_orders_differ_by_epoch_and_seed_and_are_no_pattern() -> None:
-    """Fails where two epochs share their order, or neighbours stay neighbours."""
+    """Fails if two epochs share their order, or neighbours stay neighbours."""
     num = 10_007
     epochs = [find_global_examples(np.arange(e * num, (e + 1) * num), num, 3) for e in range(3)] + [
         find_global_examples(np.arange(num), num, 4)
@@ -48,7 +48,7 @@ def test_orders_differ_by_epoch_and_seed_and_are_no_pattern() -> None:
 
 
 def test_every_example_is_as_probable_at_every_place() -> None:
-    """Fails where the network favours places in a small set (by five sigma)."""
+    """Fails if the network favours places in a small set (by five sigma)."""
     num, epochs = 7, 20_000
     orders = find_global_examples(np.arange(num * epochs), num, 11).reshape(epochs, num)
     for place in range(num):
@@ -57,7 +57,7 @@ def test_every_example_is_as_probable_at_every_place() -> None:
 
 
 def test_examples_of_a_huge_set() -> None:
-    """Fails where numbers beyond 32 bits are cut."""
+    """Fails if numbers beyond 32 bits are cut."""
     num = 3 * 2**40 + 1
     slots = np.arange(2**50, 2**50 + 2_000)
     found = find_global_examples(slots, num, 1)
@@ -67,7 +67,7 @@ def test_examples_of_a_huge_set() -> None:
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
 def test_shares_are_the_step(ranks: int) -> None:
-    """Fails where a slot of a step is read by no rank or by two."""
+    """Fails if a slot of a step is read by no rank or by two."""
     for slots in (range(100, 107), range(3), step_slots(4, 32, 1_000)):
         shares = [take_rank_share(slots, rank, ranks) for rank in range(ranks)]
         assert [slot for part in shares for slot in part] == list(slots)

@@ -27,7 +27,7 @@ def build_set(folder: Path, split: str = "train", static: bool = False, gone: tu
 @pytest.mark.parametrize("split", ["train", "held-out"])
 @pytest.mark.parametrize("static", [False, True])
 def test_examples_by_number_are_the_rows_in_order(tmp_path: Path, split: str, static: bool) -> None:
-    """Fails where a number leads to another row, another shard or another split's."""
+    """Fails if a number leads to another row, another shard or another split's."""
     shard_set = build_set(tmp_path, split, static)
     manifest = shard_set.manifest
     chosen = tuple(part for part in manifest.parts if part.labels.get("split") == split)
@@ -52,13 +52,13 @@ def test_examples_by_number_are_the_rows_in_order(tmp_path: Path, split: str, st
 
 @pytest.mark.parametrize("number", [-1, 10**6])
 def test_a_number_out_of_range(tmp_path: Path, number: int) -> None:
-    """Fails where a wrong number leads to an example, as -1 would by Python's custom."""
+    """Fails if a wrong number leads to an example, as -1 would by Python's custom."""
     with pytest.raises(IndexError, match=f"example {number} of"):
         build_set(tmp_path)[number]
 
 
 def test_opening_reads_nothing_of_the_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where the length or the live rows of a large set cost a look at every shard; with a delete list, where more
+    """Fails if the length or the live rows of a large set cost a look at every shard; with a delete list, where more
     of the shards is read than the columns that name documents."""
     plain, with_list = build_set(tmp_path / "a"), build_set(tmp_path / "b", gone=(1,))
     opened: list[tuple[str, tuple[str, ...]]] = []
@@ -77,7 +77,7 @@ def test_opening_reads_nothing_of_the_shards(tmp_path: Path, monkeypatch: pytest
 
 
 def test_deleted_examples_keep_their_number_and_are_not_live(tmp_path: Path) -> None:
-    """Fails where a forget moves other examples, or lets one be read that holds a deleted row, as anchor or
+    """Fails if a forget moves other examples, or lets one be read that holds a deleted row, as anchor or
     neighbour."""
     gone = (1, 2, 30)
     before, after = build_set(tmp_path / "a"), build_set(tmp_path / "b", gone=gone)
@@ -96,7 +96,7 @@ def test_deleted_examples_keep_their_number_and_are_not_live(tmp_path: Path) -> 
 
 
 def test_a_deletion_is_of_one_generation_s_row(tmp_path: Path) -> None:
-    """Fails where a row of the same id and revision that came back later is not read either."""
+    """Fails if a row of the same id and revision that came back later is not read either."""
     shard_set = build_set(tmp_path, gone=(1,))
     assert {generation for _, _, generation in shard_set.deleted_rows} == {1}
     anchor = row(1, "")["id"]
@@ -105,7 +105,7 @@ def test_a_deletion_is_of_one_generation_s_row(tmp_path: Path) -> None:
 
 
 def test_examples_of_a_document(tmp_path: Path) -> None:
-    """Fails where an example that holds a document as anchor or neighbour is missed, or another is named."""
+    """Fails if an example that holds a document as anchor or neighbour is missed, or another is named."""
     shard_set = build_set(tmp_path)
     documents = {shard_set[n].document for n in range(len(shard_set))}
     for document in documents:
@@ -115,6 +115,6 @@ def test_examples_of_a_document(tmp_path: Path) -> None:
 
 
 def test_a_split_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    """Fails where nothing cannot be counted or walked."""
+    """Fails if nothing cannot be counted or walked."""
     shard_set = build_set(tmp_path, split="test")
     assert (len(shard_set), shard_set.is_live.tolist(), list(shard_set.iter_live_examples())) == (0, [], [])

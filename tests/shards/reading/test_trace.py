@@ -33,7 +33,7 @@ ID = row(1, "")["id"]
 
 
 def test_the_row_asked_for_is_found(corpus: Corpus) -> None:
-    """Fails where a revision or generation is not looked at, or the newest row is not the last one."""
+    """Fails if a revision or generation is not looked at, or the newest row is not the last one."""
     texts = {
         (None, None): words(1),
         (1, None): words(1),
@@ -50,7 +50,7 @@ def test_the_row_asked_for_is_found(corpus: Corpus) -> None:
 
 
 def test_an_example_is_of_the_rows_of_its_shard_s_generation(corpus: Corpus) -> None:
-    """Fails where an old example is traced to a newer text of the same document."""
+    """Fails if an old example is traced to a newer text of the same document."""
     shard_set = ShardSet(corpus.place, shards_of(corpus, ShardSettings(length=16)).shards)
     found = set()
     for index in range(len(shard_set)):
@@ -63,7 +63,7 @@ def test_an_example_is_of_the_rows_of_its_shard_s_generation(corpus: Corpus) -> 
 
 
 def test_a_trace_unpacks_the_record_batches_of_one_example(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where all rows of a shard, or the texts of a whole corpus, are read for one example."""
+    """Fails if all rows of a shard, or the texts of a whole corpus, are read for one example."""
     monkeypatch.setattr("shards.build.BATCH_ROWS", 4)
     shard_set = ShardSet(corpus.place, shards_of(corpus, ShardSettings(length=16)).shards)
     unpacked: list[tuple[str, tuple[str, ...], int]] = []
@@ -86,7 +86,7 @@ def test_a_trace_unpacks_the_record_batches_of_one_example(corpus: Corpus, monke
 
 
 def test_a_corpus_that_is_gone_is_said(corpus: Corpus) -> None:
-    """Fails where shards whose corpus was removed end in a traceback."""
+    """Fails if shards whose corpus was removed end in a traceback."""
     parent = Parent(role="corpora", name="small", fingerprint="0" * 24)
     fields = {"kind": "shards", "name": "small", "build_version": 1, "settings": {}, "libraries": {}, "parts": ()}
     stage = Stage(**fields, parents=(parent,), build=lambda writer, plan: None)  # type: ignore[arg-type, return-value]

@@ -21,7 +21,7 @@ SEEDS = st.integers(0, 2**63)
 @examples(60)
 @given(SIZES, WINDOWS, SEEDS, st.integers(0, 2**20))
 def test_every_epoch_is_a_permutation_of_windows(sizes: list[int], window: int, seed: int, epoch: int) -> None:
-    """Fails where an example is read twice in an epoch or never, or a window reads of other shards than its own."""
+    """Fails if an example is read twice in an epoch or never, or a window reads of other shards than its own."""
     order, num = WindowedOrder(sizes, window, seed), sum(sizes)
     slots = np.arange(epoch * num, (epoch + 1) * num)
     found, windows = order.find_examples(slots), order.find_windows(slots)
@@ -37,7 +37,7 @@ def test_every_epoch_is_a_permutation_of_windows(sizes: list[int], window: int, 
 @examples(60)
 @given(SIZES, WINDOWS, SEEDS, st.lists(st.integers(0, 2**40), min_size=1, max_size=20))
 def test_any_slots_give_what_the_definition_gives(sizes: list[int], window: int, seed: int, slots: list[int]) -> None:
-    """Fails where a slot depends on those that were asked for before or with it: a run could not go on from it."""
+    """Fails if a slot depends on those that were asked for before or with it: a run could not go on from it."""
     order = WindowedOrder(sizes, window, seed)
     wanted = [find_windowed_example_plain(slot, sizes, window, seed) for slot in slots]
     assert order.find_examples(np.array(slots)).tolist() == wanted
@@ -45,7 +45,7 @@ def test_any_slots_give_what_the_definition_gives(sizes: list[int], window: int,
 
 
 def test_orders_differ_by_epoch_and_seed_and_mix_a_window() -> None:
-    """Fails where epochs share the order of shards or of a window's examples, or neighbours stay neighbours."""
+    """Fails if epochs share the order of shards or of a window's examples, or neighbours stay neighbours."""
     sizes = [500] * 24
     slots = np.arange(3 * 12_000).reshape(3, -1)
     order = WindowedOrder(sizes, 6, 1)
@@ -63,7 +63,7 @@ def test_orders_differ_by_epoch_and_seed_and_mix_a_window() -> None:
 def test_a_run_goes_on_from_any_slot_on_any_number_of_ranks(
     tmp_path_factory: pytest.TempPathFactory, ranks: int
 ) -> None:
-    """Fails where what a step holds depends on where a run began, or on how many processes read it."""
+    """Fails if what a step holds depends on where a run began, or on how many processes read it."""
     shard_set = ShardSet(place := Place(str(tmp_path_factory.mktemp("windowed"))), put_shards(place, SMALL).shards)
     whole = Loader(shard_set, 5, window=1)
     assert len(shard_set.parts) == 2

@@ -94,7 +94,7 @@ def test_the_words_that_save_most_are_chosen_first() -> None:
 
 
 def test_a_choice_changes_what_the_next_ones_save() -> None:
-    """Fails where candidates are ranked once: `walks` begins with `walk`, and then saves little."""
+    """Fails if candidates are ranked once: `walks` begins with `walk`, and then saves little."""
     counts = {"walk": 100, "walks": 90, "tree": 60}
     choices = choose_tokens(bert(), table(counts), 2)
     assert [(c.token, c.saved_tokens) for c in choices] == [("walk", 100 * 3 + 90 * 3), ("tree", 180)]
@@ -102,14 +102,14 @@ def test_a_choice_changes_what_the_next_ones_save() -> None:
 
 
 def test_of_tokens_that_save_as_much_the_first_by_code_points_is_chosen() -> None:
-    """Fails where a gain that has fallen is not put in its place: `zab` saved more before `zabc` was chosen."""
+    """Fails if a gain that has fallen is not put in its place: `zab` saved more before `zabc` was chosen."""
     counts = {"zabc": 20, "zab": 5, "abz": 5}
     choices = choose_tokens(bert(), table(counts), 3)
     assert [(c.token, c.saved_tokens) for c in choices] == [("zabc", 60), ("abz", 10), ("zab", 10)]
 
 
 def test_a_token_that_makes_other_words_longer_is_counted_with_its_loss() -> None:
-    """Fails where only the word itself is counted: `abcd` takes the beginning of `abcdefg` away from `abc ##defg`."""
+    """Fails if only the word itself is counted: `abcd` takes the beginning of `abcdefg` away from `abc ##defg`."""
     vocabulary = bert("abc", "##defg", "##ef")
     counts = {"abcd": 10, "abcdefg": 4}
     choices = choose_tokens(vocabulary, table(counts), 5)
@@ -145,7 +145,7 @@ def test_wordpiece_is_cut_as_the_reference_does(more: list[str], word: str, long
 
 
 def test_unknown_words_become_known() -> None:
-    """Fails where an unknown word, one token before and after, seems not worth a token."""
+    """Fails if an unknown word, one token before and after, seems not worth a token."""
     counts = {"лиж": 50, "good": 10, "лижz": 3}
     vocabulary = bert()
     choices = choose_tokens(vocabulary, table(counts), 2)
@@ -213,7 +213,7 @@ def test_merges_save_what_they_claim(merges: list[tuple[str, str]], counts: dict
 
 
 def test_a_merge_never_makes_a_token_that_is_there() -> None:
-    """Fails where `ab`+`c` is merged into the `abc` that `a`+`bc` makes: an older merge would then go on with it."""
+    """Fails if `ab`+`c` is merged into the `abc` that `a`+`bc` makes: an older merge would then go on with it."""
     vocabulary = gpt2(("a", "b"), ("b", "c"), ("a", "bc"), ("abc", "d"))
     counts = {"abcd": 50, "xyz": 5}
     choices = choose_tokens(vocabulary, table(counts), 4)
@@ -247,7 +247,7 @@ def test_unigram_is_cut_as_the_reference_does(scores: dict[str, float], word: st
 @settings(deadline=None)
 @given(scores=scores, word=st.text("ab", min_size=2, max_size=8), other=st.text("ab\u2581", max_size=12))
 def test_a_new_piece_takes_the_place_of_its_own_pieces(scores: dict[str, float], word: str, other: str) -> None:
-    """Fails where a new piece is not reached, or where a text that does not hold it is cut otherwise than before."""
+    """Fails if a new piece is not reached, or where a text that does not hold it is cut otherwise than before."""
     everything = {"<unk>": 0.0, "a": -9.0, "b": -9.5, "\u2581": -9.0, **scores}
     cuts = UnigramCutter(everything)
     token, before = "\u2581" + word, cuts.cut(other)
@@ -277,7 +277,7 @@ def test_unigram_saves_what_it_claims(scores: dict[str, float], counts: dict[str
 
 
 def test_a_word_before_a_comma_is_that_word() -> None:
-    """Fails where SentencePiece's `gene,` is taken for a word of its own, or keeps `gene` from being counted."""
+    """Fails if SentencePiece's `gene,` is taken for a word of its own, or keeps `gene` from being counted."""
     counts = {"\u2581gene": 30, "\u2581gene,": 20, "\u2581(gene": 9, "\u2581a": 99}
     vocabulary = albert(dict.fromkeys("▁gena,(", -9.0))
     [chosen] = choose_tokens(vocabulary, table(counts), 5)
@@ -330,7 +330,7 @@ def test_no_choice_gives_an_equal_vocabulary() -> None:
 
 
 def test_special_tokens_beside_the_model_keep_their_ids() -> None:
-    """Fails where a new token is given the id of a special token that was added after the model's own."""
+    """Fails if a new token is given the id of a special token that was added after the model's own."""
     tokenizer = bert().to_tokenizer()
     tokenizer.add_special_tokens([AddedToken("[QUERY]", special=True)])
     vocabulary = Vocabulary.from_files({"tokenizer.json": tokenizer.to_str().encode()})

@@ -57,7 +57,7 @@ def test_the_first_word_of_a_bucket_stays_and_the_second_gives_way() -> None:
 
 
 def test_most_words_of_a_filled_cache_are_found() -> None:
-    """Fails where words crowd in few buckets: one word for each, thrown at random, has 10.4% find theirs full."""
+    """Fails if words crowd in few buckets: one word for each, thrown at random, has 10.4% find theirs full."""
     cache, words = build_piece_cache(1 << 12), [f"w{number}".encode() for number in range(1 << 11)]
     for number, word in enumerate(words):
         remember(cache, *halves(word), np.uint64(number), 1)

@@ -137,7 +137,7 @@ def test_beginnings_of_real_files(shared: Path, words: BertWords) -> None:
 
 
 def test_words_end_with_their_range() -> None:
-    """Fails where a byte outside of a range becomes part of a word, or a load passes the end of the buffer."""
+    """Fails if a byte outside of a range becomes part of a word, or a load passes the end of the buffer."""
     text = "internationalisation, co-operation the."
     engine, tokenizer = engines()[0]
     bounds = [(start, end) for start in range(len(text)) for end in range(start, len(text) + 1)]
@@ -147,7 +147,7 @@ def test_words_end_with_their_range() -> None:
 
 
 def test_more_tokens_than_there_was_room_for() -> None:
-    """Fails where a word is written twice or lost when the output grows."""
+    """Fails if a word is written twice or lost when the output grows."""
     engine, tokenizer = engines()[0]
     assert (
         check(engine, tokenizer, ["...---" * 5000, "a. b. " * 3000, "a\u302e\u302f." * 2000, "\uff0e中" * 4000])

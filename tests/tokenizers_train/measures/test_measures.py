@@ -96,7 +96,7 @@ def test_figures_equal_those_of_the_reference_word_by_word(texts: list[str]) -> 
 
 @pytest.mark.parametrize("settings", [PIECES, BYTES, UNIGRAM])
 def test_figures_of_a_trained_vocabulary_equal_the_reference_s(settings: VocabularySettings) -> None:
-    """Fails where a word by itself has other tokens than in its text, too."""
+    """Fails if a word by itself has other tokens than in its text, too."""
     vocabulary, texts = trained(settings), [*PROSE, "Unmet words: été, ₤5!"]
     counts = counted(texts, settings)
     found = measured(vocabulary, counts)
@@ -123,7 +123,7 @@ def test_no_words_have_no_shares() -> None:
 
 
 def test_words_split_most_are_those_that_cost_most_tokens() -> None:
-    """Fails where a whole word is among them, or rare words of many pieces are before frequent ones."""
+    """Fails if a whole word is among them, or rare words of many pieces are before frequent ones."""
     counts = counted(["aba aba aba aba", "babab babab", "bb bb bb bb bb bb", "ab " * 50])
     found = [
         (split.word, split.count, len(split.ids))
@@ -157,7 +157,7 @@ def test_sources_are_measured_apart_and_add_up() -> None:
 
 @pytest.mark.parametrize("settings", [PIECES, BYTES])
 def test_a_smaller_vocabulary_is_the_beginning_of_a_larger_one(settings: VocabularySettings) -> None:
-    """Fails where the curve shows vocabularies that no training would give, or encodes words as none of them does."""
+    """Fails if the curve shows vocabularies that no training would give, or encodes words as none of them does."""
     counts, largest = counted(PROSE, settings), trained(settings, size=2_000)
     encoder, words = Encoder(largest), counted([*PROSE, "xyz É caps"], settings)
     sizes = select_nested_sizes(largest, settings, (60, 80, 100, 270, 300, 2_000))
@@ -280,7 +280,7 @@ def test_the_stage_stores_what_the_functions_say(place: Place, settings: Vocabul
 
 
 def test_other_counts_or_another_vocabulary_are_measured_anew(place: Place) -> None:
-    """Fails where a source's name is no part of what names the figures told of it."""
+    """Fails if a source's name is no part of what names the figures told of it."""
     text = [row(1, words(1))]
     planned = []
     for name in ("g001-a-00000", "g001-b-00000"):

@@ -96,7 +96,7 @@ def test_scores_that_are_no_logarithms_are_refused() -> None:
 
 
 def test_how_much_a_text_may_grow() -> None:
-    """Fails where a published normalizer comes near the bound."""
+    """Fails if a published normalizer comes near the bound."""
     albert = json.loads(ALBERT.definition)["normalizer"]["normalizers"]
     published = [*albert, {"type": "Precompiled", "precompiled_charsmap": charsmap(18)}]
     published.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})

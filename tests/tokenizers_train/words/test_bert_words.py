@@ -61,12 +61,12 @@ def test_marks_in_all_orders(rule: BertWords) -> None:
 
 
 def test_marks_do_change_places() -> None:
-    """Fails where the test above would hold for tables that ask nothing of the reference."""
+    """Fails if the test above would hold for tables that ask nothing of the reference."""
     assert UNCASED.split("a\u08d4\u302eb") != ["a\u08d4\u302eb"]
 
 
 def test_words_end_with_their_range() -> None:
-    """Fails where a byte outside of a range becomes part of a word, or a word within is lost."""
+    """Fails if a byte outside of a range becomes part of a word, or a word within is lost."""
     text = "internationalisation, co-operation."
     data = np.frombuffer(text.encode(), np.uint8)
     for start in range(len(text)):
@@ -78,7 +78,7 @@ def test_words_end_with_their_range() -> None:
 
 
 def test_many_words_and_long_ones() -> None:
-    """Fails where a word is counted twice or not at all when the table or the scratch has to grow."""
+    """Fails if a word is counted twice or not at all when the table or the scratch has to grow."""
     texts = [" ".join(f"w{i % 9000}é{i % 7}" for i in range(20_000)), "é" * 100_000, "b" * 1_000_000, ".,;" * 1000]
     check(CASED, texts)
 

@@ -61,7 +61,7 @@ def test_settings_are_heeded() -> None:
 
 
 def test_marks_that_may_change_places_are_asked_about() -> None:
-    """Fails where a mark that is kept is trusted to stay in its place, or more than these are not."""
+    """Fails if a mark that is kept is trusted to stay in its place, or more than these are not."""
     asked = np.flatnonzero(build_bert_tables(*UNCASED).classes == UNDECIDED)
     assert {0x302E, 0x302F, 0x1D15F, 0x1D165, 0x1D16D} <= {*asked.tolist()}
     assert len(asked) < 200

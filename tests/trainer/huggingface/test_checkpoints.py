@@ -134,7 +134,7 @@ EXPORTED: list[tuple[dict[str, Any], bool]] = [
 
 @pytest.mark.parametrize(("settings", "pairs"), EXPORTED)
 def test_exported_and_loaded_is_equal(tmp_path: Path, settings: dict[str, Any], pairs: bool) -> None:
-    """Fails where a setting, a part or a weight is lost, whatever activation and dropout the model has."""
+    """Fails if a setting, a part or a weight is lost, whatever activation and dropout the model has."""
     asked = small_settings(**{"dropout": 0.3, "activation": "relu", "layers": 4, **settings})
     inputs = small_inputs(asked.family, pairs)
     model = far_from_zero(build_model(asked, inputs))

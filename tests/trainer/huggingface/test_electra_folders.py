@@ -98,7 +98,7 @@ def test_transformers_opens_both_folders(tmp_path: Path, transformers: ModuleTyp
 
 
 def test_a_masked_model_of_the_family(tmp_path: Path, transformers: ModuleType) -> None:
-    """Fails where ELECTRA cannot be trained to guess masked tokens alone."""
+    """Fails if ELECTRA cannot be trained to guess masked tokens alone."""
     model = built(settings := electra(objective={"kind": "masked"}))
     assert isinstance(model, MaskedModel)
     export(tmp_path, model.state_dict(), settings, INPUTS)
@@ -110,7 +110,7 @@ def test_a_masked_model_of_the_family(tmp_path: Path, transformers: ModuleType) 
 
 
 def test_folders_of_transformers_load(tmp_path: Path, transformers: ModuleType) -> None:
-    """Fails where a name, or what is usual where a key is left out, is another one."""
+    """Fails if a name, or what is usual where a key is left out, is another one."""
     config = {"vocab_size": INPUTS.vocab_size, "embedding_size": 16, "hidden_size": 32, "num_hidden_layers": 2,
               "max_position_embeddings": 40, "mask_token_id": 4, "unk_token_id": 1, "cls_token_id": 2,
               "sep_token_id": 3}  # fmt: skip
@@ -129,7 +129,7 @@ def test_folders_of_transformers_load(tmp_path: Path, transformers: ModuleType) 
 
 
 def test_a_discriminator_alone_is_fine_tuned(tmp_path: Path, transformers: ModuleType) -> None:
-    """Fails where a classifier needs the generator, or is another than ElectraForSequenceClassification."""
+    """Fails if a classifier needs the generator, or is another than ElectraForSequenceClassification."""
     model = built(settings := electra())
     export(tmp_path / "model", model.state_dict(), settings, INPUTS)
     for path in sorted((tmp_path / "model" / "generator").iterdir()):
@@ -167,7 +167,7 @@ def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
 
 
 def test_words_are_asked_of_the_generator(tmp_path: Path) -> None:
-    """Fails where a discriminator's answers are taken for words, or nobody is told whom to ask."""
+    """Fails if a discriminator's answers are taken for words, or nobody is told whom to ask."""
     settings = electra()
     export(tmp_path, built(settings).state_dict(), settings, INPUTS)
     with pytest.raises(InputError, match=r"guesses no words.* Use the one that was trained with it: .*/generator\."):

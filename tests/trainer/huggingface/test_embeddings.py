@@ -77,7 +77,7 @@ def test_every_tied_tensor_is_known() -> None:
 
 
 def test_filled_slots_overwrite_their_rows(tmp_path: Path) -> None:
-    """Fails where a slot's row is kept, or the model grows though nothing was appended."""
+    """Fails if a slot's row is kept, or the model grows though nothing was appended."""
     small = bert_words()
     content = json.loads(small.to_files()["tokenizer.json"])
     content["model"]["vocab"] |= {"[unused0]": small.size, "[unused1]": small.size + 1}
@@ -161,7 +161,7 @@ def test_a_model_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
 
 
 def test_broken_files_are_refused(tmp_path: Path) -> None:
-    """Fails where a fault of the files ends otherwise than in one paragraph."""
+    """Fails if a fault of the files ends otherwise than in one paragraph."""
     old, new = vocabularies("bert")
     folder = write_model(tmp_path / "old")
     weights, config = folder / "model.safetensors", folder / "config.json"

@@ -30,7 +30,7 @@ def older(folder: Path, family: str = "bert") -> tuple[Path, Path]:
 
 
 def test_an_older_folder_is_the_same_model(tmp_path: Path) -> None:
-    """Fails where a tensor, a size or a token is another, or where gamma and beta keep the model from being opened."""
+    """Fails if a tensor, a size or a token is another, or where gamma and beta keep the model from being opened."""
     new, old = older(tmp_path)
     state = torch.load(old / "pytorch_model.bin")
     renamed = {name.replace("LayerNorm.weight", "LayerNorm.gamma"): tensor for name, tensor in state.items()}
@@ -50,7 +50,7 @@ def test_an_older_folder_is_the_same_model(tmp_path: Path) -> None:
 
 
 def test_weights_in_several_files_are_one(tmp_path: Path) -> None:
-    """Fails where an index is not followed, or leads out of the folder."""
+    """Fails if an index is not followed, or leads out of the folder."""
     new, old = older(tmp_path)
     state = torch.load(old / "pytorch_model.bin")
     (old / "pytorch_model.bin").unlink()
@@ -79,7 +79,7 @@ class Command:
 
 
 def test_nothing_of_a_pickled_file_is_run(tmp_path: Path) -> None:
-    """Fails where code in a file of weights is called."""
+    """Fails if code in a file of weights is called."""
     _, old = older(tmp_path)
     torch.save({"a": Command(tmp_path / "made")}, old / "pytorch_model.bin")
     with pytest.raises(InputError, match="holds more than tensors, which could be code"):
@@ -88,7 +88,7 @@ def test_nothing_of_a_pickled_file_is_run(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
-    """Fails where a file that is cut, or of another model, leaves a trace or a folder."""
+    """Fails if a file that is cut, or of another model, leaves a trace or a folder."""
     new, old = older(tmp_path)
     whole = (old / "pytorch_model.bin").read_bytes()
     state = load_file(new / "model.safetensors")

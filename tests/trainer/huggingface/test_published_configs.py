@@ -28,7 +28,7 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_what_is_published_is_known(name: str, tmp_path: Path) -> None:
-    """Fails where a checkpoint that people start from is refused, or taken for a model of other sizes."""
+    """Fails if a checkpoint that people start from is refused, or taken for a model of other sizes."""
     wanted = PUBLISHED[name]
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIGS[name]))

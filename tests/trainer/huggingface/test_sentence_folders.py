@@ -146,7 +146,7 @@ def reference(library: ModuleType, folder: Path, texts: Any = TEXTS, **asked: An
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_vectors_are_those_of_the_library(library: ModuleType, folders: Callable[[str], Path], name: str) -> None:
-    """Fails where a pooling, a module after it, a prompt, the case or the length of texts is not the authors'."""
+    """Fails if a pooling, a module after it, a prompt, the case or the length of texts is not the authors'."""
     theirs = reference(library, folders(name))
     assert np.abs(embedded(folders(name)) - theirs).max() < 1e-5 < np.abs(theirs).mean()
     if name == "mean":  # a text that is cut differs from one that is not
@@ -156,7 +156,7 @@ def test_vectors_are_those_of_the_library(library: ModuleType, folders: Callable
 def test_a_prompt_is_named_or_goes_by_what_is_embedded(
     tmp_path: Path, library: ModuleType, folders: Callable[[str], Path]
 ) -> None:
-    """Fails where queries and documents of a search have the default prompt, or each other's."""
+    """Fails if queries and documents of a search have the default prompt, or each other's."""
     for name in ("prompted", "unpooled"):
         folder = folders(name)
         for prompt in PROMPTS:
@@ -188,7 +188,7 @@ def test_a_prompt_is_named_or_goes_by_what_is_embedded(
 
 
 def test_what_is_asked_for_otherwise_is_the_encoder_alone(folders: Callable[[str], Path]) -> None:
-    """Fails where another pooling or layer goes through modules that were made for the folder's own."""
+    """Fails if another pooling or layer goes through modules that were made for the folder's own."""
     assert embedded(folders("several")).shape[1] == 10
     assert embedded(folders("several"), pooling="mean+cls").shape[1] == 10
     assert embedded(folders("several"), pooling="max").shape[1] == 32
@@ -209,7 +209,7 @@ def pairs_job(folder: Path, model: Path, task: dict[str, Any], **settings: Any) 
 def test_a_fine_tuned_folder_keeps_it(
     tmp_path: Path, library: ModuleType, folders: Callable[[str], Path], name: str
 ) -> None:
-    """Fails where training leaves out prompts or modules, which then do not learn, or the output says otherwise."""
+    """Fails if training leaves out prompts or modules, which then do not learn, or the output says otherwise."""
     write_model(tmp_path / "model")
     before, out = folders(name), tmp_path / "out"
     record = run(pairs_job(tmp_path, before, {}))
@@ -226,7 +226,7 @@ def test_a_fine_tuned_folder_keeps_it(
 
 
 def test_retrieval_goes_on_as_the_folder_compares(tmp_path: Path, folders: Callable[[str], Path]) -> None:
-    """Fails where dot products become cosines, or two encoders lose what their folder has."""
+    """Fails if dot products become cosines, or two encoders lose what their folder has."""
     write_model(tmp_path / "model")
     rows = write_json_rows(tmp_path / "rows.jsonl", [{"query": text, "positive": text[::-1]} for text in TEXTS])
     job = new_job(tmp_path, task={"kind": "retrieval"}, batch=5)
@@ -242,7 +242,7 @@ def test_retrieval_goes_on_as_the_folder_compares(tmp_path: Path, folders: Calla
 
 @pytest.mark.long
 def test_an_onnx_folder_keeps_it(tmp_path: Path, library: ModuleType, folders: Callable[[str], Path]) -> None:
-    """Fails where the file lacks a module, or prompts and case of texts are not read from the folder."""
+    """Fails if the file lacks a module, or prompts and case of texts are not read from the folder."""
     pytest.importorskip("onnxruntime")
     export_onnx(folders("prompted"), tmp_path / "onnx", False)
     source, answer = read_source(folders("prompted")), open_graph(tmp_path / "onnx" / "model.onnx")
@@ -259,7 +259,7 @@ def test_an_onnx_folder_keeps_it(tmp_path: Path, library: ModuleType, folders: C
 
 
 def test_an_old_layout_is_imported(tmp_path: Path, library: ModuleType, folders: Callable[[str], Path]) -> None:
-    """Fails where the encoder below the folder, or pickled weights of a module, are not brought along."""
+    """Fails if the encoder below the folder, or pickled weights of a module, are not brought along."""
     old = tmp_path / "old"
     shutil.copytree(folders("older"), old)
     (old / "0_Transformer").mkdir()
@@ -312,7 +312,7 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_read_is_refused_by_name(tmp_path: Path, folders: Callable[[str], Path], name: str) -> None:
-    """Fails where a folder is opened without what its authors put there, or an error is no paragraph."""
+    """Fails if a folder is opened without what its authors put there, or an error is no paragraph."""
     shutil.copytree(folders("prompted"), tmp_path / name)
     file, content, reason = REFUSED[name]
     path = tmp_path / name / file
@@ -326,7 +326,7 @@ def test_what_is_not_read_is_refused_by_name(tmp_path: Path, folders: Callable[[
 
 @pytest.mark.parametrize("file", ["tf_model.h5", "flax_model.msgpack", "model.safetensors"])
 def test_weights_of_other_libraries_are_refused(tmp_path: Path, file: str) -> None:
-    """Fails where they end in a missing tensor, or in advice that does not help."""
+    """Fails if they end in a missing tensor, or in advice that does not help."""
     state = load_file(write_model(tmp_path) / "model.safetensors")
     (tmp_path / "model.safetensors").unlink()
     save_file(state, tmp_path / file, metadata={"format": "tf"})
@@ -338,7 +338,7 @@ def test_weights_of_other_libraries_are_refused(tmp_path: Path, file: str) -> No
 
 @pytest.mark.skipif("CLOZE_SENTENCE_FOLDER" not in os.environ, reason="CLOZE_SENTENCE_FOLDER names no folder")
 def test_vectors_of_real_weights_are_those_of_the_library(library: ModuleType) -> None:
-    """Fails where a published folder is read otherwise: texts of many words, of none that it knows, and long ones."""
+    """Fails if a published folder is read otherwise: texts of many words, of none that it knows, and long ones."""
     folder = Path(os.environ["CLOZE_SENTENCE_FOLDER"])
     texts = [*TEXTS, "Where is my parcel?", "Ça va? 你好", "word " * 2000]
     theirs = reference(library, folder, texts)

@@ -75,7 +75,7 @@ def planned(store: SmallStore, model: ModelSettings | None = None, **training: A
 
 
 def test_a_stage_is_named_by_what_decides_the_weights(store: SmallStore) -> None:
-    """Fails where limits rebuild a model, or settings and phases do not."""
+    """Fails if limits rebuild a model, or settings and phases do not."""
     stage = planned(store)
     assert planned(store, processes=2, log_every=5, compile=True).fingerprint == stage.fingerprint
     for other in (planned(store, seed=1), planned(store, model=small_model(dropout=0.2))):
@@ -90,7 +90,7 @@ def test_a_stage_is_named_by_what_decides_the_weights(store: SmallStore) -> None
 
 
 def test_shards_of_another_vocabulary_or_length_are_refused(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where a model would be trained on ids of another vocabulary, or on positions that it does not have."""
+    """Fails if a model would be trained on ids of another vocabulary, or on positions that it does not have."""
     place = Place(str(tmp_path))
     other = put_shards(place, ShardSettings(length=32), vocabulary_size=120)
     with pytest.raises(InputError, match="'small' of phase 2 have a different vocabulary"):
@@ -105,7 +105,7 @@ def test_shards_of_another_vocabulary_or_length_are_refused(store: SmallStore, t
 
 
 def test_shards_without_masks_are_refused(store: SmallStore) -> None:
-    """Fails where a model of masked tokens would be trained on examples of which it must guess nothing."""
+    """Fails if a model of masked tokens would be trained on examples of which it must guess nothing."""
     causal = replace(store.shards, facts={**store.shards.facts, "masking": "none"})
     with pytest.raises(InputError, match=r"'small' of phase 2 mask nothing .* Leave masking.kind out"):
         plan_model(store.place, "small", [store.shards, causal], store.vocabulary, small_model(), TWICE)
@@ -113,7 +113,7 @@ def test_shards_without_masks_are_refused(store: SmallStore) -> None:
 
 @pytest.mark.slow
 def test_a_model_is_built_and_published(store: SmallStore) -> None:
-    """Fails where the artifact lacks a file or a line, its slots do not add up, or it is trained twice."""
+    """Fails if the artifact lacks a file or a line, its slots do not add up, or it is trained twice."""
     stage = planned(store, evaluate_every=2)
     manifest = build_stage(store.place, stage)
     [part] = manifest.parts
@@ -149,7 +149,7 @@ def exported_here(store: SmallStore, tmp_path_factory: pytest.TempPathFactory) -
 def test_a_damaged_export_is_written_again(
     exported_here: TrainingJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Fails where a finished model with another bit is taken for finished, or is not the same once written again.
+    """Fails if a finished model with another bit is taken for finished, or is not the same once written again.
 
     It is written again in this process; the next test has one that does so in a process of its own.
     """
@@ -166,7 +166,7 @@ def test_a_damaged_export_is_written_again(
 
 @pytest.mark.slow
 def test_what_is_damaged_after_training_is_not_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a bit that flips between the export and the store is published, or running again does not mend it."""
+    """Fails if a bit that flips between the export and the store is published, or running again does not mend it."""
     store = put_store(tmp_path)
     stage = planned(store)
 
@@ -185,7 +185,7 @@ def test_what_is_damaged_after_training_is_not_published(tmp_path: Path, monkeyp
 
 @pytest.mark.slow
 def test_a_published_model_opens_elsewhere(store: SmallStore, transformers: Any) -> None:
-    """Fails where the artifact's folder is no model and tokeniser for transformers."""
+    """Fails if the artifact's folder is no model and tokeniser for transformers."""
     manifest = build_stage(store.place, planned(store, evaluate_every=2))
     folder = store.place.to_full_path(manifest.folder)
     model = transformers.AutoModelForPreTraining.from_pretrained(folder)
@@ -200,7 +200,7 @@ def test_a_published_model_opens_elsewhere(store: SmallStore, transformers: Any)
 def test_what_the_user_can_mend_is_an_input_error(
     store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Fails where a rank's paragraph is lost on the way, or another failure is taken for the user's.
+    """Fails if a rank's paragraph is lost on the way, or another failure is taken for the user's.
 
     What a rank says is said in this process; another one says it again.
     """
@@ -223,7 +223,7 @@ def test_what_the_user_can_mend_is_an_input_error(
 
 @pytest.mark.long
 def test_of_several_ranks_the_first_that_failed_is_told(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where the summary of torchrun's agent, or another rank's traceback, hides what a rank died of."""
+    """Fails if the summary of torchrun's agent, or another rank's traceback, hides what a rank died of."""
     job = small_job(store, tmp_path, processes=2)
     with pytest.raises(TrainingFailed) as failed:
         train(replace(job, model=replace(job.model, max_length=8)))
@@ -236,7 +236,7 @@ def test_of_several_ranks_the_first_that_failed_is_told(store: SmallStore, tmp_p
 
 @pytest.mark.parametrize("processes, threads", [(1, "8"), (2, "4"), (3, "2"), (8, "1"), (9, "1")])
 def test_processes_share_the_cores(monkeypatch: pytest.MonkeyPatch, processes: int, threads: str) -> None:
-    """Fails where the threads of all processes are more than there are cores, or fewer than there could be."""
+    """Fails if the threads of all processes are more than there are cores, or fewer than there could be."""
     monkeypatch.setattr(commands, "count_usable_cores", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     told = build_environment(ONE_STEP, processes)
@@ -250,7 +250,7 @@ def test_processes_share_the_cores(monkeypatch: pytest.MonkeyPatch, processes: i
 def test_a_container_may_have_less_than_its_cores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str | None, cores: int
 ) -> None:
-    """Fails where threads are started for cores whose time the container is not given."""
+    """Fails if threads are started for cores whose time the container is not given."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
     if said is not None:
         (tmp_path / "cpu.max").write_text(f"{said}\n")
@@ -258,7 +258,7 @@ def test_a_container_may_have_less_than_its_cores(
 
 
 def test_processes_are_one_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where GPUs are left idle, or a training on the processor is cut by their number."""
+    """Fails if GPUs are left idle, or a training on the processor is cut by their number."""
     monkeypatch.setattr(commands, "count_gpus", lambda: 4)
     assert [count_processes(replace(ONE_STEP, device=device)) for device in ("auto", "cuda", "cpu")] == [4, 4, 1]
     assert count_processes(replace(ONE_STEP, processes=3)) == 3
@@ -268,7 +268,7 @@ def test_processes_are_one_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     "code, last", [(1, f"{FIRST_TO_END}1 was killed by signal 9."), (-9, "step 7"), (1, "Error: no")]
 )
 def test_a_failure_says_how_to_go_on(tmp_path: Path, code: int, last: str) -> None:
-    """Fails where the log's end is lost, or memory is not named where a process was killed as the system kills."""
+    """Fails if the log's end is lost, or memory is not named where a process was killed as the system kills."""
     (tmp_path / LOG_FILE).write_text(f"of before\n{last}\n")
     told = describe_failure(tmp_path / LOG_FILE, len("of before\n"), code)
     assert told.splitlines()[1] == last and RESUME_HINT in told and "of before" not in told
@@ -276,7 +276,7 @@ def test_a_failure_says_how_to_go_on(tmp_path: Path, code: int, last: str) -> No
 
 
 def test_the_last_words_of_a_log() -> None:
-    """Fails where the agent's lines or a rank that failed later are told, and where a rank's own words are not."""
+    """Fails if the agent's lines or a rank that failed later are told, and where a rank's own words are not."""
     said = [
         "[rank0]: RuntimeError: Connection closed by peer",
         "terminate called after throwing an instance of 'std::bad_alloc'",
@@ -304,7 +304,7 @@ os.abort()
 def test_a_process_that_dies_after_the_export_fails_nothing(
     store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a finished model is given up for how its process ended, or the log does not say how it did; where a
+    """Fails if a finished model is given up for how its process ended, or the log does not say how it did; where a
     second call trains, or does not wait for the first."""
     monkeypatch.setattr(launch, "build_command", lambda path, *_: [sys.executable, "-c", ABORTED, str(path)])
     job = small_job(store, tmp_path)
@@ -327,7 +327,7 @@ def test_a_process_that_dies_after_the_export_fails_nothing(
 
 
 def test_a_process_leaves_without_finalisation() -> None:
-    """Fails where what was said is lost, the exit code is another, or the interpreter is finalised."""
+    """Fails if what was said is lost, the exit code is another, or the interpreter is finalised."""
     leaving = "import atexit; from corpora.store.processes import exit_now; atexit.register(print, 'late'); "
     left = subprocess.run(
         [sys.executable, "-c", f"{leaving}print('said'); exit_now(3)"], capture_output=True, check=False
@@ -358,7 +358,7 @@ def processes_with(*texts: str) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", ["launcher", pytest.param("agent", marks=pytest.mark.long)])
 def test_no_rank_outlives_what_started_it(store: SmallStore, tmp_path: Path, killed: str) -> None:
-    """Fails where a rank trains on after the process that started it, or torchrun's agent, was killed: in the long
+    """Fails if a rank trains on after the process that started it, or torchrun's agent, was killed: in the long
     tier while it trains, else as soon as both ranks are there."""
     endless = (PhaseSettings(steps=100_000, batch=8, max_epochs=1e6),)
     job = small_job(store, tmp_path / "work", endless, processes=2, log_every=1000)
@@ -399,7 +399,7 @@ def test_no_rank_outlives_what_started_it(store: SmallStore, tmp_path: Path, kil
 def test_a_rank_that_hangs_does_not_outlive_the_others_for_long(
     monkeypatch: pytest.MonkeyPatch, ranks: list[list[int]], killed: list[int]
 ) -> None:
-    """Fails where it is waited for half a minute, or one is killed while all are there or before all have come.
+    """Fails if it is waited for half a minute, or one is killed while all are there or before all have come.
 
     ranks: those that are there at each look; each reading of the clock is 2 seconds after the one before
     """
@@ -413,7 +413,7 @@ def test_a_rank_that_hangs_does_not_outlive_the_others_for_long(
 
 
 def test_shards_of_an_object_store_are_copied_once(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where a copy lacks a file, or files that are there are fetched again. (A folder stands for the store.)"""
+    """Fails if a copy lacks a file, or files that are there are fetched again. (A folder stands for the store.)"""
     job = small_job(store, tmp_path / "work")
     copied = with_local_shards(job, tmp_path / "copies")
     assert copied == replace(job, store=str(tmp_path / "copies"))
@@ -426,7 +426,7 @@ def test_shards_of_an_object_store_are_copied_once(store: SmallStore, tmp_path: 
 
 
 def test_commands(tmp_path: Path) -> None:
-    """Fails where one rank takes an agent, or several go without."""
+    """Fails if one rank takes an agent, or several go without."""
     assert build_command(tmp_path / "job.json", 1)[1:4] == ["-m", "trainer", "--die-with"]
     assert build_command(tmp_path / "job.json", 3)[1:] == [
         "-m", "trainer.torchrun_agent", str(os.getpid()), "3", "train", str(tmp_path / "job.json"),
@@ -450,7 +450,7 @@ def test_commands(tmp_path: Path) -> None:
     ],
 )
 def test_machines_that_are_none(nodes: dict[str, Any], said: str) -> None:
-    """Fails where a wrong number or address is found out minutes later, by a time-out."""
+    """Fails if a wrong number or address is found out minutes later, by a time-out."""
     with pytest.raises(InputError, match=re.escape(said)):
         Nodes(**nodes)
 
@@ -458,7 +458,7 @@ def test_machines_that_are_none(nodes: dict[str, Any], said: str) -> None:
 def test_a_job_says_beforehand_what_it_repeats_and_is_refused_where_that_is_absurd(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a job from a file repeats its text thousands of times without a word."""
+    """Fails if a job from a file repeats its text thousands of times without a word."""
     store, heard = put_store(tmp_path), list[Event]()
     monkeypatch.setattr(launch, "_run", lambda *arguments: None)
     long, longer = (small_job(store, tmp_path / "w", (PhaseSettings(steps=steps, batch=8),)) for steps in (900, 10**6))

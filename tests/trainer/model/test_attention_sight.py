@@ -112,7 +112,7 @@ def test_lengths_around_every_edge(way: str, window: int) -> None:
 
 
 def test_no_sequence_at_all() -> None:
-    """Fails where a process without a share of a step has no gradient."""
+    """Fails if a process without a share of a step has no gradient."""
     qkv, boundaries = tensors([0])
     made = attend(qkv, boundaries, 0, 0.0)
     made.sum().backward()

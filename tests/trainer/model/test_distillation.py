@@ -137,7 +137,7 @@ def test_terms_are_those_of_whole_logits(family: str, teaching: str) -> None:
 
 @pytest.mark.parametrize("objective", [{}, {"soft": 0.0}])
 def test_the_formula_of_flops_is_what_torch_counts(objective: dict[str, Any]) -> None:
-    """Fails where a product of the student or its teacher is made twice, or is not counted."""
+    """Fails if a product of the student or its teacher is made twice, or is not counted."""
     student, batch = student_of(teacher_of(), **objective), batch_of_tokens()
     macs = student.count_macs(batch.boundaries.diff().numpy().astype(np.int64), len(batch.points))
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
@@ -146,7 +146,7 @@ def test_the_formula_of_flops_is_what_torch_counts(objective: dict[str, Any]) ->
 
 
 def test_dummies_are_outside_all_sums() -> None:
-    """Fails where a token that fills a batch is compared with the teacher's, or moves a weight."""
+    """Fails if a token that fills a batch is compared with the teacher's, or moves a weight."""
     teacher, batch = teacher_of(), batch_of_tokens()
     more = fill_batch(batch, BatchShape(num_tokens=80, num_sequences=9, num_masked=20, max_length=24), 1, TARGETS)
     found = []
@@ -169,7 +169,7 @@ def test_a_share_without_an_example_has_gradients_of_zeros() -> None:
 
 
 def test_the_teacher_is_no_part_of_its_student() -> None:
-    """Fails where it is learnt, stored, counted, or drops something out while the student learns."""
+    """Fails if it is learnt, stored, counted, or drops something out while the student learns."""
     teacher = teacher_of()
     student, alone = student_of(teacher), student_of(None)
     assert student.state_dict().keys() == alone.state_dict().keys()
@@ -210,7 +210,7 @@ def test_the_student_begins_as_layers_of_its_teacher(layers: int, of: int, chose
 
 
 def test_a_student_of_all_layers_answers_as_its_teacher() -> None:
-    """Fails where a student of its own family, with segments, has anything left to learn from the teacher."""
+    """Fails if a student of its own family, with segments, has anything left to learn from the teacher."""
     teacher = teacher_of()
     student = student_of(teacher, "bert", settings={"layers": 4}, layers=[0, 1, 2, 3])
     copy_teacher(student, teacher)

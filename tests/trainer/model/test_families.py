@@ -49,7 +49,7 @@ CASES = [("bert", True), ("bert", False), ("roberta", False), ("albert", True), 
     ],
 )
 def test_sizes(settings: dict[str, Any], vocab_size: int, encoder: int | None, both: int, masked: int | None) -> None:
-    """Fails where a family has a parameter more or less, or a pair head that it should not have."""
+    """Fails if a family has a parameter more or less, or a pair head that it should not have."""
     ids = ROBERTA_IDS if settings.get("family") == "roberta" else BERT_IDS
     with torch.device("meta"):
         model, plain = (
@@ -88,7 +88,7 @@ def test_first_weights(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_deviation_of_first_weights_is_a_setting(family: str) -> None:
-    """Fails where a matrix begins as always, a configuration tells of another deviation, or 0.02 is written."""
+    """Fails if a matrix begins as always, a configuration tells of another deviation, or 0.02 is written."""
     settings = small_settings(family=family, hidden_size=64, initializer_range=0.08)
     inputs = small_inputs(family)
     models = [build_model(each, inputs) for each in (settings, replace(settings, initializer_range=0.02))]

@@ -59,7 +59,7 @@ def test_dummies_are_outside_losses_counts_and_gradients(
 
 
 def test_a_batch_without_an_example_is_dummies_alone() -> None:
-    """Fails where a process without a share has losses, or gradients that are not zeros."""
+    """Fails if a process without a share has losses, or gradients that are not zeros."""
     model = small_model(small_settings(), small_inputs("bert", pair_labels=True))
     empty = fill_batch(
         small_batch(()), BatchShape(num_tokens=16, num_sequences=8, num_masked=8, max_length=10), PAD, TARGETS
@@ -74,7 +74,7 @@ def test_a_batch_without_an_example_is_dummies_alone() -> None:
 )
 @examples(60)
 def test_what_was_there_stays(lengths: list[int], tokens: int, empties: int, masked: int, pairs: bool) -> None:
-    """Fails where filling moves or changes what a batch held, or a dummy is no padding."""
+    """Fails if filling moves or changes what a batch held, or a dummy is no padding."""
     batch = small_batch(lengths, pairs=pairs)
     longest = max([8, *lengths])
     num_tokens, num_masked = max(1, sum(lengths) + tokens), len(batch.points)

@@ -39,7 +39,7 @@ def small_modern(**settings: Any) -> ModelSettings:
 
 
 def test_layers_see_as_they_should() -> None:
-    """Fails where the first or every third layer has a window, or another base."""
+    """Fails if the first or every third layer has a window, or another base."""
     shape = build_encoder_shape(ModelSettings(family="modernbert"), small_inputs("modernbert"))
     assert [number for number in range(22) if shape.get_window(number) is None] == [0, 3, 6, 9, 12, 15, 18, 21]
     assert {shape.get_window(number) for number in (1, 2, 4)} == {128}
@@ -50,7 +50,7 @@ def test_layers_see_as_they_should() -> None:
 def test_transformers_has_equal_logits_and_gradients(
     tmp_path: Path, transformers: ModuleType, lengths: tuple[int, ...]
 ) -> None:
-    """Fails where a window's edge, a rotation, a norm or a gate is other than theirs."""
+    """Fails if a window's edge, a rotation, a norm or a gate is other than theirs."""
     settings, inputs = small_modern(), small_inputs("modernbert")
     model = small_model(settings, inputs).double()
     export(tmp_path, model.state_dict(), settings, inputs)
@@ -67,7 +67,7 @@ def test_transformers_has_equal_logits_and_gradients(
 
 
 def test_what_transformers_writes_loads(tmp_path: Path, transformers: ModuleType) -> None:
-    """Fails where a file of theirs, with layer types and rotations spelt out, is refused or read otherwise."""
+    """Fails if a file of theirs, with layer types and rotations spelt out, is refused or read otherwise."""
     settings, inputs = small_modern(), small_inputs("modernbert")
     model = small_model(settings, inputs)
     export(tmp_path / "ours", model.state_dict(), settings, inputs)
@@ -89,7 +89,7 @@ def test_what_transformers_writes_loads(tmp_path: Path, transformers: ModuleType
     ],
 )
 def test_another_shape_is_refused_by_its_key(tmp_path: Path, key: str, value: object) -> None:
-    """Fails where a model that would compute otherwise is read as if it did not."""
+    """Fails if a model that would compute otherwise is read as if it did not."""
     settings, inputs = small_modern(), small_inputs("modernbert")
     export(tmp_path, small_model(settings, inputs).state_dict(), settings, inputs)
     config = json.loads((tmp_path / "config.json").read_text())
@@ -108,7 +108,7 @@ def test_another_shape_is_refused_by_its_key(tmp_path: Path, key: str, value: ob
 def test_other_windows_rotations_and_epsilons_are_theirs_too(
     tmp_path: Path, transformers: ModuleType, other: dict[str, Any]
 ) -> None:
-    """Fails where models that only their windows, bases or norms tell from the published ones are read otherwise."""
+    """Fails if models that only their windows, bases or norms tell from the published ones are read otherwise."""
     settings, inputs = small_modern(**other), small_inputs("modernbert")
     model = small_model(settings, inputs)
     export(tmp_path / "ours", model.state_dict(), settings, inputs)
@@ -127,13 +127,13 @@ def test_other_windows_rotations_and_epsilons_are_theirs_too(
 
 @pytest.mark.parametrize("key", ["window", "every_global", "global_base", "local_base", "pooling"])
 def test_what_a_family_has_none_of_is_refused(key: str) -> None:
-    """Fails where a recipe sets windows or rotations of a BERT, and nothing comes of it."""
+    """Fails if a recipe sets windows or rotations of a BERT, and nothing comes of it."""
     with pytest.raises(InputError, match=rf"model\.{key}.*bert models do not have it"):
         ModelSettings(**{key: "mean" if key == "pooling" else 8})
 
 
 def test_first_weights_are_smaller_with_depth() -> None:
-    """Fails where what is added to the residual begins as large in deep models as in shallow ones."""
+    """Fails if what is added to the residual begins as large in deep models as in shallow ones."""
     torch.manual_seed(0)
     model = build_model(small_modern(layers=8, hidden_size=64), small_inputs("modernbert"))
     model.init_weights()
@@ -144,7 +144,7 @@ def test_first_weights_are_smaller_with_depth() -> None:
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_a_classifier_opens_with_equal_logits(tmp_path: Path, transformers: ModuleType, pooling: str) -> None:
-    """Fails where the head is not theirs, reads other tokens, or does not begin as the masked one."""
+    """Fails if the head is not theirs, reads other tokens, or does not begin as the masked one."""
     settings, inputs = small_modern(pooling=pooling if pooling == "cls" else None), small_inputs("modernbert")
     state = small_model(settings, inputs).state_dict()
     model = build_task_model(THREE, Pretrained(settings, inputs, state)).eval()

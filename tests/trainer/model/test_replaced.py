@@ -79,7 +79,7 @@ def test_electras_sizes(
     st.floats(0, 1, exclude_max=True, allow_subnormal=False),
 )
 def test_the_inverse_of_the_distribution(weights: list[int], number: float) -> None:
-    """Fails where a token without probability is drawn, or one that the number does not fall on."""
+    """Fails if a token without probability is drawn, or one that the number does not fall on."""
     shares = np.array(weights) / sum(weights)
     drawn = int(draw_tokens(torch.from_numpy(shares)[None].float(), torch.tensor([number], dtype=torch.float64)))
     ends = np.cumsum(shares)
@@ -88,7 +88,7 @@ def test_the_inverse_of_the_distribution(weights: list[int], number: float) -> N
 
 
 def test_tokens_are_drawn_as_often_as_they_are_probable() -> None:
-    """Fails where the distribution is another than the generator's at its temperature."""
+    """Fails if the distribution is another than the generator's at its temperature."""
     model = replaced_model(temperature=2.0)
     logits_V = torch.randn(VOCAB_SIZE, generator=torch.Generator().manual_seed(1))
     number = 200_000
@@ -100,7 +100,7 @@ def test_tokens_are_drawn_as_often_as_they_are_probable() -> None:
 
 
 def test_no_number_is_drawn_outside_the_vocabulary() -> None:
-    """Fails where a generator that has diverged ends the run by an index out of range."""
+    """Fails if a generator that has diverged ends the run by an index out of range."""
     drawn = draw_tokens(torch.full((3, 5), float("nan")), torch.tensor([0.0, 0.5, 0.999]))
     assert ((drawn >= 0) & (drawn < 5)).all()
 
@@ -117,7 +117,7 @@ def gathered(lengths: Sequence[int], example_ids: Sequence[int], epochs: Sequenc
 
 
 def test_noise_belongs_to_seed_epoch_example_and_place() -> None:
-    """Fails where the number of a masked token depends on what else is in its batch, or on too little."""
+    """Fails if the number of a masked token depends on what else is in its batch, or on too little."""
     together = draw_noise(gathered((7, 5, 7), (3, 9, 4), (0, 0, 1)), 42)
     alone = [
         draw_noise(gathered((length,), (name,), (epoch,)), 42)
@@ -130,7 +130,7 @@ def test_noise_belongs_to_seed_epoch_example_and_place() -> None:
 
 
 def test_filling_a_batch_changes_nothing() -> None:
-    """Fails where a dummy token counts, or where dummy points, all at the last place, replace the token there."""
+    """Fails if a dummy token counts, or where dummy points, all at the last place, replace the token there."""
     asked, settings_of = gathered((7, 5, 7), (3, 9, 4), (0, 0, 1)), ReplacedObjective()
     reads = settings_of.read(asked, (), 42)
     plain, model = to_batch(asked, reads), replaced_model()
@@ -146,7 +146,7 @@ def test_filling_a_batch_changes_nothing() -> None:
 
 
 def test_sums_are_those_of_the_definition() -> None:
-    """Fails where a label, a loss or a right answer is another than the paper's."""
+    """Fails if a label, a loss or a right answer is another than the paper's."""
     model, batch = replaced_model().double(), replaced_batch()
     said, sums = model.answer_jointly(batch), model(batch)
     drawn = model.draw(model.guess(batch), batch.targets["noise"]).tolist()
@@ -170,7 +170,7 @@ def gradients(model: ReplacedModel, batch: Batch, term: int) -> dict[str, Tensor
 
 
 def test_a_generator_that_guesses_in_stretches_learns_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where other tokens are drawn, or losses and gradients differ by more than the order of a sum; and where
+    """Fails if other tokens are drawn, or losses and gradients differ by more than the order of a sum; and where
     tokens are drawn once more in the backward pass."""
     model, batch, found, drawn = replaced_model().double(), replaced_batch(), [], []
     draw = model.draw
@@ -201,7 +201,7 @@ def test_what_each_term_teaches() -> None:
 
 @pytest.mark.parametrize("lengths", [(6, 4), ()])
 def test_without_masked_tokens_no_gradient_is_none(lengths: tuple[int, ...]) -> None:
-    """Fails where a process without a share of a step has no gradients to add up."""
+    """Fails if a process without a share of a step has no gradients to add up."""
     model = replaced_model()
     sums = model(replaced_batch(lengths, num_masked=0))
     assert sums[0].tolist() == [0, 0] and bool(sums[1, 0] > 0) == bool(lengths)
@@ -218,7 +218,7 @@ def test_settings_that_fit_no_model_are_refused() -> None:
 
 
 def test_the_area_adds_up_over_batches() -> None:
-    """Fails where a token that fills a batch is ranked, or the area is another than that of all pairs."""
+    """Fails if a token that fills a batch is ranked, or the area is another than that of all pairs."""
     generator = torch.Generator().manual_seed(0)
     replaced = torch.rand(3000, generator=generator) < 0.1
     logits = torch.randn(3000, generator=generator) + replaced * 0.7

@@ -30,7 +30,7 @@ def test_angles_at_the_last_place(base: float) -> None:
 
 @pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16, torch.float64])
 def test_turned_in_float32_whatever_the_precision(precision: torch.dtype) -> None:
-    """Fails where the result is rounded more than once, or float64 loses anything, or the input changes."""
+    """Fails if the result is rounded more than once, or float64 loses anything, or the input changes."""
     qkv = random_qkv(len(PLACES)).to(precision)
     angles = compute_rotation(PLACES, 64, 10_000.0)
     turned = rotate(qkv, angles)

@@ -37,7 +37,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_example_names_its_entry_points() -> None:
-    """Fails where the test installs what the example's own file does not."""
+    """Fails if the test installs what the example's own file does not."""
     said = (EXAMPLE / "pyproject.toml").read_text(encoding="utf-8")
     for line in ('smoothed = "smoothed_masks:SmoothedObjective"', 'shallow-bert = "smoothed_masks:SHALLOW_BERT"'):
         assert line in said and line.replace('"', "") in POINTS
@@ -45,7 +45,7 @@ def test_the_example_names_its_entry_points() -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_an_objective_and_a_family_of_a_package_are_trained(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where they are not found by the trainer, not told of their settings, or not in the fingerprint."""
+    """Fails if they are not found by the trainer, not told of their settings, or not in the fingerprint."""
     sizes = {"layers": 1, "hidden_size": 32, "heads": 2, "feed_forward_size": 64, "max_length": 32}
     losses = {}
     for smoothing in (0.0, 0.5):
@@ -75,7 +75,7 @@ def test_an_objective_and_a_family_of_a_package_are_trained(store: SmallStore, t
     ],
 )
 def test_what_is_wrong_in_an_objective_is_told(table: dict[str, Json], said: str) -> None:
-    """Fails where a key that an objective does not have, or a broken package, is taken without a word."""
+    """Fails if a key that an objective does not have, or a broken package, is taken without a word."""
     with pytest.raises(InputError, match=said):
         read_objective(table, "model.objective")
 
@@ -95,20 +95,20 @@ def test_what_is_wrong_in_an_objective_is_told(table: dict[str, Json], said: str
     ],
 )
 def test_what_is_wrong_in_a_model_is_told(settings: dict[str, Any], said: str) -> None:
-    """Fails where a family or a shape that cannot be is taken without a word."""
+    """Fails if a family or a shape that cannot be is taken without a word."""
     with pytest.raises(InputError, match=said):
         ModelSettings(**settings)
 
 
 def test_settings_of_models_are_free_of_torch() -> None:
-    """Fails where a family or an objective of ours leads the flow to torch."""
+    """Fails if a family or an objective of ours leads the flow to torch."""
     code = "import sys, trainer.settings.model, trainer.build; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_of_ours_can_be_asked_for_by_its_name_alone(name: str) -> None:
-    """Fails where a row's own values are refused, or it has no base size to begin with."""
+    """Fails if a row's own values are refused, or it has no base size to begin with."""
     settings = ModelSettings(family=name)
     assert settings.family_row.name == name and {"base", "tiny"} <= {*settings.family_row.sizes}
     for size in settings.family_row.sizes:

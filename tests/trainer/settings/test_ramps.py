@@ -33,7 +33,7 @@ def test_sums_of_floors(number: int, factor: int, divisor: int) -> None:
 def test_every_slot_is_read_once_in_order_from_any_step_on(
     phase: PhaseSettings, first: int, data: st.DataObject
 ) -> None:
-    """Fails where a slot is left out or read twice, where a run that goes on reads others, or a batch shrinks."""
+    """Fails if a slot is left out or read twice, where a run that goes on reads others, or a batch shrinks."""
     begin = data.draw(st.integers(0, phase.steps))
     read = [slot for step in range(begin, phase.steps) for slot in phase.get_step_slots(step, first)]
     assert read == list(range(first + phase.count_slots_before(begin), first + phase.slots))
@@ -55,7 +55,7 @@ def test_steps_of_slots_are_the_least_that_hold_them(phase: PhaseSettings, slots
 
 
 def test_a_long_ramp_costs_nothing() -> None:
-    """Fails where the slots of a step are counted step by step: this one would take years."""
+    """Fails if the slots of a step are counted step by step: this one would take years."""
     ramp = BatchRamp(first=1, steps=1 << 40)
     assert ramp.count_examples_before(1 << 39, 1 + (1 << 20)) == sum(
         (1 << 20) * (1 + level) for level in range(1 << 19)
@@ -70,7 +70,7 @@ def test_what_a_phase_reads_at_most() -> None:
 
 
 def test_what_names_a_phase_is_its_steps() -> None:
-    """Fails where the words in which a length was said make another model."""
+    """Fails if the words in which a length was said make another model."""
     ramp = BatchRamp(first=8, steps=3)
     assert to_settings_json(PhaseSettings(steps=5, batch=32, batch_ramp=ramp)) == {
         "steps": 5, "batch": 32, "batch_ramp": {"first": 8, "steps": 3, "multiple": 1},

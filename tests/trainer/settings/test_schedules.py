@@ -30,7 +30,7 @@ def rates_of(*phases: Mapping[str, Any], **training: Any) -> list[float]:
 
 @given(st.integers(1, 10**6), st.data())
 def test_the_first_schedule_is_as_it_was_to_the_last_bit(steps: int, data: st.DataObject) -> None:
-    """Fails where the rates of models that are published would change by rounding."""
+    """Fails if the rates of models that are published would change by rounding."""
     warmup = data.draw(st.integers(0, steps - 1))
     step = data.draw(st.integers(0, steps - 1))
     peak = data.draw(st.floats(1e-6, 1))
@@ -40,7 +40,7 @@ def test_the_first_schedule_is_as_it_was_to_the_last_bit(steps: int, data: st.Da
 
 
 def test_polynomials_fall_from_the_end_of_the_warm_up_or_from_the_beginning() -> None:
-    """Fails where one convention is taken for the other, or the power is left out."""
+    """Fails if one convention is taken for the other, or the power is left out."""
     from_warmup = rates_of({"steps": 8}, warmup_steps=4, schedule={"kind": "polynomial", "power": 2})
     assert from_warmup[4:] == pytest.approx([1, 0.75**2, 0.5**2, 0.25**2])
     schedule = {"kind": "polynomial", "power": 0.5, "decay_from": "start"}
@@ -59,7 +59,7 @@ def test_cosine_and_constant() -> None:
 
 
 def test_wsd_stays_and_then_falls_as_the_root_does() -> None:
-    """Fails where the decay begins at another step than said, or has another shape or end."""
+    """Fails if the decay begins at another step than said, or has another shape or end."""
     for said in ({"decay_steps": 4}, {"decay_share": 0.4}):
         found = rates_of({"steps": 10}, warmup_steps=1, schedule={"kind": "wsd", **said})
         assert found == pytest.approx([0.5, *[1.0] * 5, *[1 - math.sqrt(step / 4) for step in range(4)]])
@@ -77,7 +77,7 @@ def test_a_phase_begins_a_schedule_of_its_own_until_the_next_that_does() -> None
 
 
 def test_where_another_run_can_go_on_is_before_each_decay() -> None:
-    """Fails where the checkpoint before a decay would not be kept, or another one."""
+    """Fails if the checkpoint before a decay would not be kept, or another one."""
     settings = bind_settings(
         TrainingSettings,
         {"phase": [{"steps": 90}, {"steps": 10}, {"steps": 5, "schedule": {"kind": "wsd", "decay_share": 1.0}}],
@@ -90,7 +90,7 @@ def test_where_another_run_can_go_on_is_before_each_decay() -> None:
 
 @given(st.sampled_from(KINDS), st.integers(1, 300), st.integers(0, 300), st.floats(0, 1))
 def test_rates_rise_to_the_peak_and_never_after_it(kind: str, steps: int, warmup: int, final: float) -> None:
-    """Fails where a rate is above the peak or below the end rate, or rises after the warm-up."""
+    """Fails if a rate is above the peak or below the end rate, or rises after the warm-up."""
     schedule = Schedule(kind=kind) if kind == "constant" else Schedule(kind=kind, final_share=final)
     if warmup + (schedule.count_decay_steps(steps) if kind == "wsd" else 0) > steps:
         return
@@ -106,7 +106,7 @@ def test_rates_rise_to_the_peak_and_never_after_it(kind: str, steps: int, warmup
 
 
 def test_what_says_nothing_new_has_the_fingerprint_of_before() -> None:
-    """Fails where a new setting would train a published model again."""
+    """Fails if a new setting would train a published model again."""
     settings = to_settings_json(bind_settings(TrainingSettings, {"phase": [{"steps": 2}]}, "training"))
     assert set(settings) == {
         "phase", "learning_rate", "warmup_steps", "beta1", "beta2", "epsilon", "weight_decay", "clip_norm", "precision",

@@ -39,7 +39,7 @@ def learnt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Learnt]:
 
 
 def test_each_row_has_a_line_with_what_was_kept(learnt: Learnt) -> None:
-    """Fails where answers cannot be joined to their rows, or `predict` has forgotten where the texts are."""
+    """Fails if answers cannot be joined to their rows, or `predict` has forgotten where the texts are."""
     folder, _, _ = learnt
     rows = [("a good film", "7", "good"), (" ", "8", "bad"), ("bad", "", "ugly"), ("a film", "9", "bad")]
     file = write_rows(folder / "new.tsv", rows, ("body", "customer", "label"))
@@ -57,7 +57,7 @@ def test_each_row_has_a_line_with_what_was_kept(learnt: Learnt) -> None:
 
 
 def test_a_finished_run_is_not_done_again(learnt: Learnt, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fails where the same command fails or learns again, or another one takes the folder for its own."""
+    """Fails if the same command fails or learns again, or another one takes the folder for its own."""
     folder, job, record = learnt
     before = (folder / "out" / "model.safetensors").stat().st_mtime_ns
     assert run(job) == record
@@ -70,14 +70,14 @@ def test_a_finished_run_is_not_done_again(learnt: Learnt, capsys: pytest.Capture
 
 
 def test_what_is_exported_is_read_as_it_was_judged(learnt: Learnt) -> None:
-    """Fails where only the owner can read the weights, or a tokenizer cuts elsewhere than the model was judged."""
+    """Fails if only the owner can read the weights, or a tokenizer cuts elsewhere than the model was judged."""
     out = learnt[0] / "out"
     assert {stat.S_IMODE(path.stat().st_mode) for path in out.iterdir()} == {0o640}
     assert json.loads((out / "tokenizer_config.json").read_bytes())["model_max_length"] == 12
 
 
 def test_without_a_file_to_judge_by_a_part_is_held_out(learnt: Learnt) -> None:
-    """Fails where a text, or a group, is on both sides, or rows are lost between them."""
+    """Fails if a text, or a group, is on both sides, or rows are lost between them."""
     folder, job, _ = learnt
     rows = [(text, label, f"author {number % 7}") for number, (text, label) in enumerate(sentences(30, 1))] * 2
     file = write_rows(folder / "whole.tsv", rows, ("body", "label", "author"))
@@ -94,7 +94,7 @@ def test_without_a_file_to_judge_by_a_part_is_held_out(learnt: Learnt) -> None:
 
 
 def test_folds_are_even_and_keep_groups_together() -> None:
-    """Fails where a group is in two folds, folds differ by more than a group, or the order of the rows decides."""
+    """Fails if a group is in two folds, folds differ by more than a group, or the order of the rows decides."""
     groups = [f"text {number % 50}" for number in range(200)]
     folds = assign_folds(groups, 4, 42)
     assert len({*zip(groups, folds, strict=True)}) == 50
@@ -120,7 +120,7 @@ def test_an_unknown_label_is_a_wrong_answer() -> None:
 
 
 def test_an_unknown_type_of_span_is_a_span_that_is_missed(tmp_path: Path) -> None:
-    """Fails where such a sentence leaves the score, or takes its answer with it."""
+    """Fails if such a sentence leaves the score, or takes its answer with it."""
     record = run(tags_job(tmp_path, rows=20))
     rows = [{"words": ["good", "film"], "tags": ["B-LIKE", "I-LIKE"]}, {"words": ["Oslo"], "tags": ["B-PLACE"]}]
     told, lines = said_of(tmp_path / "out", write_json_rows(tmp_path / "x.jsonl", rows), tmp_path / "said", True)
@@ -131,7 +131,7 @@ def test_an_unknown_type_of_span_is_a_span_that_is_missed(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("odd", "word"), [("X-PER", 2), ("b-PER", 2), ("0", 1), ("PER", 1)])
 def test_a_slip_among_tags_of_spans_is_asked_about(tmp_path: Path, odd: str, word: int) -> None:
-    """Fails where one odd tag makes parts of speech of named entities."""
+    """Fails if one odd tag makes parts of speech of named entities."""
     tags = ["B-PER", odd] if word == 2 else [odd, "B-PER"]
     rows = [{"words": ["a", "b"], "tags": each} for each in (["O", "B-PER"], tags)]
     file = write_json_rows(tmp_path / "x.jsonl", rows)

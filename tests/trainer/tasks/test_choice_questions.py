@@ -26,7 +26,7 @@ from trainer.tasks.kinds.choices import ChoiceTask
 def test_transformers_opens_an_export_with_equal_scores_and_loss(
     tmp_path: Path, transformers: ModuleType, family: str
 ) -> None:
-    """Fails where scores or loss of one question with five choices differ from transformers'."""
+    """Fails if scores or loss of one question with five choices differ from transformers'."""
     if family == "modernbert" and not hasattr(transformers, "ModernBertForMultipleChoice"):
         pytest.skip("this transformers has no ModernBertForMultipleChoice")
     model, reference = both_models(ChoiceTask(), family, tmp_path, transformers.AutoModelForMultipleChoice)
@@ -120,7 +120,7 @@ def write_race(folder: Path) -> Path:
 
 
 def test_the_levels_of_race_are_scored_each(tmp_path: Path) -> None:
-    """Fails where a level is scored with another, or a folder has the digest of another."""
+    """Fails if a level is scored with another, or a folder has the digest of another."""
     task = ChoiceTask()
     race = read_file(task, FileSettings(path=str(write_race(tmp_path)), format="race"))
     assert [(each.level, each.right) for each in race.examples] == [("high", 1), ("high", 0), ("middle", 2)]

@@ -44,7 +44,7 @@ def vectors_of(table: Any) -> Any:
 def test_vectors_are_those_of_transformers(
     tmp_path: Path, transformers: ModuleType, monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
-    """Fails where layers are counted otherwise, a text loses its special tokens, or windows mix rows."""
+    """Fails if layers are counted otherwise, a text loses its special tokens, or windows mix rows."""
     monkeypatch.setattr(embed, "WINDOW_TOKENS", 20)
     monkeypatch.setattr(embed, "BATCH_TOKENS", 10)
     model = write_model(tmp_path / "model", family)
@@ -72,7 +72,7 @@ def test_vectors_are_those_of_transformers(
 
 
 def test_words_have_the_mean_of_their_pieces(tmp_path: Path) -> None:
-    """Fails where pieces of two words are mixed, a word is told by its piece, or places are not those of the text."""
+    """Fails if pieces of two words are mixed, a word is told by its piece, or places are not those of the text."""
     model = write_model(tmp_path / "model")
     file = write_rows(tmp_path / "t.tsv", [("good filmx, bad",), ("a",)], ("text",))
     words = embedded(model, file, tmp_path / "w.parquet", by="word")
@@ -86,7 +86,7 @@ def test_words_have_the_mean_of_their_pieces(tmp_path: Path) -> None:
 
 
 def test_what_a_fine_tuned_folder_says_of_vectors_is_kept_to(tmp_path: Path) -> None:
-    """Fails where its pooling, its length or the encoder of passages is forgotten."""
+    """Fails if its pooling, its length or the encoder of passages is forgotten."""
     write_model(tmp_path / "model")
     for name, task in (("max", SimilarityTask(pooling="max")), ("two", RetrievalTask(shared=False, similarity="dot"))):
         exported_model(task, tmp_path / "model", tmp_path / name, {"max_length": 6})
@@ -102,7 +102,7 @@ def test_what_a_fine_tuned_folder_says_of_vectors_is_kept_to(tmp_path: Path) -> 
 
 
 def test_what_cannot_be_embedded_is_told(tmp_path: Path) -> None:
-    """Fails where a layer that there is not ends in a traceback, or a file stays after a fault."""
+    """Fails if a layer that there is not ends in a traceback, or a file stays after a fault."""
     model = write_model(tmp_path / "model")
     file = write_json_rows(tmp_path / "t.jsonl", [{"text": "good"}, {"text": ""}])
     with pytest.raises(InputError, match=r"layers names 3, and the model .* has 2"):
@@ -198,7 +198,7 @@ def test_only_what_is_whole_and_the_same_is_gone_on_with(
 
 
 def test_a_full_disk_keeps_what_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_windows: None) -> None:
-    """Fails where hours of work go with the error, or a run without a part leaves a folder."""
+    """Fails if hours of work go with the error, or a run without a part leaves a folder."""
     model = write_model(tmp_path / "model")
     file = write_json_rows(tmp_path / "t.jsonl", [{"text": text} for text in TEXTS * 4])
     output = tmp_path / "v.parquet"

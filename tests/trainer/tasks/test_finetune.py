@@ -28,7 +28,7 @@ from trainer.tasks.text_encoder import CUT_FIRST, CUT_LONGEST, TextEncoder, open
 
 
 def test_a_word_that_decides_is_learnt(tmp_path: Path) -> None:
-    """Fails where labels, order, gradients or scores are wrong: a model that learns nothing is right half the time."""
+    """Fails if labels, order, gradients or scores are wrong: a model that learns nothing is right half the time."""
     [restart] = run(new_job(tmp_path, epochs=8))["restarts"]
     accuracy = [epoch["accuracy"] for epoch in restart["epochs"]]
     assert max(accuracy) > 0.9 and accuracy[0] < 0.9
@@ -52,7 +52,7 @@ def scored_job(folder: Path, output: str = "out", **settings: Any) -> FinetuneJo
 
 
 def test_a_number_is_learnt_and_transformers_says_it(tmp_path: Path, transformers: ModuleType) -> None:
-    """Fails where numbers are taken for classes, the error is not that of the number, or scores are of other rows."""
+    """Fails if numbers are taken for classes, the error is not that of the number, or scores are of other rows."""
     job = scored_job(tmp_path, task={"kind": "number"}, epochs=8)
     record = run(job)
     kept = kept_of(record)
@@ -72,7 +72,7 @@ def test_a_number_is_learnt_and_transformers_says_it(tmp_path: Path, transformer
 
 
 def test_numbers_are_not_taken_for_classes_without_a_word(tmp_path: Path) -> None:
-    """Fails where scores of many values become as many classes; whole ratings are classes, as before."""
+    """Fails if scores of many values become as many classes; whole ratings are classes, as before."""
     with pytest.raises(InputError, match=r"are \d+ different numbers from .* task `number` .*numbers_are_classes=true"):
         run(scored_job(tmp_path))
     job = scored_job(tmp_path, "asked", task={"numbers_are_classes": True})
@@ -91,7 +91,7 @@ def test_numbers_are_not_taken_for_classes_without_a_word(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("said", [b"", b"{}", b'{"model_max_length": 1000000000000000019884624838656}'])
 def test_a_long_text_is_cut_to_what_the_classifier_reads(tmp_path: Path, transformers: ModuleType, said: bytes) -> None:
-    """Fails where the exported tokenizer does not know the model's length, so that the model crashes."""
+    """Fails if the exported tokenizer does not know the model's length, so that the model crashes."""
     job = new_job(tmp_path, rows=16)
     if said:
         (Path(job.model) / "tokenizer_config.json").write_bytes(said)
@@ -166,7 +166,7 @@ THREE = ClassesTask(labels=("a", "b", "c"))
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_transformers_opens_an_export_with_equal_logits(tmp_path: Path, transformers: ModuleType, family: str) -> None:
-    """Fails where logits of single texts or of pairs differ."""
+    """Fails if logits of single texts or of pairs differ."""
     write_model(tmp_path / "model", family)
     model = exported_model(THREE, tmp_path / "model", tmp_path / "out").double()
     reference = opened(transformers.AutoModelForSequenceClassification, tmp_path / "out")
@@ -351,7 +351,7 @@ def test_dropout_is_where_the_family_has_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("unit", ["good film ", "a", "a-", ".", "  ", "映"])
 def test_a_text_without_end_is_cut_as_its_beginning_is(tmp_path: Path, unit: str) -> None:
-    """Fails where a long text is read otherwise, or its tokens are not all counted: part by part, as of the whole."""
+    """Fails if a long text is read otherwise, or its tokens are not all counted: part by part, as of the whole."""
     encoder = TextEncoder.from_folder(tmp_path, load_pretrained(write_model(tmp_path)).inputs, 9)
     text = f"the plot {unit * (30_000 // len(unit))} was long"
     [found] = encoder.encode([text])
@@ -361,7 +361,7 @@ def test_a_text_without_end_is_cut_as_its_beginning_is(tmp_path: Path, unit: str
 
 
 def test_a_control_begins_with_first_weights(tmp_path: Path) -> None:
-    """Fails where a control keeps what was learnt, lacks a part of the model, or is another one each time."""
+    """Fails if a control keeps what was learnt, lacks a part of the model, or is another one each time."""
     job = new_job(tmp_path, rows=48)
     learnt = load_pretrained(Path(job.model))
     first, again, other = (with_first_weights(learnt, seed).state for seed in (1, 1, 2))

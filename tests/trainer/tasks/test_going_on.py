@@ -129,7 +129,7 @@ def new_model(folder: Path) -> None:
 def test_what_has_changed_starts_over_and_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None], reason: str
 ) -> None:
-    """Fails where a run resumes with what it did not begin with, or says nothing of what it throws away."""
+    """Fails if a run resumes with what it did not begin with, or says nothing of what it throws away."""
     new_job(tmp_path)
     task = {"teacher": teacher_in(tmp_path)} if change is new_teacher else {}
     job = new_job(tmp_path, "out", rows=24, epochs=2, task=task)
@@ -153,7 +153,7 @@ def ended_after(monkeypatch: pytest.MonkeyPatch, job: FinetuneJob, step: int) ->
 
 
 def test_what_is_the_same_resumes_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a teacher makes each run another one."""
+    """Fails if a teacher makes each run another one."""
     new_job(tmp_path)
     job = new_job(tmp_path, "out", rows=24, epochs=2, task={"teacher": teacher_in(tmp_path)})
     ended_after(monkeypatch, job, 2)
@@ -163,7 +163,7 @@ def test_what_is_the_same_resumes_without_a_word(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("best", [True, False])
 def test_a_damaged_checkpoint_is_left_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, best: bool) -> None:
-    """Fails where a run resumes from one, or from one whose best epoch is damaged; the one before is taken."""
+    """Fails if a run resumes from one, or from one whose best epoch is damaged; the one before is taken."""
     judged_as(monkeypatch, [(0.5, 1.0), (0.4, 1.0), (0.5, 1.0), (0.4, 1.0), (0.4, 1.0)])
     job = new_job(tmp_path, "out", rows=24, epochs=3)
     ended_after(monkeypatch, job, 4)
@@ -179,7 +179,7 @@ def test_a_damaged_checkpoint_is_left_aside(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_weights_to_export_that_are_damaged_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where they are exported, or end in a trace; started again, the run starts over."""
+    """Fails if they are exported, or end in a trace; started again, the run starts over."""
     job = new_job(tmp_path, rows=24)
 
     def read(path: Path) -> Any:
@@ -196,7 +196,7 @@ def test_weights_to_export_that_are_damaged_are_reported(tmp_path: Path, monkeyp
 
 
 def test_a_signal_stops_after_a_step_with_a_checkpoint(tmp_path: Path) -> None:
-    """Fails where a step is lost, or the run that resumes ends with other bytes."""
+    """Fails if a step is lost, or the run that resumes ends with other bytes."""
     whole, job = (new_job(tmp_path, name, rows=40, epochs=2) for name in ("whole", "out"))
     run(whole)
     with stopped_after(2), join_process_group() as ranks:
@@ -208,7 +208,7 @@ def test_a_signal_stops_after_a_step_with_a_checkpoint(tmp_path: Path) -> None:
 
 
 def test_one_run_at_a_time_makes_an_output(tmp_path: Path) -> None:
-    """Fails where two write into one unfinished folder; what a lock leaves is nothing."""
+    """Fails if two write into one unfinished folder; what a lock leaves is nothing."""
     job = new_job(tmp_path, rows=16)
     with (
         hold_output(tmp_path / "out", "fine-tuning into"),
@@ -221,7 +221,7 @@ def test_one_run_at_a_time_makes_an_output(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("most", [300, 20_000, 250_000])
 def test_a_disk_that_refuses_is_told(tmp_path: Path, most: int) -> None:
-    """Fails where a refused write of the job, the weights or the progress, in the middle of a file, ends in a trace."""
+    """Fails if a refused write of the job, the weights or the progress, in the middle of a file, ends in a trace."""
     job = new_job(tmp_path, rows=16)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))

@@ -36,13 +36,13 @@ def graded(number: int, seed: int) -> list[tuple[str, str]]:
 
 
 def test_the_example_names_its_entry_point() -> None:
-    """Fails where the test installs what the example's own file does not."""
+    """Fails if the test installs what the example's own file does not."""
     assert 'ordered = "ordered_classes:OrderedTask"' in (EXAMPLE / "pyproject.toml").read_text(encoding="utf-8")
 
 
 @pytest.mark.usefixtures("installed")
 def test_a_task_of_a_package_is_learnt(tmp_path: Path) -> None:
-    """Fails where it is not found by name, its head is lost on the way, or its package is not on record."""
+    """Fails if it is not found by name, its head is lost on the way, or its package is not on record."""
     torch.set_num_threads(1)
     job = new_job(tmp_path, epochs=6, task={"kind": "ordered"})
     files = [write_rows(tmp_path / f"{seed}.tsv", graded(number, seed)) for number, seed in ((160, 1), (60, 2))]

@@ -53,7 +53,7 @@ def assert_same(found: TaskItem, wanted: TaskItem) -> None:
     st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=9), st.integers(0, 99), st.data()
 )
 def test_packed_items_are_the_items(lengths: list[list[int]], seed: int, data: st.DataObject) -> None:
-    """Fails where a bound is off by one, or a type is that of the buffer."""
+    """Fails if a bound is off by one, or a type is that of the buffer."""
     items = drawn_items(lengths, seed)
     packed = PackedItems(items)
     for found, wanted in zip(packed, items, strict=True):
@@ -68,7 +68,7 @@ def test_packed_items_are_the_items(lengths: list[list[int]], seed: int, data: s
 
 
 def test_a_row_of_30_tokens_takes_little_memory() -> None:
-    """Fails where an item is an object with arrays of its own, which takes more than a kilobyte."""
+    """Fails if an item is an object with arrays of its own, which takes more than a kilobyte."""
     packed = PackedItems(drawn_items([[30]] * 500, 0))
     columns = (packed._ids, packed._segments, packed._points, *packed._targets.values())
     kept = (

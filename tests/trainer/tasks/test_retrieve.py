@@ -47,7 +47,7 @@ def answers(number: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_passages_are_learnt_to_be_found(tmp_path: Path, shared: bool) -> None:
-    """Fails where queries learn nothing, equal passages of a step are told apart, or the second encoder is lost."""
+    """Fails if queries learn nothing, equal passages of a step are told apart, or the second encoder is lost."""
     job = new_job(tmp_path, task={"kind": "retrieval", "shared": shared, "widths": [16]}, epochs=2, batch=14)
     training = write_json_rows(tmp_path / "train.jsonl", answers(10))
     job = replace(job, training=training, evaluation=write_json_rows(tmp_path / "dev.jsonl", answers(1)))
@@ -64,7 +64,7 @@ def test_passages_are_learnt_to_be_found(tmp_path: Path, shared: bool) -> None:
 
 @pytest.mark.slow
 def test_two_processes_learn_as_one_does(tmp_path: Path) -> None:
-    """Fails where negatives of the other process are left out, or their gradient is; 15 rows do not divide by two."""
+    """Fails if negatives of the other process are left out, or their gradient is; 15 rows do not divide by two."""
     write_model(tmp_path / "model", dropout=0.0, attention_dropout=0.0)
     job = new_job(tmp_path, task={"kind": "retrieval"}, batch=15)
     rows = write_json_rows(tmp_path / "rows.jsonl", answers(6)[:41])
@@ -80,7 +80,7 @@ def test_two_processes_learn_as_one_does(tmp_path: Path) -> None:
 
 
 def test_queries_and_passages_have_their_own_encoders(tmp_path: Path) -> None:
-    """Fails where texts are given to the wrong one of two, or vectors come back in another order."""
+    """Fails if texts are given to the wrong one of two, or vectors come back in another order."""
     write_model(tmp_path / "model")
     task = RetrievalTask(shared=False, pooling="cls", similarity="dot")
     model: Any = exported_model(task, tmp_path / "model", tmp_path / "out")
@@ -102,7 +102,7 @@ def test_queries_and_passages_have_their_own_encoders(tmp_path: Path) -> None:
 
 
 def test_one_passage_is_nothing_to_learn() -> None:
-    """Fails where a run begins whose loss is 0."""
+    """Fails if a run begins whose loss is 0."""
     task = RetrievalTask()
     rows = [task.make_example({"query": query, "positive": "x"}, True) for query in ("a", "b")]
     with pytest.raises(InputError, match="here has only one passage"):

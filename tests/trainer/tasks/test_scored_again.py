@@ -97,7 +97,7 @@ def scored_again(file: FileSettings, kind: str, folder: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", SETS)
 def test_a_published_set_is_scored_again(shared: Path, tmp_path: Path, name: str) -> None:
-    """Fails where a digit, a row or a label of a line is not that of the score."""
+    """Fails if a digit, a row or a label of a line is not that of the score."""
     folder, split = SETS[name]
     found = find_published_set(name, str(shared / "data" / "tasks" / folder), (split,))
     scored_again(found.files[split], found.published.kind, tmp_path)

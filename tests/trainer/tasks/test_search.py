@@ -83,7 +83,7 @@ def written(path: Path, vectors: Any, precision: str = "float32", made: VectorOr
 
 @pytest.mark.parametrize("precision", ["float32", "float16"])
 def test_vectors_come_back_from_their_file(tmp_path: Path, precision: str) -> None:
-    """Fails where rows are mixed up, the precision is another, or what they are of is lost."""
+    """Fails if rows are mixed up, the precision is another, or what they are of is lost."""
     vectors = np.random.default_rng(1).normal(size=(250, 6)).astype(np.float32)
     file = written(tmp_path / "v.parquet", vectors, precision)
     ids, found = file.read_all()
@@ -95,7 +95,7 @@ def test_vectors_come_back_from_their_file(tmp_path: Path, precision: str) -> No
 
 
 def test_vectors_that_hold_no_numbers_are_refused(tmp_path: Path) -> None:
-    """Fails where a query is answered by what cannot be compared; what is too large for float16 is no number either."""
+    """Fails if a query is answered by what cannot be compared; what is too large for float16 is no number either."""
     bad = np.ones((3, 2), np.float32)
     bad[1, 0] = np.nan
     with pytest.raises(InputError, match="The vector of 'd0001' holds what is no number"):
@@ -112,7 +112,7 @@ def test_vectors_that_hold_no_numbers_are_refused(tmp_path: Path) -> None:
 
 
 def test_files_that_are_none_of_vectors_are_told(tmp_path: Path) -> None:
-    """Fails where the user meets a traceback of Arrow."""
+    """Fails if the user meets a traceback of Arrow."""
     pq.write_table(pa.table({"id": ["a"], "vector": [[1.0, 2.0]]}), tmp_path / "lists.parquet")
     with pytest.raises(InputError, match="vectors of different lengths"):
         VectorFile(tmp_path / "lists.parquet")
@@ -126,7 +126,7 @@ def test_files_that_are_none_of_vectors_are_told(tmp_path: Path) -> None:
 
 
 def test_vectors_of_two_models_are_not_compared(tmp_path: Path) -> None:
-    """Fails where a wrong model's vectors are answered with, or two widths end in numpy's words."""
+    """Fails if a wrong model's vectors are answered with, or two widths end in numpy's words."""
     one = written(tmp_path / "one.parquet", np.ones((2, 4), np.float32))
     wide = written(tmp_path / "wide.parquet", np.ones((2, 5), np.float32))
     other = written(tmp_path / "other.parquet", np.ones((2, 4), np.float32), made=replace(MADE, model="b"))
@@ -137,7 +137,7 @@ def test_vectors_of_two_models_are_not_compared(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_refuses_in_the_middle_is_told(tmp_path: Path) -> None:
-    """Fails where what is still to be written as the file is closed hides the paragraph behind a trace."""
+    """Fails if what is still to be written as the file is closed hides the paragraph behind a trace."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
     try:

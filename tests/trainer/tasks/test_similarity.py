@@ -43,7 +43,7 @@ def losses_of(task: SimilarityTask, folder: Path, rows: Any = PAIRS) -> tuple[An
 
 
 def test_scores_are_learnt_as_cosines_of_their_range(tmp_path: Path) -> None:
-    """Fails where labels are not brought to [0, 1], pairs are mixed up, or widths are left out of the loss."""
+    """Fails if labels are not brought to [0, 1], pairs are mixed up, or widths are left out of the loss."""
     write_model(tmp_path / "model")
     task = fitted(SimilarityTask(widths=(8,)))
     assert (task.lowest, task.highest) == (0.0, 5.0)
@@ -57,7 +57,7 @@ def test_scores_are_learnt_as_cosines_of_their_range(tmp_path: Path) -> None:
 
 
 def test_classes_are_learnt_of_both_vectors_and_their_difference(tmp_path: Path) -> None:
-    """Fails where (u, v, |u - v|) is another, or a loaded folder says otherwise than the exported model."""
+    """Fails if (u, v, |u - v|) is another, or a loaded folder says otherwise than the exported model."""
     write_model(tmp_path / "model")
     rows = [{**row, "label": label} for row, label in zip(PAIRS, ("no", "yes", "maybe"), strict=True)]
     task = fitted(SimilarityTask(loss="softmax"), rows)
@@ -76,7 +76,7 @@ def test_classes_are_learnt_of_both_vectors_and_their_difference(tmp_path: Path)
 
 
 def test_every_other_text_of_a_step_is_a_negative_but_equal_ones(tmp_path: Path) -> None:
-    """Fails where a row's own answer, another's negative, or an equal text is counted otherwise than it should be."""
+    """Fails if a row's own answer, another's negative, or an equal text is counted otherwise than it should be."""
     write_model(tmp_path / "model")
     rows = [
         {"text": "good film", "second": "a plot", "negative": "long"},
@@ -122,7 +122,7 @@ def alike_job(folder: Path, output: str, task: Any, **settings: Any) -> Finetune
 
 
 def test_likeness_is_learnt_at_every_width(tmp_path: Path) -> None:
-    """Fails where nothing is learnt, narrower vectors are useless, or the exported folder says other cosines."""
+    """Fails if nothing is learnt, narrower vectors are useless, or the exported folder says other cosines."""
     job = alike_job(tmp_path, "out", {"widths": [8]}, epochs=3)
     kept = kept_of(run(job))
     unlearnt = kept_of(run(alike_job(tmp_path, "none", {}, learning_rate=0.0)))
@@ -140,7 +140,7 @@ def test_likeness_is_learnt_at_every_width(tmp_path: Path) -> None:
 
 
 def test_each_first_text_is_ranked_among_all_seconds() -> None:
-    """Fails where equal texts are several, negatives are not ranked, or another's second counts as found."""
+    """Fails if equal texts are several, negatives are not ranked, or another's second counts as found."""
     east, north, west = np.eye(3, dtype=np.float32)
     examples = [VectorExample("a", "x", ("y",)), VectorExample("a", "z"), VectorExample("b", "x")]
     vectors = [np.stack([east, east, north]), np.stack([east, west]), np.stack([north, east])]
@@ -151,7 +151,7 @@ def test_each_first_text_is_ranked_among_all_seconds() -> None:
 
 
 def test_what_cannot_be_learnt_is_told(tmp_path: Path) -> None:
-    """Fails where a run begins that learns nothing, or something else than is meant."""
+    """Fails if a run begins that learns nothing, or something else than is meant."""
     with pytest.raises(InputError, match="has 3 different labels, and in-batch learning takes every row"):
         fitted(SimilarityTask(loss="in-batch"))
     with pytest.raises(InputError, match="only one pair"):

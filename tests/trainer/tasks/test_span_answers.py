@@ -145,7 +145,7 @@ TEXTS = (
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_an_answer_is_a_slice_of_the_text(tmp_path: Path, family: str) -> None:
-    """Fails where offsets are of bytes, of normalised text, or part a letter from its marks."""
+    """Fails if offsets are of bytes, of normalised text, or part a letter from its marks."""
     write_model(tmp_path, family)
     for text, answer in TEXTS:
         encoded = asked(tmp_path, text, answer, length=80, max_answer=60)
@@ -275,7 +275,7 @@ def question_job(folder: Path, output: str = "out", rows: int = 96, impossible: 
 
 
 def test_answers_and_their_absence_are_learnt(tmp_path: Path) -> None:
-    """Fails where windows, targets, the threshold or its way into the folder are wrong."""
+    """Fails if windows, targets, the threshold or its way into the folder are wrong."""
     record = run(question_job(tmp_path, rows=60, epochs=3))
     kept = kept_of(record)
     assert record["metric"] == "f1" and kept["best_f1"] == kept["f1"] > 0.9, kept

@@ -35,7 +35,7 @@ SMALL = TagsTask(units="spans", labels=("O", "B-X", "I-X"), usual="O")
 
 
 def test_spans_are_learnt_and_said(tmp_path: Path) -> None:
-    """Fails where tags, points, windows or scores are of other words, or another model is read back."""
+    """Fails if tags, points, windows or scores are of other words, or another model is read back."""
     record = run(tags_job(tmp_path, epochs=5))
     kept = kept_of(record)
     assert record["metric"] == "f1" and kept["f1"] > 0.95 and record["task"]["written"] == "BIO2"
@@ -129,7 +129,7 @@ def test_points_are_first_pieces(folder: Path) -> None:
 
 
 def test_words_of_a_byte_level_tokenizer_are_those_of_running_text(tmp_path: Path) -> None:
-    """Fails where words after the first lack the space with which pre-training has seen them."""
+    """Fails if words after the first lack the space with which pre-training has seen them."""
     encoder = TextEncoder.from_folder(write_model(tmp_path, "roberta"), load_pretrained(tmp_path).inputs, 40)
     [found] = split_into_pieces(encoder, [["good", "дом", "x"]])
     assert found.ids.tolist() == encoder.tokenize(["good дом x"])[0].ids

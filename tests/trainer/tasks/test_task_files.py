@@ -26,7 +26,7 @@ from trainer.tasks.registry import read_task
 
 
 def test_a_column_for_a_role_that_the_task_does_not_have_is_refused(tmp_path: Path) -> None:
-    """Fails where a slip in a role's name makes a task of single texts of one of pairs."""
+    """Fails if a slip in a role's name makes a task of single texts of one of pairs."""
     path = tmp_path / "rows.tsv"
     path.write_text("text\tother\tlabel\tname\na\tb\t1\tx\n")
     task = read_task({"kind": "classes"})
@@ -58,7 +58,7 @@ def test_numbers_that_are_all_one_are_refused() -> None:
 
 
 def test_a_packed_table_is_a_table_for_every_task(tmp_path: Path) -> None:
-    """Fails where a task whose files are columns of words takes the lines of a packed .jsonl for words."""
+    """Fails if a task whose files are columns of words takes the lines of a packed .jsonl for words."""
     path = tmp_path / "rows.JSONL.gz"
     path.write_bytes(gzip.compress(b'{"words": ["a", "b"], "tags": ["O", "B-x"]}\n'))
     (sentence,) = read_file(read_task({"kind": "tags"}), FileSettings(path=str(path))).examples
@@ -72,7 +72,7 @@ def test_a_label_that_is_no_number_is_named(tmp_path: Path) -> None:
 
 
 def test_one_text_in_place_of_two_is_refused(tmp_path: Path) -> None:
-    """Fails where a model of pairs answers single texts without a word, or a file of both kinds is learnt from."""
+    """Fails if a model of pairs answers single texts without a word, or a file of both kinds is learnt from."""
     path = tmp_path / "rows.jsonl"
     rows = [{"text": "a", "second": "b", "label": 1}, {"text": "c", "second": None, "label": 0}]
 
@@ -102,7 +102,7 @@ DOCUMENTS = TagsTask(context="document", units="spans", labels=("O", "B-X", "I-X
 
 
 def test_parts_of_a_file_have_the_items_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a document is cut in two, or the examples of a later part have the numbers of the first."""
+    """Fails if a document is cut in two, or the examples of a later part have the numbers of the first."""
     write_model(tmp_path)
     whole = encoded_for(DOCUMENTS, tmp_path, SENTENCES)
     for together in (1, 4):
@@ -130,7 +130,7 @@ VOID: list[tuple[Any, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("task", "row"), VOID, ids=[f"{number}-{task.kind}" for number, (task, _) in enumerate(VOID)])
 def test_a_process_without_a_share_of_a_step_has_no_say(tmp_path: Path, task: Any, row: dict[str, Any]) -> None:
-    """Fails where its losses are not zero, or it has no gradients, for which the others would wait."""
+    """Fails if its losses are not zero, or it has no gradients, for which the others would wait."""
     write_model(tmp_path / "model", layers=4)
     model = exported_model(task, tmp_path / "model", tmp_path / "out").train()
     [item] = encoded_for(task, tmp_path / "model", [row]).items

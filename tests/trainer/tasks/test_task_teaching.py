@@ -39,7 +39,7 @@ def without_a_clue(job: FinetuneJob) -> FinetuneJob:
 
 @pytest.mark.long
 def test_a_student_learns_from_its_teacher_where_labels_tell_nothing(tmp_path: Path) -> None:
-    """Fails where the teacher's answers are of other rows or classes, or have no part in the gradient."""
+    """Fails if the teacher's answers are of other rows or classes, or have no part in the gradient."""
     run(new_job(tmp_path, "teacher", epochs=8))
     task = {"teacher": str(tmp_path / "teacher"), "teacher_weight": 1.0, "labels": ["good", "bad"]}
     smaller = write_model(tmp_path / "student-model", "distilbert", layers=1, hidden_size=16)
@@ -127,7 +127,7 @@ def test_both_terms_are_in_the_log_and_add_up(tmp_path: Path) -> None:
 def test_a_teacher_of_something_else_is_refused(
     tmp_path: Path, teacher: StudentTask, student: dict[str, Any], message: str
 ) -> None:
-    """Fails where the student begins to learn all the same."""
+    """Fails if the student begins to learn all the same."""
     folder = teacher_of(tmp_path, teacher)
     with pytest.raises(InputError, match=message):
         run(new_job(tmp_path, task={"teacher": str(folder), **student}, rows=20))

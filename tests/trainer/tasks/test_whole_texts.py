@@ -38,7 +38,7 @@ from trainer.tasks.settings import FinetuneSettings, with_published
 
 
 def test_several_classes_at_once(tmp_path: Path, transformers: ModuleType) -> None:
-    """Fails where lists of labels are read, learnt, judged or exported otherwise than class by class."""
+    """Fails if lists of labels are read, learnt, judged or exported otherwise than class by class."""
     job = new_job(tmp_path, task={"multi_label": True}, epochs=8)
     both = [
         [(text, ",".join(sorted({*text.split()} & {"good", "bad", "film"}))) for text, _ in sentences(number, seed)]
@@ -81,7 +81,7 @@ def test_columns_stand_beside_the_text(tmp_path: Path) -> None:
 
 
 def test_restarts_keep_the_best_and_tell_all(tmp_path: Path) -> None:
-    """Fails where the exported weights are of another restart than the one that is said to be kept."""
+    """Fails if the exported weights are of another restart than the one that is said to be kept."""
     record = run(new_job(tmp_path, rows=48, restarts=3, epochs=2))
     judged = [each["epochs"][each["kept"] - 1]["accuracy"] for each in record["restarts"]]
     assert [each["seed"] for each in record["restarts"]] == [42, 43, 44] and len({*judged}) > 1
@@ -106,7 +106,7 @@ def test_what_is_frozen_stays(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_and_what_is_done_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a run without room for its output ends with a trace, or starts over when there is some."""
+    """Fails if a run without room for its output ends with a trace, or starts over when there is some."""
     whole = run(new_job(tmp_path, "whole", rows=24))
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=1_000))
@@ -143,7 +143,7 @@ def test_patience(
     "task", [ClassesTask(labels=("a", "b")), NumberTask(), ClassesTask(labels=("a",), multi_label=True)]
 )
 def test_a_folder_is_read_back_with_and_without_our_record(tmp_path: Path, family: str, task: Any) -> None:
-    """Fails where another model comes back, or where one of the hub's folders of the same class is not taken."""
+    """Fails if another model comes back, or where one of the hub's folders of the same class is not taken."""
     write_model(tmp_path / "model", family)
     model = exported_model(task, tmp_path / "model", tmp_path / "out")
     found = load_task(tmp_path / "out")
@@ -173,7 +173,7 @@ def test_an_encoder_that_was_saved_by_itself_begins_a_task(tmp_path: Path, trans
 
 
 def test_every_task_is_whole() -> None:
-    """Fails where a row lacks what the run asks of it."""
+    """Fails if a row lacks what the run asks of it."""
     for kind in TASKS:
         task = read_task({"kind": kind})
         assert task.metrics and {*task.label_roles} <= {*task.roles} and task.optional_roles <= {*task.roles}
@@ -195,7 +195,7 @@ def test_published_values_stand_where_none_are_named() -> None:
 
 
 def test_answers_that_are_no_numbers_are_told(tmp_path: Path) -> None:
-    """Fails where a model that diverged has scores, for one of its answers is the highest all the same."""
+    """Fails if a model that diverged has scores, for one of its answers is the highest all the same."""
     model = exported_model(ClassesTask(labels=("a", "b")), write_model(tmp_path / "model"), tmp_path / "out")
     items = encoded_for(ClassesTask(labels=("a", "b")), tmp_path / "model", [{"text": "the dog", "label": "a"}]).items
     with torch.no_grad():

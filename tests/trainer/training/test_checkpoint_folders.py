@@ -51,7 +51,7 @@ def steps_of(job: TrainingJob) -> list[str]:
 
 
 def test_a_checkpoint_says_where_the_run_is(finished: tuple[SmallStore, TrainingJob]) -> None:
-    """Fails where the cursor or the counts are not those of the step, or a file is not listed."""
+    """Fails if the cursor or the counts are not those of the step, or a file is not listed."""
     _, job = finished
     assert steps_of(job) == ["step-00000002", "step-00000004", "step-00000006"]
     folder = Path(job.work, "checkpoints", "step-00000004")
@@ -86,7 +86,7 @@ DAMAGES = {
 def test_a_damaged_checkpoint_is_told_and_left_aside(
     finished: tuple[SmallStore, TrainingJob], tmp_path: Path, damage: str
 ) -> None:
-    """Fails where training goes on from a checkpoint with one other bit, or does not end as it would have."""
+    """Fails if training goes on from a checkpoint with one other bit, or does not end as it would have."""
     _, job = finished
     again = copy_of(job, tmp_path / "work")
     harm, expected = DAMAGES[damage]
@@ -103,7 +103,7 @@ def test_a_damaged_checkpoint_is_told_and_left_aside(
 
 @pytest.mark.long
 def test_two_processes_leave_the_same_aside(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
-    """Fails where a process does not check its share, or takes another checkpoint than the others."""
+    """Fails if a process does not check its share, or takes another checkpoint than the others."""
     store, _ = finished
     job = small_job(store, tmp_path / "whole", processes=2, keep_checkpoints=9)
     train_on_ranks(job)
@@ -125,7 +125,7 @@ def test_two_processes_leave_the_same_aside(finished: tuple[SmallStore, Training
 def test_what_is_left_aside_stays_until_the_export(
     finished: tuple[SmallStore, TrainingJob], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a later checkpoint removes it, or it counts among those that are kept."""
+    """Fails if a later checkpoint removes it, or it counts among those that are kept."""
     _, job = finished
     again = with_training(copy_of(job, tmp_path / "work"), keep_checkpoints=2)
     flip(Path(again.work, "checkpoints", "step-00000004", SHARD))
@@ -137,7 +137,7 @@ def test_what_is_left_aside_stays_until_the_export(
 
 
 def test_what_a_killed_save_left_is_no_checkpoint(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
-    """Fails where a folder that never got its name is read, or is in the way of the next save of its step."""
+    """Fails if a folder that never got its name is read, or is in the way of the next save of its step."""
     _, job = finished
     again = copy_of(job, tmp_path / "work")
     folder = Path(again.work, "checkpoints")
@@ -150,7 +150,7 @@ def test_what_a_killed_save_left_is_no_checkpoint(finished: tuple[SmallStore, Tr
 
 
 def test_the_newest_are_kept(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
-    """Fails where old checkpoints fill the disk, or a damaged one after is kept in place of a whole one."""
+    """Fails if old checkpoints fill the disk, or a damaged one after is kept in place of a whole one."""
     _, job = finished
     again = with_training(copy_of(job, tmp_path / "work"), keep_checkpoints=1, checkpoint_every=5)
     (Path(again.work, "checkpoints", "step-00000006") / COMPLETE_FILE).unlink()
@@ -160,7 +160,7 @@ def test_the_newest_are_kept(finished: tuple[SmallStore, TrainingJob], tmp_path:
 
 
 def test_a_run_without_a_whole_checkpoint_begins_anew(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
-    """Fails where a folder of damaged checkpoints stops a run, or old lines of its log stay."""
+    """Fails if a folder of damaged checkpoints stops a run, or old lines of its log stay."""
     _, job = finished
     again = copy_of(job, tmp_path / "work")
     for path in Path(again.work, "checkpoints").iterdir():
@@ -173,7 +173,7 @@ def test_a_run_without_a_whole_checkpoint_begins_anew(finished: tuple[SmallStore
 
 
 def test_a_checkpoint_of_another_model_is_refused(finished: tuple[SmallStore, TrainingJob], tmp_path: Path) -> None:
-    """Fails where weights of another model, vocabulary, data or schedule are taken, or the paragraph says not what."""
+    """Fails if weights of another model, vocabulary, data or schedule are taken, or the paragraph says not what."""
     _, job = finished
     mine = copy_of(job, tmp_path / "work")
     others = {
@@ -193,7 +193,7 @@ def test_a_checkpoint_of_another_model_is_refused(finished: tuple[SmallStore, Tr
 
 
 def test_an_export_of_another_model_is_refused(finished: tuple[SmallStore, TrainingJob]) -> None:
-    """Fails where a finished model is taken for another."""
+    """Fails if a finished model is taken for another."""
     _, job = finished
     facts = job.read_export()
     assert facts is not None and facts["steps"] == 6 and facts["sequences"] == 48

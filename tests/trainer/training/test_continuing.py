@@ -60,13 +60,13 @@ def address(job: TrainingJob, step: int | None = None) -> str:
 
 
 def test_the_checkpoint_before_the_decay_is_kept(first: TrainingJob) -> None:
-    """Fails where only the newest ones are: then there is nothing to go on from."""
+    """Fails if only the newest ones are: then there is nothing to go on from."""
     names = sorted(path.name for path in Path(first.work, "checkpoints").iterdir())
     assert names == [f"step-{STEPS - DECAY:08d}", f"step-{STEPS:08d}"]
 
 
 def test_the_same_decay_from_there_ends_with_the_same_bytes(runs: Runs, first: TrainingJob) -> None:
-    """Fails where a moment, a number of steps or the place in the shards is lost between the two runs."""
+    """Fails if a moment, a number of steps or the place in the shards is lost between the two runs."""
     falling = PhaseSettings(steps=DECAY, batch=8, schedule=Schedule(kind="wsd", decay_share=1.0))
     job = runs.train(runs.plan(falling, continue_from=address(first)))
     assert [reading.begins for reading in list_readings(job)] == [((STEPS - DECAY) * 8,)]
@@ -81,7 +81,7 @@ def test_the_same_decay_from_there_ends_with_the_same_bytes(runs: Runs, first: T
 
 
 def test_settings_are_those_of_the_run_that_goes_on(runs: Runs, first: TrainingJob) -> None:
-    """Fails where the checkpoint's own decay and betas stay in force: then both ends were equal."""
+    """Fails if the checkpoint's own decay and betas stay in force: then both ends were equal."""
     phase = PhaseSettings(steps=1, batch=8)
     ends = {
         exported_bytes(runs.train(runs.plan(phase, continue_from=address(first), **more)))
@@ -91,7 +91,7 @@ def test_settings_are_those_of_the_run_that_goes_on(runs: Runs, first: TrainingJ
 
 
 def test_what_names_the_model_is_what_the_checkpoint_holds(runs: Runs, first: TrainingJob, tmp_path: Path) -> None:
-    """Fails where a path names it, or another checkpoint does not."""
+    """Fails if a path names it, or another checkpoint does not."""
     phase = PhaseSettings(steps=1, batch=8)
     moved = shutil.copytree(Path(first.work, "checkpoints", f"step-{STEPS - DECAY:08d}"), tmp_path / "step-00000004")
     stages = [

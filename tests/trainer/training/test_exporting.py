@@ -38,7 +38,7 @@ def words(store: SmallStore, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 def test_the_newest_checkpoint_is_the_export(
     words: tuple[TrainingJob, dict[int, torch.Tensor]], tmp_path: Path
 ) -> None:
-    """Fails where the last checkpoint as a folder is another model than the export, or lacks its tokenizer."""
+    """Fails if the last checkpoint as a folder is another model than the export, or lacks its tokenizer."""
     job, _ = words
     assert export_checkpoint(Path(job.work), tmp_path / "newest") == 6
     assert (tmp_path / "newest" / "model.safetensors").read_bytes() == exported_bytes(job)
@@ -47,7 +47,7 @@ def test_the_newest_checkpoint_is_the_export(
 
 
 def test_an_older_checkpoint_is_of_its_step(words: tuple[TrainingJob, dict[int, torch.Tensor]], tmp_path: Path) -> None:
-    """Fails where the folder of a step holds the weights of another one."""
+    """Fails if the folder of a step holds the weights of another one."""
     job, held = words
     assert export_checkpoint(Path(job.work), tmp_path / "four", 4) == 4
     found = load_file(tmp_path / "four" / "model.safetensors")["bert.embeddings.word_embeddings.weight"]
@@ -55,7 +55,7 @@ def test_an_older_checkpoint_is_of_its_step(words: tuple[TrainingJob, dict[int, 
 
 
 def test_what_cannot_be_exported_is_refused(words: tuple[TrainingJob, dict[int, torch.Tensor]], tmp_path: Path) -> None:
-    """Fails where a step that is gone, a damaged checkpoint or a taken folder gives a folder, or no remedy is told."""
+    """Fails if a step that is gone, a damaged checkpoint or a taken folder gives a folder, or no remedy is told."""
     job, _ = words
     with pytest.raises(InputError, match=r"no checkpoint of step 3: it has those of the steps 4, 6\. A run"):
         export_checkpoint(Path(job.work), tmp_path / "three", 3)

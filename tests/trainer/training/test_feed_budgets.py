@@ -69,7 +69,7 @@ def gradient_of(job: TrainingJob, step: list[list[MicroBatch]]) -> tuple[float, 
 @pytest.mark.parametrize("budget", [32, 100, 100_000])
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_a_budget_changes_no_step(store: SmallStore, tmp_path: Path, ranks: int, budget: int) -> None:
-    """Fails where examples, masks, counts, loss or gradient of a step are others than without a budget."""
+    """Fails if examples, masks, counts, loss or gradient of a step are others than without a budget."""
     whole = small_job(store, tmp_path, PHASES, dropout=0.0)
     cut = small_job(store, tmp_path, PHASES, dropout=0.0, micro_batch_tokens=budget)
     for expected, found in zip(steps_of(whole, 1), steps_of(cut, ranks), strict=True):
@@ -89,7 +89,7 @@ def test_a_budget_changes_no_step(store: SmallStore, tmp_path: Path, ranks: int,
 
 
 def test_micro_batches_of_one_number_have_one_size(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where processes of one moment have unlike numbers of tokens, or shapes are many."""
+    """Fails if processes of one moment have unlike numbers of tokens, or shapes are many."""
     job = small_job(store, tmp_path, (PhaseSettings(steps=12, batch=20),), micro_batch_tokens=64)
     steps = steps_of(job, 3)
     for step in steps:
@@ -101,7 +101,7 @@ def test_micro_batches_of_one_number_have_one_size(store: SmallStore, tmp_path: 
 
 
 def test_a_budget_larger_than_a_step_is_the_steps(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where a generous budget is filled with nothing: a share has at most 20 examples of 32 tokens."""
+    """Fails if a generous budget is filled with nothing: a share has at most 20 examples of 32 tokens."""
     generous, fitting = (
         steps_of(small_job(store, tmp_path, PHASES, micro_batch_tokens=budget), 1) for budget in (1 << 40, 20 * 32)
     )
@@ -112,7 +112,7 @@ def test_a_budget_larger_than_a_step_is_the_steps(store: SmallStore, tmp_path: P
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_an_evaluation_is_the_same_under_a_budget(store: SmallStore, tmp_path: Path, ranks: int) -> None:
-    """Fails where held-out examples are left out or read twice, or processes differ in their number of pieces."""
+    """Fails if held-out examples are left out or read twice, or processes differ in their number of pieces."""
     [alone] = [list(Feed(small_job(store, tmp_path), 0, as_rank(0, 1)).iter_held_out(0))]
     job = small_job(store, tmp_path, micro_batch_tokens=48)
     shares = [list(Feed(job, 0, as_rank(rank, ranks)).iter_held_out(0)) for rank in range(ranks)]
@@ -126,7 +126,7 @@ def test_an_evaluation_is_the_same_under_a_budget(store: SmallStore, tmp_path: P
 
 
 def test_bad_budgets(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where a budget of nothing, one with `micro_batch`, or one below an example is found out while training."""
+    """Fails if a budget of nothing, one with `micro_batch`, or one below an example is found out while training."""
     with pytest.raises(InputError, match=r"training.micro_batch_tokens = 0 is out of range"):
         TrainingSettings(phase=PHASES, micro_batch_tokens=0)
     with pytest.raises(InputError, match=r"micro_batch = 8 and training.micro_batch_tokens = 512 both bound"):

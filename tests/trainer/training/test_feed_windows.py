@@ -21,7 +21,7 @@ PHASES = (PhaseSettings(steps=6, batch=8),)
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_feed_reads_in_the_order_of_its_settings(tmp_path: Path, ranks: int) -> None:
-    """Fails where the setting is not heard, or a feed that begins later reads something else."""
+    """Fails if the setting is not heard, or a feed that begins later reads something else."""
     store = put_store(tmp_path)
     job = small_job(store, tmp_path / "work", PHASES, order="windowed", window=1)
     shard_set = ShardSet(store.place, store.shards)
@@ -39,7 +39,7 @@ def test_a_feed_reads_in_the_order_of_its_settings(tmp_path: Path, ranks: int) -
 
 
 def test_only_who_says_it_trains_another_model() -> None:
-    """Fails where the setting renames models of recipes without it, or decides weights and is in no name."""
+    """Fails if the setting renames models of recipes without it, or decides weights and is in no name."""
     plain = to_settings_json(TrainingSettings(phase=PHASES))
     assert not {"order", "window"} & plain.keys()
     windowed = to_settings_json(TrainingSettings(phase=PHASES, order="windowed", window=4))
@@ -49,7 +49,7 @@ def test_only_who_says_it_trains_another_model() -> None:
 
 
 def test_windows_of_a_store_are_fetched_as_they_are_read(tmp_path: Path) -> None:
-    """Fails where a training on fetched windows differs, or all shards are copied. (A folder stands for the store.)"""
+    """Fails if a training on fetched windows differs, or all shards are copied. (A folder stands for the store.)"""
     store = put_store(tmp_path)
     here, there = (small_job(store, tmp_path / name, PHASES, order="windowed", window=1) for name in ("here", "there"))
     fetching = with_local_shards(there, tmp_path / "cache" / "shards")
@@ -62,7 +62,7 @@ def test_windows_of_a_store_are_fetched_as_they_are_read(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("order", ["global", "windowed"])
 def test_a_cache_too_small_is_refused_before_training(tmp_path: Path, order: str) -> None:
-    """Fails where a cache that cannot hold what is read at once is found out in the middle, or no setting is named."""
+    """Fails if a cache that cannot hold what is read at once is found out in the middle, or no setting is named."""
     job = small_job(put_store(tmp_path), tmp_path / "work", PHASES, order=order, window=1, cache_gb=1e-6)
     with pytest.raises(InputError, match=r"phase 1 .* may hold 1,000: raise training\.cache_gb to 0\.\d+, or"):
         with_local_shards(job, tmp_path / "cache" / "shards")

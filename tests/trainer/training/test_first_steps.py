@@ -29,7 +29,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> SmallStore:
 
 @pytest.mark.parametrize("cut", [{"micro_batch": 2}, {"micro_batch_tokens": 64}])
 def test_examples_are_named_as_they_were_read(store: SmallStore, tmp_path: Path, cut: dict[str, int]) -> None:
-    """Fails where the examples of another micro-batch, process or step are named, or a deleted one."""
+    """Fails if the examples of another micro-batch, process or step are named, or a deleted one."""
     job = small_job(store, tmp_path, (PhaseSettings(steps=2, batch=9),), **cut)
     shard_set = ShardSet(store.place, store.shards, "train")
     whole = list[int]()
@@ -46,7 +46,7 @@ def test_examples_are_named_as_they_were_read(store: SmallStore, tmp_path: Path,
 
 
 def test_processes_name_their_examples_together() -> None:
-    """Fails where what one process names is lost, or a long list is written out."""
+    """Fails if what one process names is lost, or a long list is written out."""
     found = [{"shards/a/0": [7]}, {}, {"shards/a/0": [3], "shards/b/1": [*range(20)]}]
     line = describe_examples("here", found, of_loss=True)
     assert "examples 3, 7 of shards/a/0: cloze trace here/shards/a/0 3; 0, 1" in line and "15 and 4 more of" in line
@@ -56,7 +56,7 @@ def test_processes_name_their_examples_together() -> None:
 def test_weights_that_know_nothing_and_are_sure_stop_the_run(
     store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a doomed run goes on, has no line of the step that doomed it, or stops where nobody looks."""
+    """Fails if a doomed run goes on, has no line of the step that doomed it, or stops where nobody looks."""
     draw = initial_weights.draw_first_model
 
     def draw_sure_model(job: TrainingJob) -> Objective:
@@ -77,13 +77,13 @@ def test_weights_that_know_nothing_and_are_sure_stop_the_run(
 
 
 def test_weights_of_elsewhere_are_not_new(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where a student that begins with layers of its teacher is taken for one that knows nothing."""
+    """Fails if a student that begins with layers of its teacher is taken for one that knows nothing."""
     job = small_job(store, tmp_path)
     assert has_new_weights(job, ("masked", "pair"))
     assert not has_new_weights(job, ("masked", "soft"))
 
 
 def test_a_sound_run_is_told_nothing(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where first weights, labels and texts of a usual run are warned of."""
+    """Fails if first weights, labels and texts of a usual run are warned of."""
     events = train_here(small_job(store, tmp_path, (PhaseSettings(steps=10, batch=16),), log_every=5))
     assert of(events, "warning") == [] and [event["step"] for event in of(events, "step")] == [5, 10]

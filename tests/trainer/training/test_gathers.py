@@ -60,7 +60,7 @@ def one_of_two() -> Iterator[Ranks]:
 
 @pytest.mark.parametrize("gather, groups", [("auto", 1), ("step", 1), ("layer", LAYERS + 1)])
 def test_a_single_process_has_one_group(gather: str, groups: int) -> None:
-    """Fails where each layer of a single process costs calls of its own, or where that is asked for and not done."""
+    """Fails if each layer of a single process costs calls of its own, or where that is asked for and not done."""
     settings, model = TrainingSettings(phase=(PhaseSettings(steps=1),), gather=gather), Stack()
     with join_process_group("cpu") as ranks:
         shard_model(model, [*model.layers], [], ranks, settings)
@@ -72,7 +72,7 @@ def test_a_single_process_has_one_group(gather: str, groups: int) -> None:
     "gather, gathers", [("auto", LAYERS + 1), ("step", LAYERS + 1), ("layer", MICRO_BATCHES * (2 * LAYERS + 1))]
 )
 def test_weights_are_gathered_once_a_step(one_of_two: Ranks, gather: str, gathers: int, recomputed: bool) -> None:
-    """Fails where a second micro-batch, or a backward pass, gathers weights that are there, or gradients are summed
+    """Fails if a second micro-batch, or a backward pass, gathers weights that are there, or gradients are summed
     with every micro-batch."""
     phase = (PhaseSettings(steps=1),)
     settings = TrainingSettings(phase=phase, gather=gather, activation_checkpointing=recomputed)

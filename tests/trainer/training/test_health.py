@@ -41,7 +41,7 @@ def first(
 
 
 def test_first_weights_guess_by_chance() -> None:
-    """Fails where a loss far from ln V or ln 2 passes with new weights, or what drawn weights really cost stops."""
+    """Fails if a loss far from ln V or ln 2 passes with new weights, or what drawn weights really cost stops."""
     assert first(new_checks()) == first(new_checks(), masked=CHANCE + 0.8, pair=1.0) == []
     assert first(new_checks(), masked=CHANCE + 3.5) == first(new_checks(), masked=CHANCE - 3.5) == [STOPS]
     assert first(new_checks(), pair=5.0) == [STOPS]
@@ -49,20 +49,20 @@ def test_first_weights_guess_by_chance() -> None:
 
 
 def test_weights_of_elsewhere_begin_low_and_are_told_where_they_are_sure_and_wrong() -> None:
-    """Fails where a start from a checkpoint is stopped, or one with another vocabulary is not told."""
+    """Fails if a start from a checkpoint is stopped, or one with another vocabulary is not told."""
     assert first(new_checks(new_weights=False), masked=1.5, pair=0.02) == []
     assert first(new_checks(new_weights=False), masked=CHANCE + 4) == [WARNS]
 
 
 def test_gradients_of_the_first_step() -> None:
-    """Fails where no gradient or an enormous one passes; what overflows float16 is left out by the step itself."""
+    """Fails if no gradient or an enormous one passes; what overflows float16 is left out by the step itself."""
     assert first(new_checks(), norm=0.0) == first(new_checks(), norm=1e6) == [STOPS]
     assert first(new_checks(new_weights=False), norm=1e6) == [WARNS]
     assert first(new_checks(), norm=math.inf) == first(new_checks(), norm=100.0) == []
 
 
 def test_a_loss_that_does_not_fall_is_told_once() -> None:
-    """Fails where it is told while the rate still rises, told again, or told of one that falls."""
+    """Fails if it is told while the rate still rises, told again, or told of one that falls."""
     for fall, warmup, told in ((0.0, 0, [FLAT_STEPS]), (0.0, 2 * FLAT_STEPS, [2 * FLAT_STEPS]), (0.5, 0, [])):
         checks = new_checks(warmup=warmup)
         first(checks)
@@ -87,18 +87,18 @@ def test_a_loss_that_does_not_fall_is_told_once() -> None:
     ],
 )
 def test_labels_and_unknown_tokens(counts: tuple[int, int, int, int], outcome: list[str]) -> None:
-    """Fails where labels that are all alike or texts of [UNK] pass, or few examples are taken for proof."""
+    """Fails if labels that are all alike or texts of [UNK] pass, or few examples are taken for proof."""
     assert outcome_of(lambda: judge_texts(counts)) == outcome
 
 
 def test_texts_are_counted_without_special_tokens_and_missing_labels() -> None:
-    """Fails where [CLS] and masks count as words, or the label of a sequence that only fills as one."""
+    """Fails if [CLS] and masks count as words, or the label of a sequence that only fills as one."""
     assert count_texts(IDS, np.array([2, 7, 1, 4, 9, 3, 0]), np.array([1, 0, -100])).tolist() == [2, 1, 3, 1]
     assert count_texts(IDS, np.array([7, 1]), None).tolist() == [0, 0, 2, 1]
 
 
 def test_what_stops_a_run_is_raised_before_anything_is_told() -> None:
-    """Fails where a doomed run goes on, or a warning is lost."""
+    """Fails if a doomed run goes on, or a warning is lost."""
     [warning] = judge_texts((128, 120, 0, 0))
     assert "have the label 1: half of them are expected" in warning
     with pytest.raises(InputError, match=r"90% are \[UNK\]"):

@@ -44,7 +44,7 @@ def same(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> boo
 
 
 def test_a_training_begins_with_the_very_weights(store: SmallStore, words: Vocabulary, tmp_path: Path) -> None:
-    """Fails where a tensor is another one after it was read, for rows of padding or in half precision too."""
+    """Fails if a tensor is another one after it was read, for rows of padding or in half precision too."""
     state = write_start(tmp_path / "start", words)
     assert same(build_initial_model(job_from(store, tmp_path / "start"))[0].state_dict(), state)
     padded = write_start(tmp_path / "padded", words, rows=words.size + -words.size % 8 + 8)
@@ -58,7 +58,7 @@ def test_a_training_begins_with_the_very_weights(store: SmallStore, words: Vocab
 def test_the_content_of_a_start_names_the_model_and_its_place_does_not(
     store: SmallStore, words: Vocabulary, tmp_path: Path
 ) -> None:
-    """Fails where a folder that was moved trains another model, or one with another bit the same."""
+    """Fails if a folder that was moved trains another model, or one with another bit the same."""
     write_start(tmp_path / "start", words)
     shutil.copytree(tmp_path / "start", tmp_path / "moved")
     first, moved = planned_from(store, tmp_path / "start"), planned_from(store, tmp_path / "moved")
@@ -71,7 +71,7 @@ def test_the_content_of_a_start_names_the_model_and_its_place_does_not(
 
 
 def test_new_tokens_begin_as_vocabulary_adapt_makes_them(words: Vocabulary, tmp_path: Path) -> None:
-    """Fails where a row of a model that begins differs from that of an adapted checkpoint, in a slot or after the last
+    """Fails if a row of a model that begins differs from that of an adapted checkpoint, in a slot or after the last
     token, or padding of the old one is taken for a row."""
     slots = build_bert_vocabulary([*words.tokens[:5], "[unused0]", "[unused1]", *words.tokens[5:]])
     choices = [Choice(token=token, count=1, pieces=(), saved_tokens=1) for token in ("thea", "ofa", "anda")]
@@ -91,7 +91,7 @@ def test_new_tokens_begin_as_vocabulary_adapt_makes_them(words: Vocabulary, tmp_
 def test_heads_that_are_missing_begin_with_first_weights(
     store: SmallStore, words: Vocabulary, tmp_path: Path, what: str
 ) -> None:
-    """Fails where a start without a head is refused, or its head or encoder begins with other weights, or nobody says
+    """Fails if a start without a head is refused, or its head or encoder begins with other weights, or nobody says
     so."""
     state = write_start(tmp_path / "start", words, pairs=what != "masked")
     lacking = ["pair_head"] if what in ("masked", "pooler") else ["masked_head", "pair_head"]
@@ -114,7 +114,7 @@ def test_heads_that_are_missing_begin_with_first_weights(
 
 
 def test_a_start_of_other_tensors_is_refused_by_name(store: SmallStore, words: Vocabulary, tmp_path: Path) -> None:
-    """Fails where a tensor of the encoder, or a part of a head, may be missing or more, or of another shape."""
+    """Fails if a tensor of the encoder, or a part of a head, may be missing or more, or of another shape."""
     write_start(tmp_path / "start", words)
     norm = "bert.encoder.layer.1.attention.output.LayerNorm.weight"
     for change, told in (
@@ -137,7 +137,7 @@ def test_a_start_of_other_tensors_is_refused_by_name(store: SmallStore, words: V
 def test_a_model_of_any_family_begins_a_training(
     store: SmallStore, words: Vocabulary, tmp_path: Path, family: str
 ) -> None:
-    """Fails where a part (ELECTRA has two) is left out, is not in the content, or another shape is taken for it."""
+    """Fails if a part (ELECTRA has two) is left out, is not in the content, or another shape is taken for it."""
     state = write_start(tmp_path / "start", words, family=family, pairs=family == "albert")
     job = job_from(store, tmp_path / "start")
     assert job.model.family == family and same(build_initial_model(job)[0].state_dict(), state)
@@ -164,7 +164,7 @@ def test_a_model_of_any_family_begins_a_training(
 def test_a_start_that_is_none_is_refused_when_it_is_planned(
     store: SmallStore, words: Vocabulary, tmp_path: Path
 ) -> None:
-    """Fails where a torn folder, another family or other sizes than said, or another vocabulary are planned."""
+    """Fails if a torn folder, another family or other sizes than said, or another vocabulary are planned."""
     start = tmp_path / "start"
     write_start(start, words)
 
@@ -207,7 +207,7 @@ def test_a_start_that_is_none_is_refused_when_it_is_planned(
 def test_a_start_that_changes_after_it_was_planned_is_refused(
     store: SmallStore, words: Vocabulary, tmp_path: Path
 ) -> None:
-    """Fails where a training begins with other weights than those that name its model."""
+    """Fails if a training begins with other weights than those that name its model."""
     write_start(tmp_path / "start", words)
     job = job_from(store, tmp_path / "start")
     flip(tmp_path / "start" / "model.safetensors")
@@ -225,7 +225,7 @@ class _KilledError(Exception):
 def test_a_start_is_needed_until_there_is_a_checkpoint_and_judged_before(
     store: SmallStore, words: Vocabulary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a run that goes on reads its start again or ends with other weights, or step 0 is not judged."""
+    """Fails if a run that goes on reads its start again or ends with other weights, or step 0 is not judged."""
     write_start(tmp_path / "start", words)
     whole = job_from(store, tmp_path / "start", tmp_path / "whole")
     events = train_here(whole)
@@ -255,7 +255,7 @@ def test_a_start_is_needed_until_there_is_a_checkpoint_and_judged_before(
 def test_a_run_that_is_stopped_while_it_judges_its_start_does_so_when_it_resumes(
     store: SmallStore, words: Vocabulary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a stop before the first step loses the evaluation that later ones are compared with."""
+    """Fails if a stop before the first step loses the evaluation that later ones are compared with."""
     write_start(tmp_path / "start", words)
     whole, job = (job_from(store, tmp_path / "start", tmp_path / name) for name in ("whole", "work"))
     events, record = train_here(whole), Ranks.record_position

@@ -64,7 +64,7 @@ def losses(events: list[dict[str, Any]]) -> list[float]:
 
 
 def test_a_model_learns_and_says_so(store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where the loss does not fall, or a line lacks what the curves are drawn from."""
+    """Fails if the loss does not fall, or a line lacks what the curves are drawn from."""
     monkeypatch.setattr(feed, "find_commonest", partial(find_commonest, number=10))  # there are few words in all
     job = small_job(
         store, tmp_path, (PhaseSettings(steps=30, batch=16),), learning_rate=1e-2, evaluate_every=15,
@@ -91,7 +91,7 @@ def test_a_model_learns_and_says_so(store: SmallStore, tmp_path: Path, monkeypat
 
 
 def test_every_phase_ends_with_an_evaluation(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where what a phase came to on its own held-out split is not told before the next one begins."""
+    """Fails if what a phase came to on its own held-out split is not told before the next one begins."""
     phases = (PhaseSettings(steps=3, batch=8), PhaseSettings(steps=2, batch=8))
     events = train_here(small_job(store, tmp_path, phases, log_every=100, checkpoint_every=0))
     for kind in ("step", "evaluation", "checkpoint"):
@@ -100,7 +100,7 @@ def test_every_phase_ends_with_an_evaluation(store: SmallStore, tmp_path: Path) 
 
 
 def test_an_evaluation_is_of_the_whole_held_out_split(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where examples are left out or masks differ from those of epoch 0, and where guessing is counted wrong."""
+    """Fails if examples are left out or masks differ from those of epoch 0, and where guessing is counted wrong."""
     [event] = of(train_here(small_job(store, tmp_path, micro_batch=5)), "evaluation")
     loader = Loader(ShardSet(store.place, store.shards, "held-out"), 42)
     found = loader.gather(range(len(loader)))
@@ -113,7 +113,7 @@ def test_an_evaluation_is_of_the_whole_held_out_split(store: SmallStore, tmp_pat
 
 
 def test_micro_batches_are_one_batch(store: SmallStore, tmp_path: Path, exact: TrainingJob) -> None:
-    """Fails where a step's loss or gradient depends on how it is cut: sizes that divide it or not, and tokens."""
+    """Fails if a step's loss or gradient depends on how it is cut: sizes that divide it or not, and tokens."""
     expected = said(exact)
     for bound, size in (("micro_batch", 3), ("micro_batch", 4), ("micro_batch_tokens", 50)):
         cut = small_job(store, tmp_path / str(size), dropout=0.0, **{bound: size})
@@ -126,7 +126,7 @@ def test_micro_batches_are_one_batch(store: SmallStore, tmp_path: Path, exact: T
 
 @pytest.mark.slow
 def test_two_processes_are_one(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where sharding changes losses, norms, counts or weights; in the last phase one rank has no example."""
+    """Fails if sharding changes losses, norms, counts or weights; in the last phase one rank has no example."""
     phases = (PhaseSettings(steps=4, batch=7), PhaseSettings(steps=2, batch=1))
     one = small_job(store, tmp_path / "one", phases, dropout=0.0, checkpoint_every=0, evaluate_every=3)
     two = replace(with_training(one, processes=2), work=str(tmp_path / "two"))
@@ -143,7 +143,7 @@ def test_two_processes_are_one(store: SmallStore, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_processes_share_the_examples_and_masks_of_one(store: SmallStore, tmp_path: Path, count: int) -> None:
-    """Fails where an example or mask depends on the number of processes, or they differ in their number of pieces."""
+    """Fails if an example or mask depends on the number of processes, or they differ in their number of pieces."""
     job = small_job(store, tmp_path, (PhaseSettings(steps=3, batch=4),), micro_batch=2)
     alone = read_by(Feed(job, 0, as_rank(0, 1)))
     shared = [read_by(Feed(job, 0, as_rank(rank, count))) for rank in range(count)]
@@ -159,7 +159,7 @@ def test_processes_share_the_examples_and_masks_of_one(store: SmallStore, tmp_pa
 
 
 def test_deleted_examples_are_counted(tmp_path: Path) -> None:
-    """Fails where a deleted example is read or its slot forgotten, in training and in evaluation."""
+    """Fails if a deleted example is read or its slot forgotten, in training and in evaluation."""
     store = put_store(tmp_path, gone=range(1, 30, 2))
     events = train_here(small_job(store, tmp_path / "work", (PhaseSettings(steps=6, batch=4),), micro_batch=1))
     done = events[-1]
@@ -168,7 +168,7 @@ def test_deleted_examples_are_counted(tmp_path: Path) -> None:
 
 
 def test_phases_on_the_same_shards_read_on(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where a second phase repeats the first one's examples: two phases are one of as many steps."""
+    """Fails if a second phase repeats the first one's examples: two phases are one of as many steps."""
     whole = small_job(store, tmp_path / "one", (PhaseSettings(steps=6, batch=8),))
     cut = small_job(store, tmp_path / "two", (PhaseSettings(steps=2, batch=8), PhaseSettings(steps=4, batch=8)))
     first, second = train_here(whole), train_here(cut)
@@ -178,7 +178,7 @@ def test_phases_on_the_same_shards_read_on(store: SmallStore, tmp_path: Path) ->
 
 
 def test_the_loss_scale_falls_at_overflows_and_rises_after_good_steps() -> None:
-    """Fails where float16 training could stall: no way down, or none up."""
+    """Fails if float16 training could stall: no way down, or none up."""
     scale = LossScale(FIRST_SCALE)
     scale.update(finite=False)
     assert scale == LossScale(FIRST_SCALE / 2, 0)
@@ -192,7 +192,7 @@ def test_the_loss_scale_falls_at_overflows_and_rises_after_good_steps() -> None:
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_lower_precisions(store: SmallStore, tmp_path: Path, exact: TrainingJob, precision: str) -> None:
-    """Fails where a precision does not train, strays far from float32, or writes weights of another type."""
+    """Fails if a precision does not train, strays far from float32, or writes weights of another type."""
     job = small_job(store, tmp_path / precision, dropout=0.0, precision=precision)
     events = train_here(job)
     wanted = losses(said(exact))
@@ -205,7 +205,7 @@ def test_lower_precisions(store: SmallStore, tmp_path: Path, exact: TrainingJob,
 def test_recomputed_layers_change_nothing(
     store: SmallStore, tmp_path: Path, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where activation checkpointing draws other dropout, its wrapper's name gets into the export, or layers that
+    """Fails if activation checkpointing draws other dropout, its wrapper's name gets into the export, or layers that
     share their weights are left out.
     """
     wrapped_parts = list[torch.nn.Module]()
@@ -228,7 +228,7 @@ def test_recomputed_layers_change_nothing(
 def test_a_gradient_that_is_not_finite_stops_the_run(
     store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a diverged run goes on, or writes a checkpoint of it."""
+    """Fails if a diverged run goes on, or writes a checkpoint of it."""
     job = small_job(store, tmp_path, checkpoint_every=1)
     sums = MaskedModel.sum_losses
     monkeypatch.setattr(MaskedModel, "sum_losses", lambda model, batch: sums(model, batch) * math.nan)
@@ -244,7 +244,7 @@ def test_a_gradient_that_is_not_finite_stops_the_run(
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_no_step_waits_for_the_device(store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a step asks the device for a value, or copies to it from memory that has to be waited for."""
+    """Fails if a step asks the device for a value, or copies to it from memory that has to be waited for."""
     modes, record = list[str](), Ranks.record_position
 
     def watch(ranks: Ranks, place: str) -> None:
@@ -263,7 +263,7 @@ def test_no_step_waits_for_the_device(store: SmallStore, tmp_path: Path, monkeyp
 def test_lines_that_wait_for_their_numbers_are_the_same(
     store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a line that is said a step later tells of another step, comes after what follows it, or is lost."""
+    """Fails if a line that is said a step later tells of another step, comes after what follows it, or is lost."""
     phases = (PhaseSettings(steps=3, batch=4), PhaseSettings(steps=4, batch=3))
     at_once, later = (
         small_job(store, tmp_path / name, phases, checkpoint_every=3, evaluate_every=2) for name in ("once", "later")
@@ -274,7 +274,7 @@ def test_lines_that_wait_for_their_numbers_are_the_same(
 
 
 def test_gradients_are_clipped(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where the bound has no effect, or changes gradients below it."""
+    """Fails if the bound has no effect, or changes gradients below it."""
     free, wide, tight = (
         small_job(store, tmp_path / str(bound), clip_norm=bound, dropout=0.0) for bound in (0.0, 1e6, 1e-3)
     )
@@ -285,7 +285,7 @@ def test_gradients_are_clipped(store: SmallStore, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("family, input", [("bert", "full-sentences"), ("roberta", "segment-pair")])
 def test_models_without_pairs(tmp_path: Path, family: str, input: str) -> None:
-    """Fails where shards without pair labels cannot be trained on, or a family without a pair head on any."""
+    """Fails if shards without pair labels cannot be trained on, or a family without a pair head on any."""
     job = small_job(put_store(tmp_path, input=input), tmp_path / "work")
     events = train_here(replace(job, model=replace(job.model, family=family)))
     assert "pair_loss" not in of(events, "step")[0] and "pair_loss" not in of(events, "evaluation")[0]

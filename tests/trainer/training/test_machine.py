@@ -23,7 +23,7 @@ PHASES = (PhaseSettings(steps=4, batch=8),)
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU can be had here")
 def test_the_choice_is_told_and_kept_in_the_checkpoint(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where "auto" is not float32 on a processor, to the bit, or the checkpoint does not say what was chosen."""
+    """Fails if "auto" is not float32 on a processor, to the bit, or the checkpoint does not say what was chosen."""
     named = small_job(store, tmp_path / "named", PHASES)
     chosen = with_training(replace(named, work=str(tmp_path / "auto")), precision="auto")
     train_here(named)
@@ -44,7 +44,7 @@ def train_beside(job: TrainingJob) -> list[dict[str, Any]]:
 def test_checkpoints_beside_training_change_nothing(
     store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where one is lost or told twice, a weight differs, or a stop leaves before its checkpoint is there."""
+    """Fails if one is lost or told twice, a weight differs, or a stop leaves before its checkpoint is there."""
     save = folders.save
     monkeypatch.setattr(folders, "save", lambda *given, **named: time.sleep(0.05) or save(*given, **named))
     waited = small_job(store, tmp_path / "waited", PHASES, checkpoint_every=1)
@@ -64,7 +64,7 @@ def test_checkpoints_beside_training_change_nothing(
 
 
 def test_checkpoints_by_the_clock(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where minutes are of no effect beside steps, or steps beside minutes."""
+    """Fails if minutes are of no effect beside steps, or steps beside minutes."""
     clock = small_job(store, tmp_path / "clock", PHASES, checkpoint_every=0, checkpoint_minutes=1e-9)
     rare = small_job(store, tmp_path / "rare", PHASES, checkpoint_every=0, checkpoint_minutes=60.0)
     assert [event["step"] for event in of(train_here(clock), "checkpoint")] == [1, 2, 3, 4]

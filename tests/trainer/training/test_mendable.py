@@ -28,7 +28,7 @@ def settings(**training: object) -> TrainingSettings:
     ],
 )
 def test_no_memory_left_says_what_to_lower(training: dict[str, object], processes: int, remedy: str) -> None:
-    """Fails where the setting, its present value or a smaller one is not named, or what torch said is lost."""
+    """Fails if the setting, its present value or a smaller one is not named, or what torch said is lost."""
     with pytest.raises(InputError) as told, explain_torch_errors(settings(**training), processes, "cuda"):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
     assert remedy in str(told.value) and "activation_checkpointing = true" in str(told.value)
@@ -37,7 +37,7 @@ def test_no_memory_left_says_what_to_lower(training: dict[str, object], processe
 
 
 def test_no_main_memory_is_told_alike_and_nothing_else_is_taken_for_it() -> None:
-    """Fails where torch's allocator says it in other words than are looked for, or another error is hidden."""
+    """Fails if torch's allocator says it in other words than are looked for, or another error is hidden."""
     with pytest.raises(InputError, match="The machine has no memory left"), explain_torch_errors(settings(), 1, "cpu"):
         torch.empty(1 << 60, dtype=torch.uint8)
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), explain_torch_errors(settings(), 1, "cpu"):
@@ -45,7 +45,7 @@ def test_no_main_memory_is_told_alike_and_nothing_else_is_taken_for_it() -> None
 
 
 def test_an_operation_without_one_order_is_named() -> None:
-    """Fails where the paragraph does not say which operation it is, or how to train without the promise."""
+    """Fails if the paragraph does not say which operation it is, or how to train without the promise."""
     said = "put_ does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True)'."
     with pytest.raises(InputError, match=r"put_ has no algorithm .* Leave training\.deterministic out"):
         with explain_torch_errors(settings(deterministic=True), 1, "cuda"):
@@ -58,7 +58,7 @@ def test_an_operation_without_one_order_is_named() -> None:
 def test_algorithms_are_those_of_the_promise(
     monkeypatch: pytest.MonkeyPatch, deterministic: bool, device: str, mode: int
 ) -> None:
-    """Fails where a GPU is slowed down for half a promise, or keeps it by half: with `warn_only` attention's backward
+    """Fails if a GPU is slowed down for half a promise, or keeps it by half: with `warn_only` attention's backward
     pass adds up in any order."""
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")  # so that it is put back
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")

@@ -95,7 +95,7 @@ def whole(sets: Sets, tmp_path_factory: pytest.TempPathFactory) -> Stage:
 
 
 def test_weights_and_phases_are_exact_in_slots(sets: Sets) -> None:
-    """Fails where a component gets other than its share, or a phase does not go on where an earlier one ended."""
+    """Fails if a component gets other than its share, or a phase does not go on where an earlier one ended."""
     job = job_of(planned(sets, MIXED))
     found = [
         {shards.name: (begin, slots) for shards, begin, slots in zip(r.inputs, r.begins, r.slots, strict=True)}
@@ -111,7 +111,7 @@ def test_weights_and_phases_are_exact_in_slots(sets: Sets) -> None:
 
 
 def test_what_names_a_mixture(sets: Sets) -> None:
-    """Fails where the order in a recipe makes another model, a share does not, or a mixture of one is not that one."""
+    """Fails if the order in a recipe makes another model, a share does not, or a mixture of one is not that one."""
 
     def fingerprint(*phases: PhaseSettings) -> str:
         return planned(sets, phases).fingerprint
@@ -129,7 +129,7 @@ def test_what_names_a_mixture(sets: Sets) -> None:
 
 
 def test_quotas_become_slots_and_steps(sets: Sets) -> None:
-    """Fails where a whole epoch's tokens are not a whole epoch's slots, or a phase ends before its quotas."""
+    """Fails if a whole epoch's tokens are not a whole epoch's slots, or a phase ends before its quotas."""
     examples, tokens = count_train_examples(sets["short"])
     many, held = count_train_examples(sets["long"])
     mixture = {"short": Quota(tokens=2 * tokens), "long": Quota(tokens=held // 2)}
@@ -147,7 +147,7 @@ def test_quotas_become_slots_and_steps(sets: Sets) -> None:
 
 
 def test_tokens_and_epochs_become_steps(sets: Sets) -> None:
-    """Fails where an epoch's tokens are not an epoch's slots, or a ramp makes a phase too short."""
+    """Fails if an epoch's tokens are not an epoch's slots, or a ramp makes a phase too short."""
     examples, tokens = count_train_examples(sets["short"])
 
     def settled(**said: Any) -> PhaseSettings:
@@ -168,7 +168,7 @@ def test_tokens_and_epochs_become_steps(sets: Sets) -> None:
 
 
 def test_a_ramp_is_read_slot_by_slot(sets: Sets) -> None:
-    """Fails where a phase with a ramp, or the one after it, reads a slot twice or not at all."""
+    """Fails if a phase with a ramp, or the one after it, reads a slot twice or not at all."""
     ramp = BatchRamp(first=2, steps=4)
     phases = [PhaseSettings(steps=6, batch=7, shards="short", batch_ramp=ramp), PhaseSettings(steps=2, batch=3)]
     job = job_of(planned(sets, [replace(phase, shards="short") for phase in phases]))
@@ -198,7 +198,7 @@ class Recorded:
 
 
 def test_a_phase_has_a_mask_rate_of_its_own(sets: Sets) -> None:
-    """Fails where a rate reaches other phases or held-out examples, or makes no other model."""
+    """Fails if a rate reaches other phases or held-out examples, or makes no other model."""
     said = [PhaseSettings(steps=2, batch=8, shards="long", mask_rate=rate) for rate in (None, 0.5)]
     stage = planned(sets, said)
     ranks = Ranks(rank=0, count=1, device=torch.device("cpu"), mesh=cast(Any, None))
@@ -226,7 +226,7 @@ def test_a_phase_has_a_mask_rate_of_its_own(sets: Sets) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_mixed_is_refused(sets: Sets, mixture: Any, more: dict[str, Any], told: str) -> None:
-    """Fails where a mixture that cannot be read is found out by training, or the message names no remedy."""
+    """Fails if a mixture that cannot be read is found out by training, or the message names no remedy."""
     warmup = more.pop("warmup", 0)
     with pytest.raises(InputError, match=told) as caught:
         planned(sets, [PhaseSettings(mixture=mixture, **{"steps": 4, **more})], warmup_steps=warmup)
@@ -234,7 +234,7 @@ def test_what_cannot_be_mixed_is_refused(sets: Sets, mixture: Any, more: dict[st
 
 
 def test_text_that_is_read_more_often_than_helps_is_told(sets: Sets) -> None:
-    """Fails where a set is repeated without a word, one that is not is warned of, or copies do not count as passes."""
+    """Fails if a set is repeated without a word, one that is not is warned of, or copies do not count as passes."""
     examples = {name: count_train_examples(sets[name])[0] for name in ("short", "long")}
 
     def notice(name: str, epochs: float, **more: Any) -> str:
@@ -257,7 +257,7 @@ def test_text_that_is_read_more_often_than_helps_is_told(sets: Sets) -> None:
 
 @pytest.mark.parametrize("mixture", [{"long": 1.0, "short": 1.0}, {"long": Quota(tokens=9), "short": Quota(tokens=9)}])
 def test_components_without_examples_are_refused(sets: Sets, mixture: Any) -> None:
-    """Fails where a mixture of an empty set is planned, whose slots no example could fill."""
+    """Fails if a mixture of an empty set is planned, whose slots no example could fill."""
     held_out = tuple(part for part in sets["short"].parts if part.labels.get("split") == "held-out")
     empty = replace(sets["short"], parts=held_out)
     assert held_out and count_train_examples(empty) == (0, 0)
@@ -280,7 +280,7 @@ def counted(sets: Sets, job: TrainingJob) -> list[list[list[int]]]:
 
 
 def test_what_was_seen_is_counted(sets: Sets, whole: Stage) -> None:
-    """Fails where a slot, a deleted example or a token is counted for another set or phase, or the sums are not those
+    """Fails if a slot, a deleted example or a token is counted for another set or phase, or the sums are not those
     of the run."""
     facts = job_of(whole).read_export()
     assert facts is not None and facts["seen"] == counted(sets, job_of(whole))
@@ -300,7 +300,7 @@ def test_what_was_seen_is_counted(sets: Sets, whole: Stage) -> None:
 
 
 def test_a_mixture_is_judged_as_a_whole_and_by_component(sets: Sets, whole: Stage) -> None:
-    """Fails where a component's held-out split is not judged, or its figures do not add up to the whole."""
+    """Fails if a component's held-out split is not judged, or its figures do not add up to the whole."""
     first, second, third = of(said(job_of(whole)), "evaluation")
     assert "components" not in second
     for event, share in ((first, {"long": 15, "short": 5}), (third, {"long": 10, "short": 10})):
@@ -314,7 +314,7 @@ def test_a_mixture_is_judged_as_a_whole_and_by_component(sets: Sets, whole: Stag
 
 @pytest.mark.slow
 def test_a_mixture_that_was_killed_on_two_processes_goes_on_with_one(sets: Sets, whole: Stage, tmp_path: Path) -> None:
-    """Fails where slots of a component are read twice or not at all, or counted so, after a kill on other ranks."""
+    """Fails if slots of a component are read twice or not at all, or counted so, after a kill on other ranks."""
     from small_training import kill
 
     job = replace(job_of(whole), work=str(tmp_path / "work"))

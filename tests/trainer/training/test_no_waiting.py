@@ -75,7 +75,7 @@ def padded(qkv: Any, boundaries: Any, longest: int, *rest: Any) -> Any:
 def test_no_step_asks_the_device_for_a_value(
     store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, training: Any
 ) -> None:
-    """Fails where a step reads a number, indexes by a mask or makes a tensor of numbers in main memory.
+    """Fails if a step reads a number, indexes by a mask or makes a tensor of numbers in main memory.
 
     Watched are the steps 2 and 3 of a run: the first one makes the optimiser's state. As on a GPU a line is written a
     step later, and reading numbers that have arrived is no waiting.
@@ -104,7 +104,7 @@ def test_no_step_asks_the_device_for_a_value(
 
 
 def test_the_watch_sees_what_waits() -> None:
-    """Fails where the test above could not fail."""
+    """Fails if the test above could not fail."""
     numbers, longer = torch.arange(4), torch.tensor([1, 2, 0, 1])
     waiting = (
         lambda: numbers.sum().item(),
@@ -121,7 +121,7 @@ def test_the_watch_sees_what_waits() -> None:
 
 
 def test_what_a_gpu_copies_from_is_pinned(store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a tensor that a step takes to a GPU would be copied from memory that has to be waited for."""
+    """Fails if a tensor that a step takes to a GPU would be copied from memory that has to be waited for."""
     pinned = list[torch.Tensor]()
 
     def pin(tensor: torch.Tensor) -> torch.Tensor:
@@ -138,7 +138,7 @@ def test_what_a_gpu_copies_from_is_pinned(store: SmallStore, tmp_path: Path, mon
 
 
 def test_a_step_is_counted_over_all_processes(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where divisors are those of one process, or numbers of steps do not go on."""
+    """Fails if divisors are those of one process, or numbers of steps do not go on."""
     job = small_job(store, tmp_path, (PhaseSettings(steps=2, batch=4),))
     steps = [*Feed(job, 0, as_rank(0, 1, times=2)).iter_steps(0, 0, 7)]
     assert [step.number for step in steps] == [8, 9]
@@ -149,7 +149,7 @@ def test_a_step_is_counted_over_all_processes(store: SmallStore, tmp_path: Path)
 
 
 def test_what_is_not_finite_first_is_kept() -> None:
-    """Fails where a later step takes the place of the first, a finite one is kept, or the micro-batch is lost."""
+    """Fails if a later step takes the place of the first, a finite one is kept, or the micro-batch is lost."""
     sound, ranks = torch.ones(2, 2), as_rank(0, 1)
 
     def see(watcher: NonFinite, number: int, sums: list[torch.Tensor], norm: float, scales: bool = False) -> bool:

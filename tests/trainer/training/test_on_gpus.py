@@ -22,7 +22,7 @@ pytestmark = [
 def test_deterministic_is_the_same_to_the_bit(
     store: SmallStore, tmp_path: Path, precision: str, dropout: float
 ) -> None:
-    """Fails where a sum of the step, attention's backward pass included, is added up in another order each time."""
+    """Fails if a sum of the step, attention's backward pass included, is added up in another order each time."""
     first = small_job(
         store, tmp_path / "first", dropout=dropout, precision=precision, compile=False, deterministic=True
     )
@@ -33,7 +33,7 @@ def test_deterministic_is_the_same_to_the_bit(
 
 
 def test_the_choice_is_that_of_the_card(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where bfloat16 is not chosen on a card that has it, or that is not told."""
+    """Fails if bfloat16 is not chosen on a card that has it, or that is not told."""
     job = small_job(store, tmp_path, dropout=0.0, precision="auto")
     [start] = of(train_here(job), "start")
     saved = read_saved(tmp_path / "checkpoints" / "step-00000006")
@@ -44,7 +44,7 @@ def test_the_choice_is_that_of_the_card(store: SmallStore, tmp_path: Path) -> No
 
 
 def test_checkpoints_beside_training_hold_the_same(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where a copy from the card is written before it is there, or after the next step has changed it."""
+    """Fails if a copy from the card is written before it is there, or after the next step has changed it."""
     waited = small_job(store, tmp_path / "waited", checkpoint_every=1, compile=False, deterministic=True)
     beside = with_training(replace(waited, work=str(tmp_path / "beside")), async_checkpoints=True)
     train_here(waited)

@@ -61,7 +61,7 @@ def plain(kind: str, weights: Sequence[Tensor], steps: Sequence[Sequence[Tensor]
 @pytest.mark.parametrize("correction", [True, False])
 @pytest.mark.parametrize("kind", ["adamw", "lamb", "stable-adamw"])
 def test_steps_are_those_of_the_paper(kind: str, correction: bool) -> None:
-    """Fails where a moment, a correction, the ratio, the clipping or the decay is another than the paper's."""
+    """Fails if a moment, a correction, the ratio, the clipping or the decay is another than the paper's."""
     model, settings, found = model_of(), settings_of(kind, correction), gradients(6)
     optimizer = build_optimizer(model, settings)
     expected = [parameter.detach().double().clone() for parameter in model]
@@ -76,7 +76,7 @@ def test_steps_are_those_of_the_paper(kind: str, correction: bool) -> None:
 
 @pytest.mark.parametrize("kind", ["adamw", "lamb", "stable-adamw"])
 def test_pieces_make_the_step_of_the_whole(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a number of a parameter is left out, or a norm is that of a piece: equal to the bit."""
+    """Fails if a number of a parameter is left out, or a norm is that of a piece: equal to the bit."""
     ends = []
     for piece in (1 << 16, 4):
         monkeypatch.setattr(optimizers, "PIECE", piece)
@@ -91,7 +91,7 @@ def test_pieces_make_the_step_of_the_whole(kind: str, monkeypatch: pytest.Monkey
 
 
 def test_a_zero_matrix_has_a_ratio_of_one() -> None:
-    """Fails where new weights of zero stay zero for ever."""
+    """Fails if new weights of zero stay zero for ever."""
     model = nn.ParameterList([nn.Parameter(torch.zeros(2, 2))])
     optimizer = build_optimizer(model, settings_of("lamb"))
     model[0].grad = torch.ones(2, 2)
@@ -118,7 +118,7 @@ NAMES = (
 
 
 def test_rates_fall_from_the_head_to_the_embeddings() -> None:
-    """Fails where ELECTRA's depths are others, or a second encoder is taken for a part of the first."""
+    """Fails if ELECTRA's depths are others, or a second encoder is taken for a part of the first."""
     found = compute_rate_scales(NAMES, 0.5)
     assert [found[name] for name in NAMES] == [2**-4, 2**-4, 2**-4, 2**-3, 2**-2, 2**-1, 2**-3, 2**-2, 1]
     assert set(compute_rate_scales(NAMES, 1.0).values()) == {1.0}
@@ -140,7 +140,7 @@ def test_a_rate_reaches_each_depth_by_its_share() -> None:
 
 
 def test_a_phase_may_have_a_decay_of_its_own() -> None:
-    """Fails where vectors begin to decay, or matrices keep the decay of the phase before."""
+    """Fails if vectors begin to decay, or matrices keep the decay of the phase before."""
     optimizer = build_optimizer(model_of(), settings_of("stable-adamw"))
     set_weight_decay(optimizer, 0.3)
     assert [(group["weight_decay"], len(group["params"])) for group in optimizer.param_groups] == [(0.3, 3), (0.0, 1)]

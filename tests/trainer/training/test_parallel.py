@@ -24,7 +24,7 @@ from trainer.settings.training import TrainingSettings
 
 
 def test_no_process_leaves_before_the_last_one_is_there() -> None:
-    """Fails where one goes on while another is still at work, or where the last one waits for ever."""
+    """Fails if one goes on while another is still at work, or where the last one waits for ever."""
     store, left = HashStore(), list[int]()
 
     def leave(rank: int) -> None:
@@ -44,7 +44,7 @@ def test_no_process_leaves_before_the_last_one_is_there() -> None:
 
 
 def test_who_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a process that hangs is not told from those that waited for it in vain.
+    """Fails if a process that hangs is not told from those that waited for it in vain.
 
     What is waited for here is that both have said so, however long that takes.
     """
@@ -77,7 +77,7 @@ class Times(nn.Module):
 
 @pytest.mark.filterwarnings("ignore")  # torch's own, of features that are new to it
 def test_layers_of_many_kinds_are_all_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where torch, as it comes, gives up after eight kinds of layers, as ModernBERT has in all modes."""
+    """Fails if torch, as it comes, gives up after eight kinds of layers, as ModernBERT has in all modes."""
     torch._dynamo.reset()
     graphs, layers = list[str](), nn.Sequential(*map(Times, range(1, 11)))
 
@@ -96,7 +96,7 @@ def test_layers_of_many_kinds_are_all_compiled(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_heads_of_words_are_compiled_with_their_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where the logits of a compiled model are copied operation by operation."""
+    """Fails if the logits of a compiled model are copied operation by operation."""
     compiled = list[type]()
     monkeypatch.setattr(nn.Module, "compile", lambda part: compiled.append(type(part)))
     phase = (PhaseSettings(steps=1, batch=1),)
@@ -108,7 +108,7 @@ def test_heads_of_words_are_compiled_with_their_loss(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU can be had here")
 def test_a_gpu_that_is_not_there_is_told() -> None:
-    """Fails where a training that asks for a GPU goes on without one, for days."""
+    """Fails if a training that asks for a GPU goes on without one, for days."""
     with (
         pytest.raises(InputError, match=r'training.device = "cuda" asks for a GPU, and torch sees none'),
         join_process_group("cuda"),
@@ -131,7 +131,7 @@ def test_a_gpu_that_is_not_there_is_told() -> None:
 def test_weights_stay_gathered_where_there_is_memory(
     monkeypatch: pytest.MonkeyPatch, gather: str, precision: str, parameters: int, once: bool
 ) -> None:
-    """Fails where gathered weights may fill the device, or the precision that they are gathered in does not count."""
+    """Fails if gathered weights may fill the device, or the precision that they are gathered in does not count."""
     monkeypatch.setattr(learn, "_find_memory_bytes", lambda ranks: 800)
     ranks = Ranks(rank=0, count=2, device=torch.device("cpu"), mesh=cast(Any, None))
     settings = TrainingSettings(phase=(PhaseSettings(steps=1),), gather=gather, precision=precision)
@@ -140,7 +140,7 @@ def test_weights_stay_gathered_where_there_is_memory(
 
 @pytest.mark.parametrize(("hidden_size", "threads"), [(32, 1), (768, 2)])
 def test_a_small_model_computes_on_one_thread(hidden_size: int, threads: int) -> None:
-    """Fails where threads of a tiny model wait for each other, or a larger one is left with one."""
+    """Fails if threads of a tiny model wait for each other, or a larger one is left with one."""
     before, training = torch.get_num_threads(), TrainingSettings(phase=(PhaseSettings(steps=1, batch=32),))
     torch.set_num_threads(2)
     try:

@@ -40,7 +40,7 @@ def whole(store: SmallStore, tmp_path_factory: pytest.TempPathFactory) -> Traini
 
 
 def test_both_terms_are_said_and_exported(whole: TrainingJob, tmp_path: Path) -> None:
-    """Fails where a term, its accuracy or a part of the model is lost between the step and the folder."""
+    """Fails if a term, its accuracy or a part of the model is lost between the step and the folder."""
     events = said(whole)
     for event in (*of(events, "step"), *of(events, "evaluation")):
         assert event["loss"] == pytest.approx(event["masked_loss"] + 50 * event["replaced_loss"])
@@ -57,14 +57,14 @@ def test_both_terms_are_said_and_exported(whole: TrainingJob, tmp_path: Path) ->
 
 
 def test_how_a_step_is_cut_changes_nothing(whole: TrainingJob, store: SmallStore, tmp_path: Path) -> None:
-    """Fails where what is drawn depends on the batch, or dummy tokens that fill one are judged."""
+    """Fails if what is drawn depends on the batch, or dummy tokens that fill one are judged."""
     for number, bound in enumerate(({"micro_batch": 3}, {"micro_batch_tokens": 50})):
         found = train_here(electra_job(store, tmp_path / str(number), **bound))
         assert losses(found) == pytest.approx(losses(said(whole)), rel=ROUNDING) and len(losses(found)) == 12
 
 
 def test_an_interrupted_run_ends_alike(whole: TrainingJob, tmp_path: Path) -> None:
-    """Fails where what is drawn after a resume is something else."""
+    """Fails if what is drawn after a resume is something else."""
     job = replace(whole, work=str(tmp_path / "work"))
     shutil.copytree(whole.work, job.work)
     shutil.rmtree(job.export)

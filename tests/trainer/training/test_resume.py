@@ -81,7 +81,7 @@ def lines(job: TrainingJob) -> list[dict[str, Any]]:
 def test_a_killed_run_ends_with_the_very_weights(
     whole: dict[int, TrainingJob], killed: dict[int, TrainingJob], tmp_path: Path, processes: int
 ) -> None:
-    """Fails where weights, moments, dropout's generators or the place in the data are not restored exactly."""
+    """Fails if weights, moments, dropout's generators or the place in the data are not restored exactly."""
     job = copied(killed[processes], tmp_path)
     assert of(said(job), "step")[-1]["step"] == 5
     [resume] = of(finish(job), "resume")
@@ -94,7 +94,7 @@ def test_a_killed_run_ends_with_the_very_weights(
 def test_a_run_is_stopped_after_a_step_or_in_an_evaluation(
     whole: dict[int, TrainingJob], tmp_path: Path, step: int
 ) -> None:
-    """Fails where the step is lost, the evaluation that was due is not done later, or a weight differs."""
+    """Fails if the step is lost, the evaluation that was due is not done later, or a weight differs."""
     job = replace(whole[1], work=str(tmp_path / "work"))
     with stopped_after(step):
         first = finish(job)
@@ -111,7 +111,7 @@ def test_a_run_is_stopped_after_a_step_or_in_an_evaluation(
 def test_another_number_of_processes_reads_the_same_examples(
     whole: dict[int, TrainingJob], killed: dict[int, TrainingJob], tmp_path: Path, before: int, after: int
 ) -> None:
-    """Fails where a checkpoint of so many processes cannot be read by others, or they read on elsewhere."""
+    """Fails if a checkpoint of so many processes cannot be read by others, or they read on elsewhere."""
     resumed = with_training(copied(killed[before], tmp_path), processes=after)
     [resume] = of(finish(resumed), "resume")
     assert resume["step"] == 4 and resume["processes"] == after
@@ -126,7 +126,7 @@ def test_another_number_of_processes_reads_the_same_examples(
 
 
 def test_ranks_that_are_stopped_leave_with_a_checkpoint(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where ranks that are stopped end at different steps, leave without a checkpoint, or the agent kills them
+    """Fails if ranks that are stopped end at different steps, leave without a checkpoint, or the agent kills them
     as they save."""
     endless = (PhaseSettings(steps=100_000, batch=8, max_epochs=1e6),)
     job = small_job(store, tmp_path / "work", endless, processes=2, checkpoint_every=0, log_every=1)

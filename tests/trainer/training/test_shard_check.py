@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> SmallStore:
 
 
 def test_a_damaged_shard_stops_training_before_the_first_checkpoint(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where a checkpoint or an export holds what was learnt from it, or mending the shard does not help."""
+    """Fails if a checkpoint or an export holds what was learnt from it, or mending the shard does not help."""
     name = trained_shard(store.shards)
     path = Path(store.place.to_full_path(name))
     whole = path.read_bytes()
@@ -61,7 +61,7 @@ def refused(job: TrainingJob) -> None:
 
 
 def test_all_ranks_stop(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where a rank waits for ever, or a checkpoint is written."""
+    """Fails if a rank waits for ever, or a checkpoint is written."""
     flip_tokens(Path(store.place.to_full_path(trained_shard(store.shards))))
     job = small_job(store, tmp_path / "work", processes=2)
     on_ranks(refused, job, 2)
@@ -82,7 +82,7 @@ def spoil_labels(path: Path) -> None:
 def test_a_token_that_no_vocabulary_has_is_told_by_the_rank(
     store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Fails where an id past the vocabulary ends a rank by a signal or a traceback."""
+    """Fails if an id past the vocabulary ends a rank by a signal or a traceback."""
     flip_tokens(Path(store.place.to_full_path(trained_shard(store.shards))), byte=1, num_tokens=100)
     with pytest.raises(Damaged) as refusal:
         replayed(small_job(store, tmp_path / "work"), monkeypatch, capfd)
@@ -92,7 +92,7 @@ def test_a_token_that_no_vocabulary_has_is_told_by_the_rank(
 def test_a_rank_that_a_damaged_shard_kills_is_explained(
     store: SmallStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Fails where the user is told of a signal or a traceback (of a label that is none), and of no file."""
+    """Fails if the user is told of a signal or a traceback (of a label that is none), and of no file."""
     spoil_labels(Path(store.place.to_full_path(trained_shard(store.shards))))
     monkeypatch.setattr(ExampleColumns, "_note_read", lambda *_: None)  # as if the check were slower than the rank
     with pytest.raises(Damaged) as refusal:
@@ -102,7 +102,7 @@ def test_a_rank_that_a_damaged_shard_kills_is_explained(
 
 
 def test_a_damaged_copy_is_removed_and_fetched_again(store: SmallStore, tmp_path: Path) -> None:
-    """Fails where the copy of an object store's shard stays damaged, or a damaged shard is copied."""
+    """Fails if the copy of an object store's shard stays damaged, or a damaged shard is copied."""
     job = small_job(store, tmp_path / "work")
     copied = with_local_shards(job, tmp_path / "copies")
     name = trained_shard(store.shards)

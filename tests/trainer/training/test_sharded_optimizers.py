@@ -42,7 +42,7 @@ def from_the_middle(job: TrainingJob, work: Path) -> TrainingJob:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", mostly_long(OPTIMIZERS, 1))
 def test_two_processes_are_one_and_a_checkpoint_is_of_all_moments(store: SmallStore, tmp_path: Path, kind: str) -> None:
-    """Fails where a norm or a mean is of what one process holds, or a moment or the number of steps is not kept.
+    """Fails if a norm or a mean is of what one process holds, or a moment or the number of steps is not kept.
 
     Epsilon is large: else a first step turns the rounding of small gradients into whole steps.
     """

@@ -17,7 +17,7 @@ from trainer.watch import Speed
 
 
 def test_a_line_has_the_speed_since_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a pause counts, a step is left out or counted twice, or FLOPs stay those of another phase."""
+    """Fails if a pause counts, a step is left out or counted twice, or FLOPs stay those of another phase."""
     clock = [0.0]
     measured = {0: None, 1: (1e4, 1e5), 2: (2e4, 2e5)}  # by phase; in 0 this process reads nothing
     monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: clock[0]))

@@ -70,7 +70,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 
 def test_what_is_written_is_the_state_as_it_was(tmp_path: Path, ranks: Ranks, gate: threading.Event) -> None:
-    """Fails where a step that is done meanwhile gets into the files: a weight, a moment or the count of steps."""
+    """Fails if a step that is done meanwhile gets into the files: a weight, a moment or the count of steps."""
     trained = Trained(tmp_path, ranks)
     trained.learn()
     weight = trained.model.weight.detach().clone()
@@ -118,7 +118,7 @@ def test_one_is_written_at_a_time(
 def test_no_room_is_told_and_leaves_nothing(
     tmp_path: Path, ranks: Ranks, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Fails where a full disk ends in a traceback, half a checkpoint keeps it full, or the whole ones go with it."""
+    """Fails if a full disk ends in a traceback, half a checkpoint keeps it full, or the whole ones go with it."""
     trained = Trained(tmp_path, ranks)
     trained.learn()
     trained.begin()
@@ -136,7 +136,7 @@ def test_no_room_is_told_and_leaves_nothing(
 
 
 def test_another_fault_is_no_lack_of_room(tmp_path: Path, ranks: Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where what ended the thread is hidden, or told as something that the user can mend."""
+    """Fails if what ended the thread is hidden, or told as something that the user can mend."""
     trained = Trained(tmp_path, ranks)
     trained.learn()
     monkeypatch.setattr(folders, "save", lambda *given, **named: [][0])
@@ -146,7 +146,7 @@ def test_another_fault_is_no_lack_of_room(tmp_path: Path, ranks: Ranks, monkeypa
 
 
 def test_a_copy_has_memory_of_its_own(ranks: Ranks) -> None:
-    """Fails where a tensor of a processor is not copied, a sharded one loses its place, or memory is taken twice."""
+    """Fails if a tensor of a processor is not copied, a sharded one loses its place, or memory is taken twice."""
     staging = Staging(ranks.mesh)
     plain, sharded = torch.arange(4.0), distribute_tensor(torch.arange(6.0).view(3, 2), ranks.mesh)
     state = {"a": {"b": plain}, "c": [{"lr": 0.1, "d": sharded}], "e": "name"}

@@ -93,7 +93,7 @@ def test_how_a_step_is_cut_changes_nothing(store: SmallStore, tmp_path: Path, te
 
 
 def test_the_content_of_the_teacher_is_of_the_job(store: SmallStore, tmp_path: Path, teacher: StartModel) -> None:
-    """Fails where another teacher resumes from a checkpoint of this one's student, or the folder's place counts."""
+    """Fails if another teacher resumes from a checkpoint of this one's student, or the folder's place counts."""
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(teacher.folder, elsewhere)
     job, moved = (student_job(store, tmp_path, each) for each in (teacher, read_start(elsewhere)))

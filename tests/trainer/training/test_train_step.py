@@ -41,7 +41,7 @@ def test_another_loss_ends_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.long
 def test_a_step_on_a_card_runs_at_a_tiny_size_on_a_processor() -> None:
-    """Fails where a side is not measured, or bfloat16 or the other side comes to another loss."""
+    """Fails if a side is not measured, or bfloat16 or the other side comes to another loss."""
     with join_process_group("cpu") as ranks:
         lines = gpu.benchmark("tiny", gpu.tiny(gpu.WORKLOADS["bert-base-128"]), ranks, 1, 0.01, 64, alone=False)
     assert lines[2].split()[0] == "Cloze," and lines[3].split()[0] == "transformers,"

@@ -16,7 +16,7 @@ MASKED = st.lists(st.tuples(st.integers(0, 11), st.booleans(), st.integers(0, 11
 def test_counts_are_those_of_the_definition(
     occurrences: list[int], number: int, masked: list[tuple[int, bool, int]]
 ) -> None:
-    """Fails where a common piece, the middle of a word or a wrong guess counts as a word that was guessed."""
+    """Fails if a common piece, the middle of a word or a wrong guess counts as a word that was guessed."""
     ranked = sorted(range(12), key=lambda token: (-occurrences[token], token))
     words = [(token, guess) for token, starts, guess in masked if starts and token not in ranked[:number]]
     targets = np.array([token for token, _, _ in masked], np.uint16)

@@ -1,4 +1,4 @@
-"""The checks of labelled data, on one page: records in, findings out.
+"""The checks of labeled data, on one page: records in, findings out.
 
     files ─► records ─► labels, repeats, texts, hints, checks of one kind of task ─► findings ─► a report
 
@@ -43,7 +43,7 @@ def check_task(
     max_length: int | None = None,
     model: Path | None = None,
 ) -> DataReport:
-    """Check the labelled files of a task for what would spoil a score, before anything is learnt.
+    """Check the labeled files of a task for what would spoil a score, before anything is learned.
 
     Args:
         table: The `kind` of the task, and settings of that kind.
@@ -95,7 +95,9 @@ def _find_unusable_rows(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_unlearnable_labels(task: Task, files: Sequence[CheckedFile]) -> list[DataFinding]:
-    """Find the problems of labels. If the task cannot be learnt from them, return only the problems that explain it."""
+    """Find the problems of labels. If the task cannot be learned from them, return only the problems that explain
+    it.
+    """
     findings = list(find_label_problems(task, files))
     try:
         task.fit(files[0].examples, files[0].name)

@@ -1,10 +1,10 @@
-"""Findings: what is wrong with labelled data, as values, and as a paragraph, lines or a refusal.
+"""Findings: what is wrong with labeled data, as values, and as a paragraph, lines or a refusal.
 
 A finding stops a command if a score would mean nothing whatever the model does, such as evaluation rows that are
 training rows; it is doubtful if only the owner of the data can say whether it is meant. Findings that are accepted by
 their names stop nothing and are still shown.
 
-`CheckedFile` is a file of labelled data as the checks see it: each usable record with its line, texts and label.
+`CheckedFile` is a file of labeled data as the checks see it: each usable record with its line, texts and label.
 Records are read as fine-tuning reads them, but labels need not be those of training, and a file with many unusable
 records is read to its end. Memory: the records, as Python's objects.
 """
@@ -41,12 +41,12 @@ NAMES = tuple(dict.fromkeys(case.partition("/")[0] for case in WORDING))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFinding:
-    """One problem that was found in labelled data.
+    """One problem that was found in labeled data.
 
-    name:     the kind of problem, one of NAMES, by which it can be accepted
+    name:     the kind of problem, one of NAMES, which is also the name for accepting it
     severity: "stops" or "doubtful"
     where:    the file and the first lines concerned
-    what:     what was found, in how many rows, and what to do about it
+    what:     a description of the problem, with the number of rows and what to do about it
     """
 
     name: str
@@ -56,12 +56,12 @@ class DataFinding:
 
     @property
     def text(self) -> str:
-        """Return name, place and description in one text."""
+        """Return name, location and description as one string."""
         return f"{self.name}: {self.where}: {self.what}"
 
     @property
     def line(self) -> str:
-        """Return the same text on one line, cut at MAX_LINE_CHARACTERS."""
+        """Return name, location and description on one line, truncated to MAX_LINE_CHARACTERS."""
         return shorten(self.text, MAX_LINE_CHARACTERS)
 
 
@@ -69,10 +69,10 @@ def build_finding(case: str, where: str, *, stops: bool | None = None, **values:
     """Build a finding with its wording from `wording.toml`.
 
     Args:
-        case: The key of the wording; what precedes a slash in it is the name of the finding.
+        case: The key of the wording. The part before a slash is the name of the finding.
         where: The file and lines concerned.
-        stops: True if the finding stops a command. Only used for wordings that leave it open.
-        **values: Values to insert into the wording.
+        stops: True if the finding stops a command. Only used for wordings whose severity is "either".
+        **values: Values for the placeholders of the wording.
 
     >>> build_finding("leak", "dev.tsv", stops=False, rows=format_share(1, 8, verb="are"), other="train.tsv").line
     'leak: dev.tsv: 1 row (12.5 %) is in train.tsv too: leave them out of one of the two'
@@ -86,9 +86,9 @@ def build_finding(case: str, where: str, *, stops: bool | None = None, **values:
 class DataReport:
     """The findings in all files of a task.
 
-    looks:    a sentence on what the files hold
-    rows:     the number of usable records by file
-    findings: the findings, those that stop a command first
+    looks:    a sentence that describes the content of the files
+    rows:     the number of usable records of each file, by name
+    findings: the findings, with those that stop a command first
     """
 
     looks: str
@@ -102,7 +102,7 @@ class DataReport:
 
     @property
     def paragraph(self) -> str:
-        """Return the conclusion in one paragraph."""
+        """Return the conclusion as one paragraph."""
         number = len(self.stopping_findings)
         doubtful = len(self.findings) - number
         if not self.findings:
@@ -112,17 +112,17 @@ class DataReport:
         return f"{self.looks} Seen: {stops}, {doubtful} to look at ({kinds})."
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as a JSON document."""
+        """Convert the report to a dictionary that can be written as JSON."""
         return asdict(self)
 
     def accept(self, names: Collection[str]) -> "DataReport":
-        """Return the report with accepted findings as doubtful ones.
+        """Return a copy of the report in which accepted findings no longer stop a command but are "doubtful".
 
         Args:
-            names: Names of findings to accept, or "all".
+            names: Names of the findings to accept, or "all".
 
         Raises:
-            InputError: If a name is not in NAMES.
+            InputError: If a name is neither "all" nor in NAMES.
         """
         check_accepted("--accept", names)
         findings = (
@@ -134,7 +134,8 @@ class DataReport:
         """Raise InputError with the first finding that stops a command, if there is one.
 
         Args:
-            table: The table of a recipe in which findings can be accepted. If "", the message names command options.
+            table: The name of the recipe table in which findings can be accepted. If "", the error message names
+                command-line options instead.
         """
         if stopping := self.stopping_findings:
             more = f" And {len(stopping) - 1} more that stop." if len(stopping) > 1 else ""
@@ -152,7 +153,7 @@ def check_accepted(where: str, names: Collection[str]) -> None:
     """Raise InputError if a name is neither "all" nor the name of a kind of finding.
 
     Args:
-        where: The option or key that gave the names, for the message.
+        where: The option or key that gave the names, for the error message.
         names: The names.
     """
     for name in names:
@@ -160,7 +161,9 @@ def check_accepted(where: str, names: Collection[str]) -> None:
 
 
 def shorten(text: str, max_characters: int = EXCERPT_CHARACTERS) -> str:
-    """Return the beginning of a text on one line, with spaces for line breaks; a cut is marked by an ellipsis.
+    """Return the beginning of a text on one line, with runs of white space replaced by spaces.
+
+    A truncated text ends in an ellipsis, and has `max_characters` characters.
 
     >>> shorten("two\\nlines"), shorten("three words here", 10)
     ('two lines', 'three wor…')
@@ -170,12 +173,12 @@ def shorten(text: str, max_characters: int = EXCERPT_CHARACTERS) -> str:
 
 
 def quote(text: str) -> str:
-    """Return the beginning of a text in quotes."""
+    """Return the beginning of a text in quotes, on one line."""
     return repr(shorten(text))
 
 
 def list_some(things: Sequence[str], max_shown: int = MAX_SHOWN) -> str:
-    """Join the first items by commas, and say how many more there are.
+    """Join the first items with commas, and append the number of remaining items.
 
     >>> list_some(["3", "9", "12", "40", "41"])
     '3, 9 and 3 more'
@@ -185,7 +188,7 @@ def list_some(things: Sequence[str], max_shown: int = MAX_SHOWN) -> str:
 
 
 def format_count(number: int, thing: str = "row", verb: str = "have") -> str:
-    """Format a count with its noun and verb, both in the right number.
+    """Format a count with its noun and verb, in the singular or plural.
 
     >>> format_count(1), format_count(2_000, "question", "are")
     ('1 row has', '2,000 questions are')
@@ -195,7 +198,7 @@ def format_count(number: int, thing: str = "row", verb: str = "have") -> str:
 
 
 def format_share(number: int, total: int, thing: str = "row", verb: str = "have") -> str:
-    """Format a count with its share of a total, its noun and its verb.
+    """Format a count with its noun, its share of a total in percent, and its verb.
 
     >>> format_share(2, 16)
     '2 rows (12.5 %) have'
@@ -205,7 +208,7 @@ def format_share(number: int, total: int, thing: str = "row", verb: str = "have"
 
 
 def format_percent(part: float, whole: float) -> str:
-    """Format a share in percent; a total of zero gives zero.
+    """Format the ratio of a part to a whole in percent; 0 if the whole is zero.
 
     >>> format_percent(1, 8), format_percent(1, 3000)
     ('12.5 %', '0.033 %')
@@ -223,16 +226,16 @@ MAX_NAME_CHARACTERS = 28
 class CheckedFile:
     """The usable records of a file, as parallel sequences.
 
-    name:       what messages call the file
-    settings:   how it is read
-    examples:   the examples that the task makes of the records
-    lines:      the line of each record, from 1
-    values:     the values of each record by role (what a value is for the task, such as `text`)
+    name:       the name of the file in messages
+    settings:   the file and how it is read
+    examples:   the examples that the task builds from the records
+    lines:      the line number of each record, from 1
+    values:     the values of each record by role (the meaning of a value for the task, such as `text`)
     labels:     the label of each record; None if the file has no labels
-    ids:        the id of each record, None if it has none
-    counts:     usable and unusable records
+    ids:        the id of each record, or None if it has none
+    counts:     the numbers of usable and unusable records
     text_roles: the roles that hold texts
-    features:   the further columns that the task reads next to the texts
+    features:   the additional columns that the task reads
     """
 
     name: str
@@ -251,26 +254,26 @@ class CheckedFile:
 
     @property
     def short_name(self) -> str:
-        """Return the name of the file; of a long name only the end."""
+        """Return the name of the file. A long name is truncated at the start."""
         return self.name if len(self.name) <= MAX_NAME_CHARACTERS else f"…{self.name[-MAX_NAME_CHARACTERS:]}"
 
     def locate_rows(self, rows: Sequence[int]) -> str:
-        """Return the file name with the first lines of some rows, such as `train.tsv, lines 3, 9 and 3 more`.
+        """Format the file name with the line numbers of the first few rows, such as `train.tsv, lines 3, 9 and 3 more`.
 
         Args:
-            rows: Zero-based row numbers. If empty, only the name is returned.
+            rows: Zero-based indices of rows. If empty, only the name is returned.
         """
         many = "lines" if len(rows) > 1 else "line"
         name = self.short_name
         return f"{name}, {many} {list_some([str(self.lines[row]) for row in rows])}" if rows else name
 
     def build_finding(self, case: str, rows: Sequence[int] = (), /, **values: Any) -> DataFinding:
-        """Build a finding on some rows, or on the whole file if none are given.
+        """Build a finding about some rows, or about the whole file if `rows` is empty.
 
         Args:
-            case: The key of its wording.
-            rows: Zero-based row numbers.
-            **values: Values to insert into the wording.
+            case: The key of the wording in `wording.toml`.
+            rows: Zero-based indices of rows.
+            **values: Values for the placeholders of the wording.
         """
         return build_finding(case, self.locate_rows(rows), **values)
 
@@ -281,12 +284,12 @@ class CheckedFile:
 
     @cached_property
     def joined_texts(self) -> list[str]:
-        """Return the texts of each row joined by line feeds."""
+        """Return the texts of each row, joined by line feeds."""
         return [TEXT_SEPARATOR.join(texts) for texts in self.texts]
 
     @cached_property
     def number_range(self) -> float:
-        """Return the difference between the highest and the lowest numeric label, 0 if labels are not numbers."""
+        """Return the difference between the highest and the lowest numeric label; 0 if labels are not numbers."""
         numbers = [label for label in self.labels or () if isinstance(label, float)]
         return max(numbers) - min(numbers) if numbers else 0.0
 
@@ -294,7 +297,7 @@ class CheckedFile:
     def keys(self) -> UInt64s:
         """Return a hash of each row without its label: uint64 [rows].
 
-        Case, spaces and Unicode form do not change it.
+        Case, white space and Unicode normalization are ignored.
         """
         beside = [[to_text(values.get(role)) for role in self.features] for values in self.values]
         pairs = zip(self.texts, beside, strict=True)
@@ -302,12 +305,12 @@ class CheckedFile:
 
 
 def hash_text(text: str) -> int:
-    """Hash a text so that case, spaces and Unicode form do not change the hash."""
+    """Compute a 64-bit hash of a text that ignores case, white space and Unicode normalization."""
     return xxhash.xxh3_64_intdigest(" ".join(to_nfc(text).casefold().split()).encode("utf-8", "replace"))
 
 
 def to_text(value: Any) -> str:
-    """Return a value of a record as a text; the items of a list are joined by spaces, and None is ""."""
+    """Convert a value of a record to a string. List items are joined by spaces, and None becomes ""."""
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple):
@@ -316,16 +319,16 @@ def to_text(value: Any) -> str:
 
 
 def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = True) -> CheckedFile:
-    """Read all records of a file for the checks, however many are unusable.
+    """Read all records of a file for the checks. A file is accepted even if most of its records are unusable.
 
     Args:
-        task: The task that reads it.
-        name: What messages call the file.
+        task: The task that reads the file.
+        name: The name of the file in messages.
         file: The file and how to read it.
         labelled: True if records must have labels.
 
     Raises:
-        InputError: If the file cannot be read, lacks a column, or names one for a role that the task does not read.
+        InputError: If the file cannot be read, lacks a column, or has settings for a role that the task does not read.
     """
     counts = RowCounts()
     check_columns(file, (*task.roles, ID), f"the task {task.kind!r}")
@@ -357,7 +360,7 @@ def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = Tru
 
 
 def find_label(task: Task, example: Example, values: Mapping[str, Any]) -> Any:
-    """Return the label of a record: as its example has it, else the values of the roles of labels."""
+    """Return the label of a record: that of its example, or else a tuple of its values for the label roles."""
     for name in ("label", "tags", "right", "answers", "labels"):
         if hasattr(example, name):
             return getattr(example, name)

@@ -1,4 +1,4 @@
-"""Fine-tuning: a model's folder and two files of labelled examples in, the folder of a model for the task out.
+"""Fine-tuning: a model's folder and two files of labeled examples in, the folder of a model for the task out.
 
     files ─► examples ─► the task, fitted ─► items ─► for each restart: a new head ─► train ─► the best epoch of all
     model, tokenizer ────────────────────────┘                                                 └─► a folder
@@ -20,7 +20,7 @@ output.
                                   export/         what becomes the output
 
 Cost: a step of 32 texts of 5 to 49 tokens, a BERT of the size mini: 0.39 s (one x86-64 core). Memory: of a
-row of 30 tokens some 650 bytes besides its text (`data`), and the weights some five times: as read, as learnt, with
+row of 30 tokens some 650 bytes besides its text (`data`), and the weights some five times: as read, as learned, with
 gradients and AdamW's two moments.
 """
 
@@ -341,7 +341,7 @@ def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrain
     """Read the examples of both files as items, and fit the task to the training examples. All processes must call it.
 
     Raises:
-        InputError: If a file cannot be read or learnt from.
+        InputError: If a file cannot be read or learned from.
     """
     task = read_task(job.task)
     if isinstance(task, VectorTask) and (sentences := read_sentences(Path(job.model))) is not None:

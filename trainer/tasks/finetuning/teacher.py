@@ -2,7 +2,7 @@
 
     files ─► examples ─► the teacher's items ─► its answers ─► targets of the student's items
 
-It answers once, before anything is learnt, so a step costs what it costs without it, and the answers are those that
+It answers once, before anything is learned, so a step costs what it costs without it, and the answers are those that
 `predict` would write. Texts are encoded by the tokenizer of each model: the two may have different vocabularies,
 families and lengths. Promise: the record has the digest of the teacher's weights and no local path.
 

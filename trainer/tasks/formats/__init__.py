@@ -1,4 +1,4 @@
-"""Labelled data in the formats in which they are published, as records of roles. Without torch.
+"""Labeled data in the formats in which they are published, as records of roles. Without torch.
 
     file ─► its lines, unpacked ─► a format's reader ─► reading: what a record lacks ─► (line, example)
             records                tables, ...           └─ counted with its reason and its first line

@@ -1,4 +1,4 @@
-"""Published data sets by name: what is learnt from them, and their files as they are published.
+"""Published data sets by name: what is learned from them, and their files as they are published.
 
 A name is looked up in `PUBLISHED`, which is read from `published.toml`. Given a folder, `find_published_set` finds the
 files of the splits of a set, compressed or not, with the settings to read each. If a set is published in several
@@ -54,7 +54,7 @@ class FileLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedSet:
-    """A published set of labelled data, as `published.toml` describes it.
+    """A published set of labeled data, as `published.toml` describes it.
 
     kind:       the task: "classes", "number", "choice", "tags" or "span"
     layouts:    the ways in which the set is published; the first that fits a folder is used

@@ -1,4 +1,4 @@
-"""Read a file of labelled data in any format: records become examples, and each record is accounted for.
+"""Read a file of labeled data in any format: records become examples, and each record is accounted for.
 
 Promise: the records yielded and those counted as unusable add up to the records of the file.
 """

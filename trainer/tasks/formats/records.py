@@ -1,4 +1,4 @@
-"""A file of labelled data: its settings, its text and lines, what became of each record, and the values of records.
+"""A file of labeled data: its settings, its text and lines, what became of each record, and the values of records.
 
 Promise: every record is yielded, or counted under the reason that makes it unusable, with the first line for each
 reason; a file that loses more than the settings allow is refused. A file is decompressed by its ending. Bytes that are
@@ -74,7 +74,7 @@ def convert_records(records: Iterable[LineRecord], convert: Callable[[Values], V
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSettings:
-    """A file of labelled data.
+    """A file of labeled data.
 
     path:         the file; what ends in `.gz`, `.bz2`, `.xz` or `.zst` after its own ending is unpacked as it is read,
                   but for Parquet; in a zip the only file, or `FILE.zip!/MEMBER`

@@ -22,7 +22,10 @@ POINTS_AT_ONCE = 2048  # points whose logits are held
 
 
 class NextModel(TaskModel):
-    """A causal encoder with the head for masked tokens of pre-training. A batch has the target `next`: int64 [P]."""
+    """A causal encoder with the masked-token head of pre-training.
+
+    A batch has the target `next`: int64 [P], token ids.
+    """
 
     def __init__(self, task: NextTask, pretrained: Pretrained) -> None:
         super().__init__(task, pretrained)
@@ -33,21 +36,21 @@ class NextModel(TaskModel):
             self.masked_head.load_state_dict(learnt)
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Compute the vectors at the points: [P, H]."""
+        """Return the encoder's output vector at each requested token position: [P, H]."""
         return self.encoder(batch).index_select(0, batch.points)  # type: ignore[no-any-return]
 
     def compute_logits(self, vectors_PH: Tensor) -> Tensor:
-        """Compute the logits of all tokens of the vocabulary: float32 [P, V]."""
+        """Compute the logits over the whole vocabulary: float32 [P, V]."""
         logits_PV: Tensor = self.masked_head(vectors_PH, self.encoder.embeddings.word.weight).float()
         return logits_PV
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the cross-entropy of the tokens, and count those guessed right: [1, 2]."""
+        """Sum the cross-entropy of the tokens, and count the correctly predicted ones: [1, 2]."""
         words_VE = self.encoder.embeddings.word.weight
         return torch.stack([sum_loss_of_words(self.masked_head, outputs, words_VE, batch.targets[NEXT.name])])
 
     def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Return the cost of each token, and 1 if it is the most probable one: float32 [P, 2]."""
+        """Return the loss of each token, and 1 if it is the most probable token, else 0: float32 [P, 2]."""
         stretches = zip(
             *(torch.split(each, POINTS_AT_ONCE) for each in (outputs, batch.targets[NEXT.name])), strict=True
         )

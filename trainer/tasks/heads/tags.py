@@ -36,13 +36,14 @@ FORBIDDEN_SCORE = -1e4  # the score of what is forbidden: its share is zero in f
 
 
 class Chains(NamedTuple):
-    """The points of sentences of different lengths, in the order in which they are read.
+    """The words of sentences of different lengths, arranged for step-by-step processing without padding.
 
-    lengths:  int64 [S], points of each sentence
-    order:    int64 [S], the sentences, longest first
-    by_step:  int64 [P], the points: the first of each sentence in that order, then the second of those that have one,
-              ...
-    sizes:    the number of sentences that are read at each step
+    lengths:  int64 [S], the number of words of each sentence
+    order:    int64 [S], the indices of the sentences, longest first
+    by_step:  int64 [P], the indices of the words: the first word of each sentence in that order, then the second word
+        of
+              each sentence that has one, and so on
+    sizes:    the number of sentences that have a word at each step
     """
 
     lengths: Tensor
@@ -52,7 +53,10 @@ class Chains(NamedTuple):
 
     @staticmethod
     def from_lengths(lengths: Tensor) -> "Chains":
-        """Build the chains of sentences. `lengths` is int64 [S], none of them 0."""
+        """Build the chains of sentences.
+
+        `lengths` is int64 [S], the number of words of each sentence, all at least 1.
+        """
         order = lengths.argsort(descending=True, stable=True)
         longest_first = lengths[order]
         steps = torch.arange(int(longest_first[0]) if len(lengths) else 0, device=lengths.device)
@@ -62,12 +66,14 @@ class Chains(NamedTuple):
 
     @property
     def ends(self) -> Tensor:
-        """Return the last point of each sentence: int64 [S]."""
+        """Return the index of the last word of each sentence: int64 [S]."""
         return self.lengths.cumsum(0) - 1
 
 
 class ForbiddenTags(NamedTuple):
-    """Forbidden tags: bool [C] as the first tag, bool [C] as the last, bool [C, C] as a tag and the next."""
+    """Masks of forbidden tags: bool [C] for first tags, bool [C] for last tags, bool [C, C] for a tag and its
+    successor.
+    """
 
     first: Tensor
     last: Tensor
@@ -75,7 +81,7 @@ class ForbiddenTags(NamedTuple):
 
 
 class LinearChain(nn.Module):
-    """The scores of first tags, of last tags, and of pairs of tags that follow each other."""
+    """A linear-chain CRF: learned scores of first tags, of last tags, and of pairs of successive tags."""
 
     forbidden_first: Tensor
     forbidden_last: Tensor
@@ -92,13 +98,13 @@ class LinearChain(nn.Module):
             self.register_buffer(f"forbidden_{name}", masked, persistent=False)
 
     def compute_loss(self, emissions_PC: Tensor, tags_P: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
-        """Compute the loss of all sentences, summed: float32 [].
+        """Compute the loss summed over all sentences: float32 scalar.
 
         Args:
-            emissions_PC: The scores of tags at each point.
-            tags_P: int64, the right tags.
+            emissions_PC: The scores of each word's tags.
+            tags_P: int64, the index of each word's correct tag.
             chains: The sentences.
-            inner_S2: bool [S, 2], True if a sentence continues before its first point, or after its last.
+            inner_S2: bool [S, 2], True if a sentence continues before its first word here, or after its last.
         """
         if not len(chains.lengths):
             return emissions_PC.sum() + 0 * sum(each.sum() for each in self.parameters())  # gradients of zero
@@ -114,10 +120,10 @@ class LinearChain(nn.Module):
         return whole_S.sum() - score - end_SC.gather(1, tags_P[ends_S][:, None]).sum()
 
     def _compute_scores(self, inner_S2: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the scores of first tags [S, C], of last tags [S, C] and of neighbors [C, C].
+        """Return the scores of first tags [S, C], of last tags [S, C] and of pairs of successive tags [C, C].
 
-        If a sentence continues before its first or after its last point, those scores are zero. They are added up in
-        `dtype`, whatever the precision of matrices.
+        Where a sentence continues before its first or after its last word, the scores of first or last tags are zero.
+        The scores have the type `dtype`, whatever the precision of matrix products.
         """
         start_C = self.start.to(dtype).masked_fill(self.forbidden_first, FORBIDDEN_SCORE)
         end_C = self.end.to(dtype).masked_fill(self.forbidden_last, FORBIDDEN_SCORE)
@@ -129,7 +135,13 @@ class LinearChain(nn.Module):
         return start_SC, end_SC, self.transitions.to(dtype).masked_fill(self.forbidden_pairs, FORBIDDEN_SCORE)
 
     def find_best(self, emissions_PC: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
-        """Find the tags with the highest score of each sentence: int64 [P]."""
+        """Find the sequence of tags with the highest score for each sentence (Viterbi): int64 [P].
+
+        Args:
+            emissions_PC: The scores of each word's tags.
+            chains: The sentences.
+            inner_S2: bool [S, 2], True if a sentence continues before its first word here, or after its last.
+        """
         found_P = torch.zeros(len(emissions_PC), dtype=torch.int64, device=emissions_PC.device)
         if not len(chains.lengths):
             return found_P
@@ -154,13 +166,13 @@ class LinearChain(nn.Module):
 def _score_last_tags(
     emissions_PC: Tensor, chains: Chains, scores: tuple[Tensor, Tensor, Tensor], merge: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """Return for each last tag the merged score of all paths to it: [S, C], the longest sentence first.
+    """Compute the merged score of all paths to each possible last tag: [S, C], the longest sentence first.
 
     Args:
-        emissions_PC: The scores of tags at each point.
+        emissions_PC: The scores of each word's tags.
         chains: The sentences.
         scores: The scores that `_compute_scores` returns.
-        merge: Merges the paths [n, C, C] from a tag (second axis) to the next (third axis) into [n, C].
+        merge: Function that merges the paths [n, C, C] from a tag (second axis) to the next (third axis) into [n, C].
     """
     start_SC, end_SC, transitions_CC = scores
     first_SC, *later = torch.split(emissions_PC[chains.by_step], chains.sizes)
@@ -175,9 +187,10 @@ def _score_last_tags(
 
 
 class TagModel(TaskModel):
-    """An encoder with a head on the first piece of every word.
+    """An encoder with a head on the first token of every word.
 
-    A batch has the targets `chains` and `inner` of a task of tags, and `tag` (int64 [P]) if it is labelled.
+    A batch has the targets `chains` and `inner`, as described in `trainer.tasks.kinds.tags`, and `tag` (int64 [P]) if
+    it is labeled.
     """
 
     def __init__(self, task: TagsTask, pretrained: Pretrained) -> None:
@@ -190,13 +203,16 @@ class TagModel(TaskModel):
         self.init_head(self.token_head, head.pooler, pretrained.state)
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Compute the logits of tags: float32 [P, C]."""
+        """Compute the logits of each word's tags: float32 [P, C]."""
         words_PH = self.encoder(batch).index_select(0, batch.points)
         logits_PC: Tensor = self.token_head(words_PH).float()
         return logits_PC
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the cross-entropy of each word's tag, or of each sentence's tags together: [1, 2]."""
+        """Sum the cross-entropy of words, or with a CRF that of sentences, and count the correct words: [1, 2].
+
+        With a CRF, the count is 0.
+        """
         tags_P = batch.targets[TAG.name]
         if self.chain is None:
             return torch.stack([sum_loss(outputs, tags_P)])
@@ -206,14 +222,14 @@ class TagModel(TaskModel):
         return torch.stack([torch.stack([loss, torch.zeros_like(loss)])])
 
     def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Return the logits [P, C]; with a chain the tags, int64 [P]."""
+        """Return the logits, float32 [P, C], or with a CRF the indices of the predicted tags, int64 [P]."""
         if self.chain is None:
             return outputs
         return self.chain.find_best(outputs, Chains.from_lengths(batch.targets[CHAINS]), batch.targets[INNER])
 
 
 def find_forbidden_tags(task: TagsTask) -> ForbiddenTags:
-    """Return the tags that no well-formed sentence of the task's scheme has."""
+    """Find the first tags, last tags and pairs of tags that cannot occur in a well-formed sentence of the scheme."""
     labels, scheme = task.labels, task.scheme
     return ForbiddenTags(
         first=torch.tensor([not may_follow(None, label, scheme) for label in labels]),

@@ -45,9 +45,10 @@ UNIT_COUNTS: Mapping[str, Callable[[TaskItem], int]] = {
 
 
 class TaskModel(Objective):
-    """An encoder with the heads of a task.
+    """The base class of all task models: an encoder with the heads of a task.
 
-    A subclass defines `compute_outputs` and `compute_losses`; also `to_answers`, if its answers are not its outputs.
+    Subclasses define `compute_outputs` and `compute_losses`, and `to_answers` if predictions need more than the
+    outputs.
     """
 
     def __init__(self, task: Task, pretrained: Pretrained) -> None:
@@ -55,11 +56,11 @@ class TaskModel(Objective):
         self.encoder = build_pretrained_encoder(pretrained, task.causal)
 
     def init_head(self, head: nn.Module, shape: ClassHeadShape | None, state: Mapping[str, Tensor]) -> None:
-        """Set the first weights of a head from torch's generator, and its pooler from pre-training if that has one.
+        """Initialize a head: random weights from torch's generator, and a pre-trained pooler if there is one.
 
         Args:
-            head: The head.
-            shape: The shape of its pooler, or None.
+            head: The head, changed in place.
+            shape: The shape of the head's pooler, or None if it has none.
             state: The weights of the pre-trained model.
         """
         init_weights(head, self.family, self.encoder.shape.layers)
@@ -69,47 +70,53 @@ class TaskModel(Objective):
             pooler.load_state_dict({name: learnt[name] for name in pooler.state_dict()})
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Compute what losses and answers are made of, in float32."""
+        """Compute the outputs from which losses and predictions are derived, in float32."""
         raise NotImplementedError(f"{type(self).__name__} has no outputs")
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Return for each term the sum of its losses, and the number of right answers: float32 [terms, 2]."""
+        """Compute the summed loss of each term, and the number of correct predictions: float32 [terms, 2]."""
         raise NotImplementedError(f"{type(self).__name__} has no losses")
 
     def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Turn outputs into answers: a row for each sequence, point or token, as `Task.unit` says."""
+        """Convert outputs to the rows that `Task.make_predictions` reads, one for each sequence, point or token.
+
+        `Task.unit` says which of these a row belongs to. By default, the rows are the outputs.
+        """
         return outputs
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Return for each term the sum of its losses, and the number of right answers: [terms, 2]."""
+        """Compute the summed loss of each term, and the number of correct predictions: [terms, 2]."""
         return self.compute_losses(self.compute_outputs(batch), batch)
 
     def answer(self, batch: Batch) -> Tensor:
-        """Return the answers for a batch: a row for each sequence, point or token. No labels are read."""
+        """Compute the rows that `Task.make_predictions` reads: one for each sequence, point or token.
+
+        Labels are not used.
+        """
         return self.to_answers(self.compute_outputs(batch), batch)
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """Return sums and answers from one pass."""
+        """Compute the summed losses and the rows for predictions in a single forward pass."""
         outputs = self.compute_outputs(batch)
         return JudgedBatch(self.compute_losses(outputs, batch), None, answers=self.to_answers(outputs, batch))
 
 
 def build_task_model(task: Task, pretrained: Pretrained) -> TaskModel:
-    """Build a pre-trained encoder with the heads of a task. Their first weights come from torch's generator."""
+    """Build a pre-trained encoder with the heads of a task. The heads are initialized from torch's generator."""
     module, _, name = task.builder.partition(":")
     built: TaskModel = getattr(importlib.import_module(module), name)(task, pretrained)
     return built
 
 
 def freeze(model: TaskModel, words: Iterable[str]) -> None:
-    """Keep parts of a model from learning.
+    """Exclude parts of a model from training.
 
     Args:
         model: The model, changed in place.
         words: The parts, as in `FinetuneSettings.freeze`.
 
     Raises:
-        InputError: If a layer does not exist, or nothing is left to learn.
+        InputError: If a layer does not exist, or no trainable weights are left.
     """
     for word in words:
         for encoder in model.list_encoders():
@@ -130,23 +137,24 @@ def freeze(model: TaskModel, words: Iterable[str]) -> None:
 
 
 def pool_texts(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """Return what a head for whole texts reads: each text's first token ("cls"), or the mean of its tokens: [S, H]."""
+    """Pool each text to one vector, its first token ("cls") or the mean of its tokens ("mean"): [S, H]."""
     if pooling == "cls":
         return hidden_TH.index_select(0, batch.locate_first_tokens())
     return batch.compute_means(hidden_TH).to(hidden_TH.dtype)
 
 
 def build_pretrained_encoder(pretrained: Pretrained, causal: bool = False) -> TransformerEncoder:
-    """Build the encoder of a model with its weights."""
+    """Build the encoder of a pre-trained model, with its weights. If `causal`, tokens only attend to previous ones."""
     encoder = TransformerEncoder(replace(build_encoder_shape(pretrained.settings, pretrained.inputs), causal=causal))
     encoder.load_state_dict(select_state("encoder.", pretrained.state))
     return encoder
 
 
 class ClassHead(nn.Module):
-    """A pooler of the first token, dropout, and a matrix with a row for each answer.
+    """A head for whole texts: a pooler on the first token, dropout, and a linear layer.
 
-    num_extra: the numbers that are put next to the pooled vector
+    num_answers: the number of outputs
+    num_extra:   the number of additional input values, which are appended to the pooled vector
     """
 
     def __init__(self, shape: EncoderShape, head: ClassHeadShape, num_answers: int, num_extra: int = 0) -> None:
@@ -157,7 +165,7 @@ class ClassHead(nn.Module):
         self.decision = nn.Linear(shape.hidden_size + num_extra, num_answers)
 
     def forward(self, first_SH: Tensor, more_SN: Tensor | None = None) -> Tensor:
-        """Compute logits: [S, C]."""
+        """Compute the logits of each text: [S, C]. `more_SN` holds the additional input values."""
         pooled_SH = self.pooler(self.dropout(first_SH) if self.drops_first else first_SH)
         dropped = self.dropout(pooled_SH)
         logits_SC: Tensor = self.decision(dropped if more_SN is None else torch.cat([dropped, more_SN], -1))
@@ -165,7 +173,7 @@ class ClassHead(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """Dropout and a matrix with a row for each answer, for every token by itself; in some families after a pooler."""
+    """A head for single tokens: dropout and a linear layer, in some model families after a pooler."""
 
     def __init__(self, shape: EncoderShape, head: TokenHeadShape, num_answers: int) -> None:
         super().__init__()
@@ -174,7 +182,7 @@ class TokenHead(nn.Module):
         self.decision = nn.Linear(shape.hidden_size, num_answers)
 
     def forward(self, hidden_PH: Tensor) -> Tensor:
-        """Compute logits: [P, C]."""
+        """Compute the logits of each token: [P, C]."""
         pooled_PH = hidden_PH if self.pooler is None else self.pooler(hidden_PH)
         logits_PC: Tensor = self.decision(self.dropout(pooled_PH))
         return logits_PC
@@ -184,20 +192,21 @@ class TokenHead(nn.Module):
 def compute_answers(
     model: TaskModel, task: Task, items: PackedItems, ranks: Ranks, judging: bool = False
 ) -> tuple[list[npt.NDArray[Any]], list[float]]:
-    """Compute the answers of a model to all items. All processes must call it.
+    """Compute the model's outputs for all items. All processes must call this function.
 
     Args:
         model: The model.
-        task: Its task.
+        task: The task of the model.
         items: The items.
         ranks: The processes that share the work.
-        judging: True if the items have labels and their losses are summed too.
+        judging: True if the items have labels, so that losses are computed as well.
 
     Returns:
-        The answer to each item, and the summed losses of each term; the same on every process.
+        The output for each item, with one row per sequence, point or token (`Task.unit`), and the summed loss of each
+        term (zeros unless `judging`). Both are the same on every process.
 
     Raises:
-        InputError: If an answer is not finite.
+        InputError: If an output is not finite.
     """
     order = sort_by_length(items, np.arange(len(items), dtype=np.int64))
     mine = dict[int, npt.NDArray[Any]]()
@@ -224,7 +233,7 @@ def compute_answers(
 
 
 def _split_by_item(answers: Tensor, items: Sequence[TaskItem], unit: str) -> list[npt.NDArray[Any]]:
-    """Split answers into the rows of each item. Raises InputError if one is not finite: scores would not show it."""
+    """Split outputs into the rows of each item. Raises InputError if one is not finite, which scores would not show."""
     rows = answers.float().cpu().numpy() if answers.is_floating_point() else answers.cpu().numpy()
     check_finite(rows)
     return np.split(rows, np.cumsum([UNIT_COUNTS[unit](item) for item in items])[:-1]) if items else []
@@ -236,7 +245,7 @@ def _split_by_item(answers: Tensor, items: Sequence[TaskItem], unit: str) -> lis
 def batch_items(items: Sequence[TaskItem]) -> Batch:
     """Build a batch of all sequences of items, in order.
 
-    Targets are concatenated; the target EXAMPLES has the number of sequences of each item.
+    Targets are concatenated. The target EXAMPLES holds the number of sequences of each item.
     """
     sequences = [sequence for item in items for sequence in item.sequences]
     starts = np.cumsum([0, *(item.num_tokens for item in items)])
@@ -256,38 +265,55 @@ def batch_items(items: Sequence[TaskItem]) -> Batch:
 
 
 def sort_by_length(items: PackedItems, places: Int64s) -> Int64s:
-    """Sort indices of items by the length of the items, shortest first; equal ones keep their order."""
+    """Sort item indices by the length of the items, shortest first. The sort is stable."""
     return places[np.argsort(np.asarray(items.lengths)[places], kind="stable")]
 
 
 def build_empty_item(item: TaskItem) -> TaskItem:
-    """Build an item without sequences, for a process without a share of a step.
+    """Build an item without sequences, for a process that has no share of a step.
 
-    Its targets are empty ones of a real item.
+    Its targets are empty arrays like those of the given item.
     """
     return TaskItem(sequences=(), example=-1, targets={name: values[:0] for name, values in item.targets.items()})
 
 
 def to_group_numbers(sizes_G: Tensor, num_values: int) -> Tensor:
-    """Return the group of each value: int64 [N]. `num_values` is the sum of the sizes."""
+    """Return the index of each value's group: int64 [N].
+
+    Args:
+        sizes_G: The number of values in each group.
+        num_values: The sum of the sizes.
+    """
     groups = torch.arange(len(sizes_G), device=sizes_G.device)
     return torch.repeat_interleave(groups, sizes_G, output_size=num_values)
 
 
 def compute_log_softmax(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
-    """Compute the log-softmax of values within their groups, for each column by itself: [N, A]."""
+    """Compute the log-softmax of values within their groups, separately for each column: [N, A].
+
+    Args:
+        logits_NA: The values.
+        groups_N: int64, the index of each value's group.
+        num_groups: The number of groups.
+    """
     shifted_NA = logits_NA - _find_highest(logits_NA.detach(), groups_N, num_groups)
     sums_GA = logits_NA.new_zeros(num_groups, logits_NA.shape[1]).index_add(0, groups_N, shifted_NA.exp())
     return shifted_NA - sums_GA.log().gather(0, groups_N[:, None].expand_as(logits_NA))
 
 
 def mark_highest(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
-    """Mark values that are the highest of their group: bool [N, A]."""
+    """Mark the values that are the highest of their group, separately for each column: bool [N, A].
+
+    Args:
+        logits_NA: The values.
+        groups_N: int64, the index of each value's group.
+        num_groups: The number of groups.
+    """
     return logits_NA == _find_highest(logits_NA, groups_N, num_groups)
 
 
 def _find_highest(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
-    """Return for each value the highest one of its group: [N, A]."""
+    """Return the highest value of each value's group: [N, A]."""
     groups_NA = groups_N[:, None].expand_as(logits_NA)
     highest_GA = logits_NA.new_zeros((num_groups, logits_NA.shape[1]))
     return highest_GA.scatter_reduce_(0, groups_NA, logits_NA, "amax", include_self=False).gather(0, groups_NA)

@@ -1,7 +1,7 @@
 """Heads for whole texts, for spans and for choices.
 
 **Texts**: one class of several, several classes at once, or a number. BERT's head is its pooler, dropout and a matrix
-(Devlin et al. 2018, section 4.1); it begins with the pooler that pre-training of pairs has learnt, if there is one.
+(Devlin et al. 2018, section 4.1); it begins with the pooler that pre-training of pairs has learned, if there is one.
 Other families have the heads that their rows describe, with random first weights.
 
 **Spans**: the begin and end of an answer in a window of text (Devlin et al. 2018, section 4.2). A vector for beginnings
@@ -40,8 +40,9 @@ from trainer.tasks.kinds.texts import COLUMNS, LABEL, LABELS, NUMBER, TEACHER, S
 class TextModel(TaskModel):
     """An encoder with a head on the first token, or the mean, of every text.
 
-    A batch has the target of the labels: `label` (int64 [S]), `labels` (float32 [S, C]) or `number` (float32 [S]);
-    `columns` (float32 [S, N]) if texts have further columns, and `teacher` (float32 [S, C]) if there is a teacher.
+    A batch has the target of the labels: `label` (int64 [S]), `labels` (float32 [S, C]) or `number` (float32 [S]). It
+        has
+    `columns` (float32 [S, N]) if texts have additional columns, and `teacher` (float32 [S, C]) if there is a teacher.
     """
 
     def __init__(self, task: TextTask, pretrained: Pretrained) -> None:
@@ -53,15 +54,15 @@ class TextModel(TaskModel):
         self.temperature = task.temperature if isinstance(task, StudentTask) else 1.0
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Compute logits, or a number: float32 [S, C]."""
+        """Compute the logits of each text, or its number: float32 [S, C]."""
         texts_SH = pool_texts(self.encoder(batch), batch, self.pooling)
         logits_SC: Tensor = self.class_head(texts_SH, batch.targets.get(COLUMNS)).float()
         return logits_SC
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the cross-entropy of classes, or the squared error of numbers: [1, 2].
+        """Sum the cross-entropy of classes or the squared error of numbers, and count the correct predictions: [1, 2].
 
-        With a teacher [2, 2]: the second row compares the outputs with the answers of the teacher.
+        If there is a teacher, the result is [2, 2]; the second row compares the outputs with those of the teacher.
         """
         term, *taught = self.terms
         losses = [LOSSES[term.name](outputs, batch.targets[term.name])]
@@ -71,21 +72,21 @@ class TextModel(TaskModel):
 
 
 def _sum_class_losses(logits_SC: Tensor, labels_SC: Tensor) -> Tensor:
-    """Sum over texts the mean loss over the classes of a text, so that a rate suits any number of classes: [2]."""
+    """Sum each text's mean loss over classes, so that the loss does not grow with the number of classes: [2]."""
     loss = F.binary_cross_entropy_with_logits(logits_SC, labels_SC, reduction="none").mean(-1).sum()
     return torch.stack([loss, torch.zeros_like(loss)])
 
 
 def _sum_squared_errors(answers_S1: Tensor, numbers_S: Tensor) -> Tensor:
-    """Sum the squared errors: [2]."""
+    """Return the sum of the squared errors, and 0: [2]."""
     error = F.mse_loss(answers_S1[:, 0], numbers_S, reduction="sum")
     return torch.stack([error, torch.zeros_like(error)])
 
 
 def _distill_classes(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> Tensor:
-    """Return the divergence from the teacher's shares times the squared temperature, and how often both agree: [2].
+    """Compute the KL divergence from the teacher times the squared temperature, and the number of agreements: [2].
 
-    With the square the gradient does not depend on a high temperature (Hinton et al. 2015, section 2).
+    With the square, the size of the gradient does not depend on the temperature (Hinton et al. 2015, section 2).
     """
     ours, theirs = ((logits / temperature).log_softmax(-1) for logits in (logits_SC, theirs_SC))
     divergence = temperature**2 * F.kl_div(ours, theirs, reduction="sum", log_target=True)
@@ -93,7 +94,7 @@ def _distill_classes(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -
 
 
 def _distill_each_class(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> Tensor:
-    """Return the same for each class by itself, as the mean over the classes: [2]."""
+    """Compute the divergence from the teacher for each class separately, averaged over classes, and 0: [2]."""
     shares_SC = (theirs_SC / temperature).sigmoid()
     crossed = F.binary_cross_entropy_with_logits(logits_SC / temperature, shares_SC, reduction="none")
     own = F.binary_cross_entropy_with_logits(theirs_SC / temperature, shares_SC, reduction="none")
@@ -114,7 +115,7 @@ TEACHER_LOSSES: Mapping[str, Callable[[Tensor, Tensor, float], Tensor]] = {
 class SpanModel(TaskModel):
     """An encoder with a head on every token.
 
-    A batch has the targets `start` and `end`: int64 [S], indices in each window.
+    A batch has the targets `start` and `end`: int64 [S], token positions relative to the start of each window.
     """
 
     def __init__(self, task: SpanTask, pretrained: Pretrained) -> None:
@@ -123,12 +124,12 @@ class SpanModel(TaskModel):
         self.init_head(self.span_head, self.family.span_head.pooler, pretrained.state)
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Compute the logits of beginning and end: float32 [T, 2]."""
+        """Compute the logits of each token as the start and as the end of an answer: float32 [T, 2]."""
         logits_T2: Tensor = self.span_head(self.encoder(batch)).float()
         return logits_T2
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum over windows the mean of both cross-entropies, and count windows with both places right: [1, 2]."""
+        """Sum the mean of start and end cross-entropy over windows, and count windows with both correct: [1, 2]."""
         places_S2 = torch.stack([batch.targets[START], batch.targets[END]], 1)
         places_S2 = places_S2 + batch.boundaries[: len(places_S2), None]
         windows_T = to_group_numbers(batch.boundaries.diff(), len(outputs))
@@ -142,7 +143,10 @@ class SpanModel(TaskModel):
 
 
 class ChoiceModel(TaskModel):
-    """An encoder with a head on the first token, or the mean, of every sequence. The target `choice` is int64 [Q]."""
+    """An encoder with a head on the first token, or the mean, of every sequence.
+
+    A batch has the target `choice`: int64 [Q], the index of the right choice within its question.
+    """
 
     def __init__(self, task: ChoiceTask, pretrained: Pretrained) -> None:
         super().__init__(task, pretrained)
@@ -158,7 +162,7 @@ class ChoiceModel(TaskModel):
         return scores_S1
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the cross-entropy of questions, and count those with the right choice highest: [1, 2]."""
+        """Sum the cross-entropy over questions, and count those whose right choice has the highest score: [1, 2]."""
         right_Q = batch.targets[CHOICE.name]
         sizes_Q = batch.targets[EXAMPLES][: len(right_Q)]  # an item without a sequence has no target
         groups_S = to_group_numbers(sizes_Q, len(outputs))

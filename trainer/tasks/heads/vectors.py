@@ -1,4 +1,4 @@
-"""A vector for every text, and the losses by which vectors are learnt.
+"""A vector for every text, and the losses by which vectors are learned.
 
 The negatives of a step are the other texts of a micro-batch on all processes: their vectors are gathered, and each
 process sends the whole gradient back through its own. Texts in different micro-batches are not compared, so the loss
@@ -33,13 +33,13 @@ from trainer.tasks.kinds.vectors import COSINE, MATCH, SAME, SKIPPED, SOFTMAX, V
 
 
 def pool_tokens(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """Pool the vectors of the tokens of each sequence: float32 [S, H times modes].
+    """Pool the token vectors of each sequence: float32 [S, H * modes].
 
     Args:
         hidden_TH: The vectors of all tokens.
-        batch: The batch. Of each sequence the first tokens that its target SKIPPED counts are left out, but not the
-            last.
-        pooling: Modes joined by "+"; their vectors are concatenated.
+        batch: The batch. If it has the target SKIPPED, that number of tokens at the start of each sequence is not
+            pooled; the last token always is.
+        pooling: Names of pooling modes joined by "+"; their vectors are concatenated.
     """
     if not batch.num_sequences:
         width = hidden_TH.shape[1] * len(pooling.split("+"))
@@ -53,7 +53,7 @@ def pool_tokens(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
 
 
 def pool_rows(hidden_SLH: Tensor, present_SL: Tensor, pooling: str) -> Tensor:
-    """Pool padded rows of vectors: float32 [S, H times modes]. `present_SL` is True for tokens that are not padding."""
+    """Pool padded rows of vectors: float32 [S, H * modes]. `present_SL` is True for tokens that are not padding."""
     rows_SLH, present_SL1 = hidden_SLH.float(), present_SL[..., None]
     places_L1 = torch.arange(1, rows_SLH.shape[1] + 1, device=rows_SLH.device)[:, None]
     weights_SL1 = present_SL1 * places_L1
@@ -76,8 +76,9 @@ def pool_rows(hidden_SLH: Tensor, present_SL: Tensor, pooling: str) -> Tensor:
 
 
 class Dense(nn.Module):
-    """A matrix and an activation. With `use_residual` the input is added, through a matrix of its own if the widths
-    differ.
+    """A linear layer with an activation.
+
+    With `use_residual`, the input is added to the output, after a linear layer if the widths differ.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -89,7 +90,7 @@ class Dense(nn.Module):
         self.residual = changes if config.get("use_residual", False) else None
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Map [S, in_features] to [S, out_features]."""
+        """Map vectors [S, in_features] to [S, out_features]."""
         changed: Tensor = self.activation(self.linear(vectors))
         return changed if self.residual is None else changed + self.residual(vectors)
 
@@ -102,7 +103,7 @@ class FunctionModule(nn.Module):
         self.change = change
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Apply the function to vectors: [S, H]."""
+        """Apply the function to vectors [S, H]."""
         return self.change(vectors)
 
 
@@ -116,17 +117,17 @@ _MODULES: Mapping[str, Callable[[Mapping[str, Any]], nn.Module]] = {
 
 
 def build_vector_modules(sentences: SentenceFolder | None, width: int) -> tuple[nn.Sequential, int]:
-    """Build the modules that a folder has after its pooling, with their weights.
+    """Build the modules that a sentence-transformers folder has after its pooling, with their weights.
 
     Args:
-        sentences: What the folder says of vectors. If None, there are no modules.
+        sentences: The sentence-transformers settings of the folder. If None, there are no modules.
         width: The width of the pooled vectors.
 
     Returns:
         The modules, and the width of their output.
 
     Raises:
-        InputError: If a file of weights is missing, or sizes do not fit.
+        InputError: If a file of weights is missing, or sizes do not match.
     """
     steps = nn.Sequential()
     if sentences is None:
@@ -162,8 +163,9 @@ Gather = Callable[[Tensor], list[Tensor]]
 
 
 class Sides(NamedTuple):
-    """The vectors of a batch as first, second and further texts. The `same` arrays number texts: equal texts, equal
-    numbers.
+    """The vectors of a batch's first, second and further texts, with a hash for each text.
+
+    The `same` arrays hold the hashes: equal texts have equal hashes.
     """
 
     first_PH: Tensor
@@ -175,14 +177,18 @@ class Sides(NamedTuple):
 
 
 class VectorModel(TaskModel):
-    """An encoder, or one for first and one for all other texts of an item, with a pooling and the modules after it.
+    """An encoder with pooling and the modules after it; optionally with a second encoder for all but the first texts.
 
-    A batch has EXAMPLES and SAME, and for its term `cosine` (float32 [P], the wanted one) or `label` (int64 [P]).
+    A batch has the targets EXAMPLES and SAME and, depending on the loss, `cosine` (float32 [P], the target cosines) or
+    `label` (int64 [P]).
     """
 
     def __init__(self, task: VectorTask, pretrained: Pretrained) -> None:
-        """Build the model. Raises InputError if `widths` has one as large as the vectors, or the modules of a folder do
-        not fit.
+        """Build the model.
+
+        Raises:
+            InputError: If one of `task.widths` is not smaller than the vectors, or the modules of the folder do not
+                match.
         """
         super().__init__(task, pretrained)
         self.pooling, self.sentences = task.pooling or "mean", pretrained.sentences
@@ -214,7 +220,7 @@ class VectorModel(TaskModel):
         return torch.cat(vectors).index_select(0, places_S)
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the loss over pairs and widths, and count the pairs that are right at the full width: [1, 2]."""
+        """Sum the loss over pairs and widths, and count the correctly predicted pairs at the full width: [1, 2]."""
         sides, [term] = split_sides(outputs, batch), self.terms
         losses = [self._compute_loss(term.name, sides, batch, width) for width in self.widths]
         return torch.stack([torch.stack([torch.stack([loss[0] for loss in losses]).sum(), losses[-1][1].detach()])])
@@ -232,9 +238,9 @@ class VectorModel(TaskModel):
         return torch.stack([error, torch.zeros_like(error)])
 
     def compute_pair_logits(self, first_PW: Tensor, second_PW: Tensor) -> Tensor:
-        """Compute the logits of the classes of pairs from (u, v, |u - v|): float32 [P, C].
+        """Compute class logits for pairs of vectors, from the features (u, v, |u - v|): float32 [P, C].
 
-        For the first dimensions of vectors only the columns of the matrix that belong to them are used.
+        For truncated vectors, only the matching columns of the matrix are used.
         """
         assert self.pair_head is not None, "classes have a matrix"
         matrix_C3H = self.pair_head.weight.view(len(self.pair_head.weight), 3, -1)
@@ -243,9 +249,9 @@ class VectorModel(TaskModel):
         return F.linear(compared.to(parts.dtype), parts).float()
 
     def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Return the vectors [S, H].
+        """Return the vector of each sequence, [S, H].
 
-        If pairs have classes, the logits of a pair follow each of its vectors: [S, H + C].
+        If pairs have classes, the logits of the pair are appended to each vector: [S, H + C].
         """
         if self.pair_head is None:
             return outputs
@@ -255,7 +261,7 @@ class VectorModel(TaskModel):
 
 
 def _mark_firsts(batch: Batch) -> Tensor:
-    """Mark the first sequence of each item: bool [S]. An item may have no sequence."""
+    """Mark the first sequence of each item: bool [S]. Items without sequences are skipped."""
     sizes = batch.targets[EXAMPLES]
     firsts_S = torch.zeros(batch.num_sequences, dtype=torch.bool, device=sizes.device)
     firsts_S[(sizes.cumsum(0) - sizes)[sizes > 0]] = True
@@ -263,7 +269,7 @@ def _mark_firsts(batch: Batch) -> Tensor:
 
 
 def _select_sequences(batch: Batch, chosen_S: Tensor) -> Batch:
-    """Return a batch of the chosen sequences, without targets."""
+    """Build a batch of the selected sequences, without targets."""
     lengths_S = batch.boundaries.diff()
     tokens_T = torch.repeat_interleave(chosen_S, lengths_S, output_size=len(batch.ids))
     return Batch(
@@ -286,18 +292,18 @@ def split_sides(vectors_SH: Tensor, batch: Batch) -> Sides:
 
 
 def compute_match_loss(sides: Sides, similarity: str, scale: float, width: int, gather: Gather) -> Tensor:
-    """Compute the cross-entropy of each first text's second text among all other texts: float32 [2].
+    """Compute the cross-entropy of finding each first text's second text among all other texts: float32 [2].
 
     Args:
         sides: The vectors of this process.
         similarity: "cosine" or "dot".
-        scale: The factor of similarities.
-        width: The number of first dimensions to compare.
-        gather: Returns the rows of every process.
+        scale: The factor by which similarities are multiplied.
+        width: The number of leading dimensions to compare.
+        gather: Function that returns the rows of every process, such as `gather_rows`.
 
     Returns:
-        The loss of the pairs of this process, and how many have the highest similarity. The gradient is that of all
-        pairs of all processes, through the vectors of this process.
+        The summed loss of this process's pairs, and the number of pairs with the highest similarity. The gradient is
+        that of all pairs of all processes with respect to the vectors of this process.
     """
     first_PW, second_PW, more_NW = (_normalize_if_cosine(each[:, :width], similarity) for each in sides[:3])
     firsts, seconds, mores = gather(first_PW), gather(second_PW), gather(more_NW)
@@ -315,12 +321,12 @@ def compute_match_loss(sides: Sides, similarity: str, scale: float, width: int, 
 
 
 def _normalize_if_cosine(vectors: Tensor, similarity: str) -> Tensor:
-    """Return rows whose dot products are the similarities."""
+    """Normalize rows if the similarity is "cosine", so that their dot products are the similarities."""
     return F.normalize(vectors, dim=-1) if similarity == "cosine" else vectors
 
 
 def _mark_excluded(first_P: Tensor, second_P: Tensor, more_N: Tensor) -> Tensor:
-    """Mark texts that fit a pair as well as its own second text: bool [P, P + N]. They are no negatives."""
+    """Mark the texts that match a pair as well as its own second text, so they are not negatives: bool [P, P + N]."""
     others = ~torch.eye(len(first_P), dtype=torch.bool, device=first_P.device)
     alike = (second_P[:, None] == second_P) | (first_P[:, None] == first_P)
     return torch.cat([alike & others, second_P[:, None] == more_N], 1)

@@ -62,14 +62,16 @@ class Match(NamedTuple):
 
 
 class Threshold(NamedTuple):
-    """A threshold on `no_answer`, and the mean score if questions above it are left unanswered."""
+    """The best mean score that a threshold on `no_answer` reaches, and the threshold."""
 
     score: float
     value: float
 
 
 def normalize_answer(text: str) -> str:
-    """Return a text in lower case, without ASCII punctuation and English articles, with single spaces between words.
+    """Normalize a text for comparison.
+
+    The text is lower-cased, ASCII punctuation and English articles are removed, and white space becomes single spaces.
 
     >>> normalize_answer("The  U.S.-led (an) alliance")
     'usled alliance'
@@ -78,9 +80,10 @@ def normalize_answer(text: str) -> str:
 
 
 def _compare_texts(wanted: str, answer: str) -> Match:
-    """Compare two normalized texts; F1 is that of their tokens as bags, 0 unless both have tokens or they are equal.
+    """Compare two normalized texts. F1 is that of their bags of tokens; it is 1 for two empty texts, 0 if only one is
+    empty.
 
-    (The script of SQuAD 1.1 gives two texts without tokens F1 0 and exact match 1; its gold answers have tokens.)
+    (The script of SQuAD 1.1 gives two empty texts F1 0 and exact match 1, but its gold answers are never empty.)
 
     >>> _compare_texts("quick brown fox", "quick fox")
     Match(exact=0.0, f1=0.8)
@@ -93,11 +96,11 @@ def _compare_texts(wanted: str, answer: str) -> Match:
 
 
 def find_best_match(golds: Sequence[str], answer: str) -> Match:
-    """Return the best exact match and the best F1 over the gold answers, possibly of two different ones.
+    """Compute the best exact match and the best F1 over all gold answers. The two may come from different gold answers.
 
     Args:
-        golds: The gold answers. If empty, the only right answer is the empty one.
-        answer: The answer.
+        golds: The gold answers. If empty, only an empty answer is correct.
+        answer: The predicted answer.
 
     >>> find_best_match(["Denver Broncos", "the Broncos"], "Broncos").exact
     1.0
@@ -108,10 +111,14 @@ def find_best_match(golds: Sequence[str], answer: str) -> Match:
 
 
 def compute_answer_scores(golds: Golds, answers: Sequence[str]) -> dict[str, float]:
-    """Compute the mean `exact` and `f1` over questions that all have an answer.
+    """Compute the mean `exact` match and `f1` over questions that all have an answer.
 
-    SQuAD 1.1 (Rajpurkar et al. 2016, section 6.1), and ReCoRD (Zhang et al. 2018, section 5.1), with all mentions of an
-    entity as gold answers.
+    These are the scores of SQuAD 1.1 (Rajpurkar et al. 2016, section 6.1) and, with all mentions of an entity as gold
+    answers, of ReCoRD (Zhang et al. 2018, section 5.1).
+
+    Args:
+        golds: The gold answers of each question.
+        answers: The predicted answer to each question.
 
     >>> compute_answer_scores([["Paris"], ["in 1066"]], ["Paris.", "1066"])["exact"]
     0.5
@@ -121,7 +128,7 @@ def compute_answer_scores(golds: Golds, answers: Sequence[str]) -> dict[str, flo
 
 
 def _match_all(golds: Golds, answers: Sequence[str]) -> Float64s:
-    """Return exact match and F1 of each answer: float64 [questions, 2]."""
+    """Compute the exact match and F1 of each answer: float64 [questions, 2]."""
     return np.array([find_best_match(texts, answer) for texts, answer in zip(golds, answers, strict=True)])
 
 
@@ -130,19 +137,19 @@ def compute_optional_answer_scores(
 ) -> dict[str, float]:
     """Score questions that may have no answer (SQuAD 2.0, Rajpurkar et al. 2018, section 5; their evaluate-v2.0.py).
 
-    A question without gold answers is only answered right by an empty answer. So is one whose gold answers are all
-    empty when normalized; if others are not empty, the empty ones do not count.
+    If a question has no gold answers, only an empty answer is correct. The same holds if all of its gold answers are
+    empty after normalization; if only some are, those are ignored.
 
     Args:
         golds: The gold answers of each question.
-        answers: The answer to each question.
-        no_answer: How much speaks for no answer, for each question: a probability, or a difference of scores.
-        threshold: Questions with a higher `no_answer` count as answered with nothing.
+        answers: The predicted answer to each question.
+        no_answer: The score for "no answer" of each question: a probability, or a difference of scores.
+        threshold: Questions with a higher `no_answer` count as answered with an empty text.
 
     Returns:
-        `exact` and `f1` over all questions; with the prefixes `has_answer_` and `no_answer_` over those with and
-        without gold answers, if there are any; `best_exact`, `best_f1` and their thresholds, as `find_best_threshold`
-        returns them.
+        `exact` and `f1` over all questions; the same with the prefix `has_answer_` or `no_answer_` over the questions
+        with or without gold answers, if there are any; and `best_exact`, `best_exact_threshold`, `best_f1` and
+        `best_f1_threshold`, as computed by `find_best_threshold`.
     """
     given_Q2 = _match_all([[text for text in texts if normalize_answer(text)] for texts in golds], answers)
     has_Q = np.array([bool(texts) for texts in golds])
@@ -158,19 +165,18 @@ def compute_optional_answer_scores(
 def find_best_threshold(scores: Float64s, has_answer: Bools, answered: Bools, no_answer: Float64s) -> Threshold:
     """Find the threshold on `no_answer` with the best mean score, as `find_best_thresh` of evaluate-v2.0.py does.
 
-    Questions are answered one after another, the lowest `no_answer` first and equal ones in order; the first best
-    number of answered questions counts. So the best score may separate questions of equal `no_answer`, which no
-    threshold does.
+    The questions are sorted by ascending `no_answer`, and the first n are answered, for the smallest n with the best
+    mean score. If questions have equal `no_answer`, that score may not be reachable by any threshold.
 
     Args:
-        scores: float64 [questions], the score of each answer as given.
-        has_answer: bool [questions], True if a question has gold answers.
-        answered: bool [questions], True if its answer is not empty.
-        no_answer: float64 [questions], how much speaks for no answer.
+        scores: float64 [questions], the score of each predicted answer.
+        has_answer: bool [questions], True if the question has gold answers.
+        answered: bool [questions], True if the predicted answer is not empty.
+        no_answer: float64 [questions], the score for "no answer".
 
     Returns:
-        The best mean score and the `no_answer` of the last question that is answered. If none is answered, the
-        threshold is 0, or the next number below the lowest `no_answer` if that is not above 0.
+        The best mean score, and the `no_answer` of the last question that is answered. If no question is answered, the
+        threshold is 0 or, unless the lowest `no_answer` is above 0, the next float below that.
 
     >>> has = np.array([True, False, True])
     >>> find_best_threshold(np.array([1.0, 0.0, 0.5]), has, np.array([True] * 3), np.array([0.1, 0.9, 0.2]))
@@ -201,7 +207,7 @@ NO_TOKEN_ODDS = 1e6  # the odds for no answer where a context has no token
 
 
 class SpanExample(NamedTuple):
-    """A question on a context. `answers` is () if it has no answer, and None if that is unknown."""
+    """A question about a context. `answers` is () if there is no answer, and None if the answers are unknown."""
 
     question: str
     context: str
@@ -209,7 +215,7 @@ class SpanExample(NamedTuple):
 
 
 class FoundSpans(NamedTuple):
-    """The best spans for a question, best first, and how far the score of no answer exceeds that of the best span."""
+    """The best spans for a question, best first, and the score of "no answer" minus the score of the best span."""
 
     best: list[Candidate]
     null_odds: float
@@ -217,15 +223,15 @@ class FoundSpans(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanTask(Task):
-    """The place of an answer to a question in a text.
+    """The task of finding the answer to a question in a text.
 
-    stride:         tokens from the beginning of a window of the context to that of the next
-    max_question:   tokens of a question before it is cut; never more than half of a sequence
-    n_best:         spans that are told of each question
-    max_answer:     tokens of the longest span that is considered
-    impossible:     questions may have no answer, as in SQuAD 2.0; nothing: as in the training rows
-    null_threshold: odds for no answer above which none is given; nothing: the best on the evaluation rows
-    metric:         by which an epoch is judged
+    stride:         number of tokens between the starts of two consecutive windows of the context
+    max_question:   maximum number of tokens of a question; never more than half of a sequence
+    n_best:         number of spans to report for each question
+    max_answer:     maximum number of tokens of a span
+    impossible:     whether questions may have no answer, as in SQuAD 2.0; unset: as in the training rows
+    null_threshold: odds for "no answer" above which no answer is given; unset: the best on the evaluation rows
+    metric:         metric by which epochs are compared
     """
 
     stride: int = 128
@@ -254,42 +260,51 @@ class SpanTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the metrics. They are computed at the threshold if answers are optional; while none is set, at the
-        best one.
+        """Return the metrics, the requested one first.
+
+        If questions may have no answer, the scores depend on `null_threshold`; while it is None, the best threshold is
+        used.
         """
         return with_first(self.metric, METRICS)
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> SpanExample:
-        """Make an example of a question. Raises Unusable if an answer is not at its offset in the context."""
+        """Build an example from a question. Raises Unusable if an answer is not found at its offset in the context."""
         context = as_text(values["context"], "context")
         answers = _read_answers(values, context) if labelled else None
         return SpanExample(question=as_text(values["question"], "question"), context=context, answers=answers)
 
     def find_source(self, example: SpanExample) -> str:
-        """Return the context."""
+        """Return the context, so that questions about the same context are held out together."""
         return example.context
 
     def find_unknown_label(self, example: SpanExample) -> Unusable | None:
-        """Return a reason if a question has no answer, although all training questions have one."""
+        """Return a reason if a question has no answer and `impossible` is False, else None."""
         if example.answers != () or self.impossible is not False:
             return None
         return Unusable("a question without an answer, where training had none (impossible = true learns them)")
 
     def fit(self, examples: Sequence[SpanExample], where: str) -> Self:
-        """Return the task with `impossible` set by the examples. Raises InputError if no question has an answer."""
+        """Return a copy of the task with `impossible` set, by default to whether some examples have no answer.
+
+        Raises:
+            InputError: If no question has an answer.
+        """
         if not any(example.answers for example in examples):
             raise InputError(f"{where}: no question has an answer: there is nothing to learn.")
         impossible = any(example.answers == () for example in examples)
         return replace(self, impossible=impossible if self.impossible is None else self.impossible)
 
     def tune(self, scores: Mapping[str, float]) -> Self:
-        """Return the task with the best threshold on the evaluation rows, if answers are optional and none is set."""
+        """Return a copy of the task with the threshold that was best on the evaluation rows.
+
+        The task is unchanged if all questions have answers, or if `null_threshold` is already set.
+        """
         if not self.impossible or self.null_threshold is not None:
             return self
         return replace(self, null_threshold=scores[f"best_{self.metrics[0]}_threshold"])
 
     def make_items(self, examples: Sequence[SpanExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Make an item for each window of each question. Consecutive questions on one context share its tokens."""
+        """Build an item for each window of each question. Consecutive questions about one context share its tokens."""
         items = list[TaskItem]()
         for context, group in groupby(enumerate(examples), key=lambda numbered: numbered[1].context):
             asked = list(group)
@@ -327,12 +342,16 @@ class SpanTask(Task):
         return FoundSpans(best, null - best[0].score if best else NO_TOKEN_ODDS)
 
     def choose_answer(self, prediction: FoundSpans) -> str:
-        """Return the text of the best span, or "" if there is none or no answer is more likely."""
+        """Return the text of the best span, or "" if no span was found or the odds for "no answer" exceed the
+        threshold.
+        """
         silent = self.impossible and prediction.null_odds > (self.null_threshold or 0.0)
         return "" if silent or not prediction.best else prediction.best[0].text
 
     def compute_scores(self, examples: Sequence[SpanExample], predictions: Sequence[FoundSpans]) -> dict[str, float]:
-        """Score texts by `compute_answer_scores`, or, if answers are optional, by `compute_optional_answer_scores`."""
+        """Compute the scores of `compute_answer_scores`, or of `compute_optional_answer_scores` if answers are
+        optional.
+        """
         golds = [[text for _, text in example.answers or ()] for example in examples]
         texts = [spans.best[0].text if spans.best else "" for spans in predictions]
         if not self.impossible and all(golds):
@@ -345,8 +364,11 @@ class SpanTask(Task):
         return compute_optional_answer_scores(golds, texts, odds, threshold=threshold)
 
     def to_row(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
-        """Return the answer with its offset and score, and the best spans; if answers are optional, also the odds for
-        none.
+        """Build a row for output: `text`, `begin` (a character offset in the context) and `score` of the best span, and
+        `n_best`.
+
+        `begin` and `score` are None if no span was found. If answers are optional, `null_odds` has the odds for no
+        answer.
         """
         best = prediction.best
         odds = {} if self.impossible is False else {NULL_ODDS: prediction.null_odds}
@@ -359,14 +381,14 @@ class SpanTask(Task):
         }
 
     def judge(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
-        """Return the gold answers, and how the given answer matches them."""
+        """Return `gold`, the gold answers, and `score`, the `exact` match and `f1` of the predicted answer."""
         gold = [text for _, text in example.answers or ()]
         match = find_best_match([text for text in gold if normalize_answer(text)], self.choose_answer(prediction))
         return {"gold": gold, "score": match._asdict()}
 
 
 def _read_answers(values: Mapping[str, Any], context: str) -> tuple[Span, ...]:
-    """Return the gold answers of a record. Raises Unusable if one is not in the context at its offset."""
+    """Read the gold answers of a record; () if the question has none. Raises Unusable if one is not at its offset."""
     given, impossible = values.get("answers"), values.get("impossible")
     if impossible is not None and as_label(impossible, "impossible") in ("true", "1"):
         return ()
@@ -376,5 +398,5 @@ def _read_answers(values: Mapping[str, Any], context: str) -> tuple[Span, ...]:
 
 
 def _make_targets(places: tuple[int, int]) -> dict[str, Int64s]:
-    """Return begin and end as targets: int64 [1] each."""
+    """Build the targets "start" and "end" from two token positions: int64 [1] each."""
     return {name: np.array([place], np.int64) for name, place in zip((START, END), places, strict=True)}

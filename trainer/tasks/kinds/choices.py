@@ -29,10 +29,10 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class ChoiceExample(NamedTuple):
-    """A question with choices. The question may be "".
+    """A question with several choices. The question may be empty.
 
-    right: the zero-based index of the right choice, None if it is unknown
-    level: the level of a question of RACE, else ""
+    right: the zero-based index of the right choice, or None if it is unknown
+    level: the level of a RACE question ("middle" or "high"), else ""
     """
 
     context: str
@@ -44,11 +44,11 @@ class ChoiceExample(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceTask(Task):
-    """Which of several choices is right.
+    """The task of finding the right one of several choices.
 
-    max_choice: tokens of question and choice before they are cut; never more than half of a sequence
-    endings:    columns with a choice each, in place of the column `choices` with a list
-    metric:     by which an epoch is judged
+    max_choice: maximum number of tokens of question and choice together; never more than half of a sequence
+    endings:    names of columns with one choice each, instead of a column `choices` with a list
+    metric:     metric by which epochs are compared
     """
 
     max_choice: int = 128
@@ -70,18 +70,23 @@ class ChoiceTask(Task):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the roles: context, question, choices, the index of the right choice, and a level by which scores are
-        split.
+        """Return the roles: the context, the question, the choices, the index of the right choice, and the level.
+
+        If the examples have levels, scores are also computed per level.
         """
         return ("context", "question", *(self.endings or ("choices",)), "label", "level")
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the only metric, the share of questions that are answered right."""
+        """Return the only metric, accuracy: the share of questions that are answered correctly."""
         return with_first(self.metric, ("accuracy",))
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> ChoiceExample:
-        """Make an example of a question. Raises Unusable if there are fewer than two choices, or one is empty."""
+        """Build an example from a question.
+
+        Raises:
+            Unusable: If there are fewer than two choices, a choice is empty, or the label is not one of the choices.
+        """
         given = [values[name] for name in self.endings] if self.endings else values["choices"]
         if not isinstance(given, list | tuple) or len(given) < 2:
             raise Unusable("fewer than two choices")
@@ -98,7 +103,7 @@ class ChoiceTask(Task):
         )
 
     def make_items(self, examples: Sequence[ChoiceExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Make an item for each question, with a sequence for each choice."""
+        """Build an item for each question, with one sequence for each choice."""
         return [
             TaskItem(
                 sequences=self._make_sequences(example, encoder),
@@ -116,11 +121,13 @@ class ChoiceTask(Task):
         return tuple(map(Tokens.from_encoding, encodings))
 
     def make_predictions(self, examples: Sequence[ChoiceExample], items: Items, answers: Answers) -> list[Float32s]:
-        """Return the score of each choice: float32 [choices]."""
+        """Return the scores (logits) of each question's choices: float32 [choices]."""
         return [answer[:, 0] for answer in answers]
 
     def compute_scores(self, examples: Sequence[ChoiceExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Compute the accuracy; for RACE also that of each level."""
+        """Compute the `accuracy` and, if the examples have levels (RACE), the accuracy of each level as
+        `accuracy_LEVEL`.
+        """
         right = np.array([outputs.argmax() == each.right for each, outputs in zip(examples, predictions, strict=True)])
         levels = np.array([example.level for example in examples])
         of_each = {
@@ -129,7 +136,9 @@ class ChoiceTask(Task):
         return {"accuracy": float(right.mean()), **of_each}
 
     def to_row(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the zero-based index of the choice, its text, and the probability of each choice."""
+        """Build a row for output: `label` (zero-based index of the predicted choice), its `text`, and all
+        `probabilities`.
+        """
         chosen = int(prediction.argmax())
         return {
             "label": chosen,
@@ -138,12 +147,15 @@ class ChoiceTask(Task):
         }
 
     def judge(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the index of the right choice, and 1 if it was chosen, else 0."""
+        """Return the index of the right choice as `gold`, and `score`: 1.0 if it was predicted, else 0.0."""
         return {"gold": example.right, "score": float(prediction.argmax() == example.right)}
 
 
 def format_ending(question: str, choice: str) -> str:
-    """Join a question and a choice to one text; a gap `_` in the question is filled with the choice.
+    """Join a question and a choice with a space. If the question has a gap `_`, the gap is filled with the choice
+    instead.
+
+    The COPA questions "cause" and "effect" are spelled out.
 
     >>> format_ending("", "He ran."), format_ending("Oslo is in _ .", "Norway"), format_ending("Why?", "Rain.")
     ('He ran.', 'Oslo is in Norway .', 'Why? Rain.')
@@ -156,7 +168,10 @@ def format_ending(question: str, choice: str) -> str:
 
 
 def _parse_choice(label: Any, count: int) -> int:
-    """Return the zero-based index of a choice, given as that number or as a letter from A. Raises Unusable."""
+    """Parse the label of a question, a zero-based number or a letter from A on.
+
+    Raises Unusable if it names no choice.
+    """
     place = label
     if isinstance(label, str):
         text = label.strip()

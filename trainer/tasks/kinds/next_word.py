@@ -4,7 +4,7 @@
       └─► the └─► film └─► was
 
 A text is read in blocks as long as a sequence; the last token of one is the first of the next, so every token but one
-is guessed once. Nothing else is learnt from: a text is its own label.
+is guessed once. Nothing else is learned from: a text is its own label.
 
 Some describe this as fine-tuning BERT as it is, with targets shifted by one. But BERT sees both sides: the token that
 is to be guessed is in the input, and what it learns is to copy. So here no token sees those after it.
@@ -30,13 +30,13 @@ LIKELIHOOD = "log_likelihood"
 
 
 def compute_perplexity(nats: float, num_tokens: int) -> float:
-    """Return e to the mean cost of a token; infinity if that is too large for float64.
+    """Compute the perplexity, e to the power of the mean loss per token; infinity if it exceeds float64.
 
-    It depends on the vocabulary: to compare models with different ones use `compute_bits_per_byte`.
+    Perplexity depends on the vocabulary: to compare models with different vocabularies, use `compute_bits_per_byte`.
 
     Args:
-        nats: The summed costs of all tokens, as natural logarithms.
-        num_tokens: The number of tokens, not zero.
+        nats: The summed loss of all tokens, in nats.
+        num_tokens: The number of tokens; must not be zero.
 
     >>> round(compute_perplexity(10 * log(8), 10), 9)
     8.0
@@ -46,11 +46,11 @@ def compute_perplexity(nats: float, num_tokens: int) -> float:
 
 
 def compute_bits_per_byte(nats: float, num_bytes: int) -> float:
-    """Return the cost of a byte of text in bits, which does not depend on the vocabulary.
+    """Compute the loss per byte of text in bits, which does not depend on the vocabulary.
 
     Args:
-        nats: The summed costs of all tokens, as natural logarithms.
-        num_bytes: The UTF-8 bytes of the text, not zero.
+        nats: The summed loss of all tokens, in nats.
+        num_bytes: The number of UTF-8 bytes of the text; must not be zero.
 
     >>> compute_bits_per_byte(log(2) * 30, 10)
     3.0
@@ -59,10 +59,11 @@ def compute_bits_per_byte(nats: float, num_bytes: int) -> float:
 
 
 def compute_next_scores(costs: Float64s) -> dict[str, float]:
-    """Compute the scores of all texts together.
+    """Compute `log_likelihood` (mean per token), `perplexity`, `bits_per_byte` and `accuracy` over all texts.
 
     Args:
-        costs: float64 [N, 4], for each text its nats, its tokens, the tokens guessed right, and its bytes.
+        costs: float64 [N, 4], for each text: the summed loss in nats, the number of tokens, the number of correctly
+            predicted tokens, and the number of UTF-8 bytes.
     """
     nats, tokens, right, size = costs.sum(0).tolist()
     return {
@@ -77,7 +78,7 @@ NEXT = Term("next")
 
 
 class TextCost(NamedTuple):
-    """The cost of a text for a model, in nats, with the number of its tokens and of those guessed right."""
+    """The summed loss of a text in nats, with the number of its tokens and the number of correctly predicted ones."""
 
     nats: float
     tokens: int
@@ -86,7 +87,7 @@ class TextCost(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextTask(Task):
-    """The task to predict the token after each token. `metric` is the score by which epochs are compared."""
+    """The task of predicting the token that follows each token. `metric` is the score by which epochs are compared."""
 
     metric: str = ""
 
@@ -104,15 +105,15 @@ class NextTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the metrics: the mean log-likelihood of a token, and the share of tokens that are guessed right."""
+        """Return the metrics: the mean log-likelihood per token, and the share of correctly predicted tokens."""
         return with_first(self.metric, (LIKELIHOOD, "accuracy"))
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> str:
-        """Return the text. Raises Unusable if it is none."""
+        """Return the text of a record. Raises Unusable if the value is not a text."""
         return as_text(values["text"], "text")
 
     def make_items(self, examples: Sequence[str], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Make an item for each block of a text, as long as the encoder allows."""
+        """Build an item for each block of a text. Blocks are as long as the encoder allows."""
         special = encoder.inputs.special_ids
         pieces = encoder.tokenize(examples)
         wholes = [np.concatenate([[special.cls], to_ids(each), [special.sep]]).astype(np.int32) for each in pieces]
@@ -128,12 +129,12 @@ class NextTask(Task):
         ]
 
     def make_predictions(self, examples: Sequence[str], items: Items, answers: Answers) -> list[TextCost]:
-        """Sum the costs of the tokens of each text.
+        """Sum the losses of the tokens of each text.
 
         Args:
             examples: The texts.
             items: The blocks of the texts.
-            answers: For each item float32 [P, 2]: the cost of each token, and 1 if it is guessed right.
+            answers: float32 [P, 2] for each item: the loss of each token, and 1 if it is predicted correctly, else 0.
         """
         sums = np.zeros((len(examples), 3))
         for item, answer in zip(items, answers, strict=True):
@@ -142,27 +143,28 @@ class NextTask(Task):
         return [TextCost(nats, int(tokens), int(right)) for nats, tokens, right in sums.tolist()]
 
     def compute_scores(self, examples: Sequence[str], predictions: Sequence[TextCost]) -> dict[str, float]:
-        """Compute the scores of all tokens together."""
+        """Compute the scores of `compute_next_scores` over the tokens of all texts."""
         sizes = [len(example.encode()) for example in examples]
         costs = [(*cost, size) for cost, size in zip(predictions, sizes, strict=True)]
         return compute_next_scores(np.array(costs, np.float64))
 
     def to_row(self, example: str, prediction: TextCost) -> dict[str, Any]:
-        """Return the perplexity and the number of tokens of a text."""
+        """Build a row for output, with the `perplexity` of a text and its number of `tokens`."""
         return {"perplexity": compute_perplexity(prediction.nats, prediction.tokens), "tokens": prediction.tokens}
 
     def judge(self, example: str, prediction: TextCost) -> dict[str, Any]:
-        """Return the numbers from which scores over several texts are computed."""
+        """Return the values needed to score several texts together: `nats`, `right` (correct tokens) and `bytes`."""
         return {"nats": prediction.nats, "right": prediction.right, "bytes": len(example.encode())}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Return the task if the model of the folder is a decoder, else None."""
+        """Build the task if the `config.json` is that of a decoder, else return None."""
         return cls() if config.get("is_decoder") else None
 
 
 def split_blocks(ids: Int32s, longest: int) -> list[Int32s]:
-    """Split token ids into blocks; each begins with the last token of the block before.
+    """Split token ids into blocks of at most `longest` ids. Each block begins with the last token of the previous
+    block.
 
     >>> [block.tolist() for block in split_blocks(np.arange(6, dtype=np.int32), 3)]
     [[0, 1, 2], [2, 3, 4], [4, 5]]

@@ -3,8 +3,8 @@
 The first piece (token) of a word represents it (Devlin et al. 2018, section 5.3). Nothing is cut: a sentence that is
 longer than the model reads is read in windows that overlap, and a word is tagged in the one that shows most around it.
 Words without a piece (only control characters) get the tag that is most frequent in training, for spans O. Tags of
-spans are learnt in one scheme, whatever scheme the file has; the spans are the same. They are scored as conlleval does,
-all other tags by the share of words that are right.
+spans are learned in one scheme, whatever scheme the file has; the spans are the same. They are scored as conlleval
+does, all other tags by the share of words that are right.
 
 **Tags.** A tag is a letter, a hyphen and a type (`B-PER`); `O`, which belongs to no span; or only a type, which is read
 as `I-` of it, so files with only the type of a token (IO) are read as well. Only a letter has the type "". `B` begins a
@@ -53,7 +53,7 @@ _CODES = {"B": _B, "I": _I, "E": _E, "L": _E, "S": _S, "U": _S}
 
 
 class TaggedSpan(NamedTuple):
-    """A span of a sentence: its type, and its first and last token, zero-based."""
+    """A span of a sentence: its type, and the zero-based indices of its first and last token."""
 
     type: str
     first: int
@@ -61,8 +61,10 @@ class TaggedSpan(NamedTuple):
 
 
 class _Spans(NamedTuple):
-    """Spans of sentences as arrays. `last_T` has the last token where a span begins, else -1; `type_T` the number of
-    the type.
+    """The spans of several sentences as arrays over tokens, with one O token before each sentence.
+
+    last_T: the index of the span's last token where a span begins, else -1
+    type_T: the number of the tag's type
     """
 
     last_T: Int64s
@@ -70,10 +72,13 @@ class _Spans(NamedTuple):
 
 
 def compute_span_scores(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Compute `precision`, `recall` and `f1` over all spans, and `token_accuracy`, the share of tokens with the same
-    tag.
+    """Compute `precision`, `recall` and `f1` of spans, and `token_accuracy`, the share of tokens with the correct tag.
 
-    A share of nothing is 0; f1 is 0 if neither side has a span.
+    A rate whose denominator is zero is 0.
+
+    Args:
+        gold: The correct tags of each sentence.
+        answers: The predicted tags of each sentence.
 
     >>> compute_span_scores([["B-PER", "I-PER", "O"]], [["B-PER", "I-PER", "B-LOC"]])["precision"]
     0.5
@@ -83,7 +88,7 @@ def compute_span_scores(gold: Sequence[Sequence[str]], answers: Sequence[Sequenc
 
 
 def compute_token_accuracy(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> float:
-    """Return the share of tokens with the same tag, over all sentences; tags may be any texts.
+    """Compute the share of tokens with the correct tag, over all sentences. Tags may be any strings.
 
     >>> compute_token_accuracy([["DET", "NOUN"], ["VERB"], []], [["DET", "VERB"], ["VERB"], []])
     0.6666666666666666
@@ -93,7 +98,7 @@ def compute_token_accuracy(gold: Sequence[Sequence[str]], answers: Sequence[Sequ
 
 
 def count_spans(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> Int64s:
-    """Count the right, answered and gold spans of each sentence: int64 [sentences, 3]."""
+    """Count the correct, predicted and gold spans of each sentence: int64 [sentences, 3], in this order."""
     types: dict[str, int] = {}
     wanted, answered = _encode_spans(gold, types), _encode_spans(answers, types)
     sentence_T = np.repeat(np.arange(len(gold)), [len(tags) + 1 for tags in gold])
@@ -104,7 +109,7 @@ def count_spans(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]])
 
 
 def find_spans(tags: Sequence[str]) -> list[TaggedSpan]:
-    """Return the spans of one sentence, in order.
+    """Find the spans of one sentence, in order.
 
     >>> find_spans(["I-PER", "B-LOC"])
     [TaggedSpan(type='PER', first=0, last=0), TaggedSpan(type='LOC', first=1, last=1)]
@@ -119,7 +124,7 @@ def find_spans(tags: Sequence[str]) -> list[TaggedSpan]:
 
 
 def _encode_spans(sentences: Sequence[Sequence[str]], types: dict[str, int]) -> _Spans:
-    """Return the spans of sentences as arrays. Types without a number in `types` get the next one, in place."""
+    """Convert the spans of sentences to arrays. Types that are missing in `types` are added with the next number."""
     codes: dict[str, int] = {"O": _O}  # of each tag: 5 x type + letter
     flat: list[int] = []
     for tags in sentences:
@@ -140,7 +145,7 @@ def _encode_spans(sentences: Sequence[Sequence[str]], types: dict[str, int]) -> 
 
 
 def _mark_begins(letter_T: Int64s, type_T: Int64s) -> Bools:
-    """Mark the tokens at which spans begin. The first token of all must be an O."""
+    """Mark the tokens at which spans begin: bool [T]. The very first token must be an O."""
     before_T, type_before_T = np.roll(letter_T, 1), np.roll(type_T, 1)
     own = np.isin(letter_T, (_B, _S))
     apart = np.isin(before_T, (_O, _E, _S)) | (type_T != type_before_T)
@@ -149,7 +154,7 @@ def _mark_begins(letter_T: Int64s, type_T: Int64s) -> Bools:
 
 
 def _encode_tag(tag: str, types: dict[str, int]) -> int:
-    """Return 5 times the number of the type plus the code of the letter, for a tag that is not O."""
+    """Encode a tag other than O: 5 times the number of its type, plus the code of its letter."""
     letter, _, name = tag.partition("-")
     if letter not in _CODES:
         letter, name = "I", tag
@@ -162,7 +167,7 @@ _SPAN = re.compile(r"[BIESLU]-.+")
 
 
 def are_spans(tags: Collection[str]) -> bool:
-    """Check whether tags are those of spans: each but O begins or continues one.
+    """Check whether tags mark spans, that is, whether each tag except O begins or continues a span.
 
     >>> are_spans({"O", "B-PER", "I-PER"}), are_spans({"B", "I", "O"}), are_spans({"NOUN", "X"}), are_spans({"O"})
     (True, True, False, False)
@@ -173,7 +178,7 @@ def are_spans(tags: Collection[str]) -> bool:
 
 
 def is_span_tag(tag: str) -> bool:
-    """Check whether a tag begins or continues a span with a type.
+    """Check whether a tag begins or continues a typed span.
 
     >>> [is_span_tag(tag) for tag in ("B-PER", "X-PER", "B", "b-PER")]
     [True, False, False, False]
@@ -182,7 +187,7 @@ def is_span_tag(tag: str) -> bool:
 
 
 def guess_scheme(sentences: Iterable[Sequence[str]]) -> str:
-    """Return the scheme of the tags of sentences, as far as the tags show it.
+    """Guess the tagging scheme of sentences from their tags: "BIO1", "BIO2", "BIOES" or "IO".
 
     >>> guess_scheme([["I-PER", "I-PER", "B-PER"]]), guess_scheme([["B-PER", "I-PER"]]), guess_scheme([["S-PER"]])
     ('BIO1', 'BIO2', 'BIOES')
@@ -204,7 +209,7 @@ def guess_scheme(sentences: Iterable[Sequence[str]]) -> str:
 
 
 def to_scheme(tags: Sequence[str], scheme: str) -> list[str]:
-    """Return tags for the same spans in another scheme, "bio2" or "bioes".
+    """Convert the tags of a sentence to another scheme, "bio2" or "bioes". The spans stay the same.
 
     >>> to_scheme(["I-PER", "I-PER", "B-PER", "O", "I-LOC"], "bio2")
     ['B-PER', 'I-PER', 'B-PER', 'O', 'B-LOC']
@@ -221,13 +226,17 @@ def to_scheme(tags: Sequence[str], scheme: str) -> list[str]:
 
 
 def format_tag(letter: str, kind: str) -> str:
-    """Join a letter and a type to a tag. If the type is "", the tag is the letter."""
+    """Join a letter and a type with a hyphen. If the type is "", the tag is the letter alone."""
     return f"{letter}-{kind}" if kind else letter
 
 
 def may_follow(before: str | None, after: str | None, scheme: str) -> bool:
-    """Check whether a tag may come after another in a well-formed sentence. None is the begin or the end of the
-    sentence.
+    """Check whether one tag may follow another in a well-formed sentence.
+
+    Args:
+        before: The first tag, or None for the start of the sentence.
+        after: The second tag, or None for the end of the sentence.
+        scheme: "bio2" or "bioes".
 
     >>> [may_follow(before, "I-PER", "bio2") for before in ("B-PER", "I-PER", "B-LOC", "O", None)]
     [True, True, False, False, False]
@@ -251,7 +260,10 @@ MAX_TAGS = 1_000  # more are taken for a column that holds no tags
 
 
 class TaggedSentence(NamedTuple):
-    """A sentence of words, with their tags as the file has them, and its document; None for what the file lacks."""
+    """The words of a sentence, their tags as written in the file, and the id of its document.
+
+    `tags` is None if the file has no labels, and `document` if it names no documents.
+    """
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None
@@ -260,19 +272,21 @@ class TaggedSentence(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagsTask(Task):
-    """A tag for each word.
+    """The task of predicting a tag for each word.
 
-    units:   what is judged: "spans" (tags B-, I- and the like) or "words" (each for itself, as parts of speech); "": as
-             the tags of the training rows are
-    scheme:  in which spans are learnt: "bio2" or "bioes"
-    context: what is read with a sentence: nothing more ("sentence"), or of its document as much before and after as
-             there is room for ("document", Devlin et al. 2018, section 5.3)
-    overlap: pieces that two windows of a long sentence have in common; at most half of a window
-    crf:     tags of a sentence are judged and chosen together, by a linear-chain conditional random field
-    constrained: with it, no sentence has tags that are no spans of the scheme
-    metric:  by which an epoch is judged
-    labels, usual, written: the tags, that of words without a piece, and the scheme of the training rows; found, not
-             said
+    units:   what is scored: "spans" (tags such as B-PER) or "words" (each word by itself, such as parts of speech); "":
+             whichever the tags of the training rows are
+    scheme:  tagging scheme used for training: "bio2" or "bioes"
+    context: text that is read with a sentence: none ("sentence"), or as much of its document before and after it as
+        fits
+             ("document", Devlin et al. 2018, section 5.3)
+    overlap: number of tokens that two windows of a long sentence share; at most half of a window
+    crf:     score and predict the tags of a sentence jointly, with a linear-chain conditional random field
+    constrained: with `crf`, only predict tag sequences that are valid in the scheme
+    metric:  metric by which epochs are compared
+    labels, usual, written: the tags, the tag of words without tokens, and the scheme of the training rows; set by
+        `fit`,
+             not by the user
     """
 
     units: str = ""
@@ -318,7 +332,7 @@ class TagsTask(Task):
 
     @property
     def export_architecture(self) -> str:
-        """Return the key of Hugging Face's class for token classification, or "encoder" if the model has a chain."""
+        """Return the key of Hugging Face's token classification class, or "encoder" if the model has a CRF."""
         return "encoder" if self.crf else self.architecture
 
     @property
@@ -328,11 +342,15 @@ class TagsTask(Task):
 
     @property
     def term(self) -> Term:
-        """Return the loss term of single words, or of the tags of a sentence together."""
+        """Return the loss term: of single words, or with `crf` of all tags of a sentence."""
         return SENTENCE_TAGS if self.crf else TAG
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> TaggedSentence:
-        """Make an example of a sentence. Raises Unusable if it has no words, or not one tag for each word."""
+        """Build an example from a sentence.
+
+        Raises:
+            Unusable: If there are no words, a word is too long, or the numbers of words and tags differ.
+        """
         words = tuple(as_words(values["words"], "words"))
         if not words:
             raise Unusable("no words")
@@ -345,11 +363,14 @@ class TagsTask(Task):
         return TaggedSentence(words, tags, None if document is None else as_label(document, "document"))
 
     def find_source(self, example: TaggedSentence) -> str:
-        """Return the document of a sentence, or its words if it has none."""
+        """Return the document of a sentence, or the words joined by spaces if there is no document."""
         return example.document or " ".join(example.words)
 
     def find_unknown_label(self, example: TaggedSentence) -> Unusable | None:
-        """Return a reason if a sentence has a tag that no training sentence has."""
+        """Return a reason if a sentence has a tag that is not in `labels`, else None.
+
+        Before `fit`, every tag is known.
+        """
         if example.tags is None or not self.labels:
             return None
         tags = enumerate(self.convert_tags(example), 1)
@@ -359,16 +380,18 @@ class TagsTask(Task):
         return next(reasons, None)
 
     def convert_tags(self, example: TaggedSentence) -> Sequence[str]:
-        """Return the tags of a labelled sentence, in the scheme in which they are learnt."""
+        """Return a labeled sentence's tags in the scheme used for training."""
         assert example.tags is not None
         return to_scheme(example.tags, self.scheme) if self.units == "spans" else example.tags
 
     def fit(self, examples: Sequence[TaggedSentence], where: str) -> Self:
-        """Return the task with the tags, their unit and scheme.
+        """Return a copy of the task with the tags of the training examples, their unit ("spans" or "words") and their
+        scheme.
 
         Raises:
-            InputError: If there are fewer than two tags or too many, or no document although `context` is "document".
-            Misfit: If some tags are of spans and others are not.
+            InputError: If there are too few or too many different tags, or if `context` is "document" and no example
+                has a document, or if `constrained` is set and the tags are not those of spans.
+            Misfit: If some tags mark spans and others do not.
         """
         met = Counter(tag for example in examples for tag in example.tags or ())
         if self.context == "document" and not any(example.document for example in examples):
@@ -396,7 +419,11 @@ class TagsTask(Task):
         return replace(self, units=units, labels=labels, usual=usual, written=written)
 
     def make_items(self, examples: Sequence[TaggedSentence], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Make items of sentences that are read together: one each, or with context as many as fill half a window."""
+        """Build the items of sentences that are read together.
+
+        An item holds one sentence or, with `context` set to "document", as many sentences as fill half a window. Longer
+        sentences are split into overlapping windows.
+        """
         pieces = split_into_pieces(encoder, [example.words for example in examples])
         numbers = [self._to_tag_numbers(*each) for each in zip(examples, pieces, strict=True)] if labelled else None
         return [
@@ -407,15 +434,16 @@ class TagsTask(Task):
         ]
 
     def _to_tag_numbers(self, example: TaggedSentence, pieces: Pieces) -> Int64s:
-        """Return the tag numbers of words with pieces: int64 [W]. What is left of a span is a span; unknown tags are
-        usual ones.
+        """Return the tag indices of the words that have tokens: int64 [W].
+
+        A span that loses words remains a span. Unknown tags are replaced by the usual tag.
         """
         assert example.tags is not None
         tags = self.convert_tags(example._replace(tags=tuple(example.tags[word] for word in pieces.words)))
         return np.array([self.labels.index(tag if tag in self.labels else self.usual) for tag in tags], np.int64)
 
     def iter_groups(self, examples: Sequence[TaggedSentence]) -> Iterator[range]:
-        """Yield ranges of sentences that are read as one text: those of a document, or one each."""
+        """Yield ranges of example indices that are read as one text: a document's sentences, or a single sentence."""
 
         def text(number: int) -> tuple[str | None, int]:
             document = examples[number].document if self.context == "document" else None
@@ -426,7 +454,7 @@ class TagsTask(Task):
             yield range(numbers[0], numbers[-1] + 1)
 
     def _iter_runs(self, text: range, pieces: Sequence[Pieces], room: int) -> Iterator[range]:
-        """Yield ranges of sentences of a text that fill half a window, so that all have context."""
+        """Yield ranges of sentences that fill at most half a window, so that each range has context on both sides."""
         begin, size = text.start, 0
         for number in text:
             length = len(pieces[number].ids)
@@ -439,14 +467,14 @@ class TagsTask(Task):
     def _iter_items(
         self, text: range, run: range, pieces: Sequence[Pieces], numbers: Sequence[Int64s] | None, encoder: TextEncoder
     ) -> Iterator[TaskItem]:
-        """Yield the items of a range of sentences; none if no word of it has a piece.
+        """Yield the items of a range of sentences; nothing if none of their words has a token.
 
         Args:
-            text: The sentences of the whole text.
-            run: The sentences to read.
-            pieces: The pieces of each example.
-            numbers: The tag numbers of each example. If None, the items have no labels.
-            encoder: The encoder, which tells the length of a window.
+            text: The indices of the sentences of the whole text.
+            run: The indices of the sentences to tag.
+            pieces: The tokens of each example.
+            numbers: The tag indices of each example. If None, the items have no labels.
+            encoder: The encoder, whose maximum length is the length of a window.
         """
         starts = np.cumsum([0, *(len(pieces[number].ids) for number in text)])
         offsets = dict(zip(text, starts.tolist(), strict=False))
@@ -471,7 +499,7 @@ class TagsTask(Task):
             )
 
     def make_predictions(self, examples: Sequence[TaggedSentence], items: Items, answers: Answers) -> list[list[str]]:
-        """Return a tag for each word; words without pieces get the usual tag."""
+        """Return the predicted tags of each sentence, one for each word. Words without tokens get the usual tag."""
         tagged = [[self.usual] * len(example.words) for example in examples]
         for item, answer in zip(items, answers, strict=True):
             tags = answer.argmax(-1) if answer.ndim > 1 else answer
@@ -480,7 +508,7 @@ class TagsTask(Task):
         return tagged
 
     def compute_scores(self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]) -> dict[str, float]:
-        """Compute the scores of spans, or of words the share with the right tag."""
+        """Compute the scores of spans (SPAN_METRICS), or only `token_accuracy` if `units` is "words"."""
         gold = [list(self.convert_tags(example)) for example in examples]
         if self.units == "spans":
             scores = compute_span_scores(gold, predictions)
@@ -488,7 +516,10 @@ class TagsTask(Task):
         return {"token_accuracy": compute_token_accuracy(gold, predictions)}
 
     def to_row(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
-        """Return words and tags. If spans are tagged, also their types, first and last word (zero-based), and texts."""
+        """Build a row for output, with `words` and `tags`.
+
+        If spans are tagged, `spans` lists their `type`, `first` and `last` (zero-based word indices), and `text`.
+        """
         row: dict[str, Any] = {"words": list(example.words), "tags": prediction}
         if self.units != "spans":
             return row
@@ -499,7 +530,9 @@ class TagsTask(Task):
         return {**row, "spans": spans}
 
     def judge(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
-        """Return the gold tags, and how many spans or words are right, answered and labelled."""
+        """Return `gold`, the correct tags, and `score`, the counts `right`, `answered` and `labelled` of spans or
+        words.
+        """
         gold = list(self.convert_tags(example))
         if self.units == "spans":
             counts = count_spans([gold], [prediction])[0].tolist()
@@ -508,12 +541,14 @@ class TagsTask(Task):
         return {"gold": gold, "score": dict(zip(("right", "answered", "labelled"), counts, strict=True))}
 
     def to_config(self) -> Mapping[str, Any]:
-        """Return the names of the tags."""
+        """Return the keys of `config.json` that hold the names of the tags."""
         return to_label_keys(self.labels)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Return the task of a model folder that other programs wrote; its labels tell unit and scheme."""
+        """Build the task from the `config.json` of a model trained elsewhere. Unit and scheme are guessed from its
+        labels.
+        """
         labels = parse_labels(config)
         return cls(
             units="spans" if are_spans(labels) else "words",
@@ -524,11 +559,11 @@ class TagsTask(Task):
 
 
 def _make_chain_targets(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any]]:
-    """Return the targets CHAINS and INNER.
+    """Build the targets CHAINS and INNER of an item.
 
     Args:
-        of: int64, the sentence of each point of a range of sentences.
-        points: int64, the points that one item reads, without a gap.
+        of: int64, the index of the sentence of each word in a range of sentences.
+        points: int64, the indices into `of` of the words that the item tags, without a gap.
     """
     ends = np.flatnonzero(np.append(np.diff(of[points]), 1))
     begins = np.append(0, ends[:-1] + 1)
@@ -538,7 +573,7 @@ def _make_chain_targets(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any
 
 
 def _guess_units(met: Mapping[str, int], examples: Sequence[TaggedSentence]) -> str:
-    """Return "spans" or "words", whichever the tags are of. Raises Misfit if they are mixed, which may be a slip."""
+    """Guess whether tags mark "spans" or "words". Raises Misfit if both occur, which may be a mistake in the file."""
     if are_spans(met):
         return "spans"
     if not any(map(is_span_tag, met)):
@@ -559,7 +594,7 @@ def _guess_units(met: Mapping[str, int], examples: Sequence[TaggedSentence]) -> 
 
 
 def _parse_tags(value: Any) -> tuple[str, ...]:
-    """Return tags as texts, also if they are numbers. Raises Unusable if they are neither."""
+    """Convert tags to strings. Raises Unusable if they are neither strings nor whole numbers."""
     if isinstance(value, list) and all(isinstance(item, str | int) for item in value):
         return tuple(as_label(item, "tags") for item in value)
     return tuple(as_words(value, "tags"))

@@ -4,7 +4,7 @@ A text may have numbers and categories in further columns: they are put next to 
 number is standardized by the mean and deviation of the training rows; a category is one of the values met there, or
 none of them.
 
-Classes and numbers may be learnt from a teacher as well: a model that was fine-tuned for the same task. Its answers to
+Classes and numbers may be learned from a teacher as well: a model that was fine-tuned for the same task. Its answers to
 the training rows are part of the loss (Hinton et al. 2015). `trainer.tasks.finetuning.teacher` asks it once, before
 training.
 
@@ -47,7 +47,7 @@ from trainer.tasks.text_encoder import TextEncoder
 
 
 class Rates(NamedTuple):
-    """Precision (right among answered), recall (right among gold), and F1, their harmonic mean."""
+    """Precision (right / answered), recall (right / gold), and F1, the harmonic mean of the two."""
 
     precision: float
     recall: float
@@ -55,7 +55,9 @@ class Rates(NamedTuple):
 
 
 def compute_rates(right: int, answered: int, gold: int) -> Rates:
-    """Compute precision, recall and F1 from counts. A share of nothing is 0.
+    """Compute precision, recall and F1 from counts of correct, predicted and gold items.
+
+    A rate whose denominator is zero is 0.
 
     >>> compute_rates(2, 4, 2)
     Rates(precision=0.5, recall=1.0, f1=0.6666666666666666)
@@ -68,17 +70,17 @@ def compute_rates(right: int, answered: int, gold: int) -> Rates:
 
 
 def compute_means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each score over rows that all have the same scores. `rows` must not be empty."""
+    """Compute the mean of each score over rows. `rows` must not be empty, and all rows must have the same keys."""
     return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
 def build_confusion_table(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> Int64s:
-    """Count the rows with label i and answer j: int64 [C, C].
+    """Build a confusion table: int64 [C, C], the number of rows with label i and predicted class j.
 
     Args:
-        labels: The label of each row, zero-based.
-        answers: The answer of each row.
-        num_classes: The number of classes C. It is raised if a label is higher.
+        labels: The zero-based label of each row. Must not be empty.
+        answers: The predicted class of each row.
+        num_classes: The number of classes C. If a label is not below it, C is the highest label plus 1.
 
     >>> build_confusion_table(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
     [[1, 1], [0, 1]]
@@ -90,16 +92,17 @@ def build_confusion_table(labels: npt.ArrayLike, answers: npt.ArrayLike, num_cla
 
 
 def compute_table_scores(table: Int64s, num_classes: int = 0) -> dict[str, float]:
-    """Compute accuracy, macro F1 and Matthews correlation of a confusion table; of two classes also F1.
+    """Compute the accuracy, macro F1 and Matthews correlation of a confusion table, and F1 if there are two classes.
 
     Args:
-        table: int64 [C, C], label i and answer j, at least one row in all.
-        num_classes: The classes that answers have. Labels may have more, which no answer is. If 0, those of the table.
+        table: int64 [C, C], the number of rows with label i and predicted class j. At least one row in total.
+        num_classes: The number of classes that can be predicted; the table may have more, which only occur as labels.
+            If 0, all classes of the table can be predicted.
 
     Returns:
         accuracy: in [0, 1]
-        macro_f1: the mean F1 over the classes that are a label or an answer anywhere, each 2 TP / (2 TP + FP + FN)
-        matthews: in [-1, 1], 0 for an answer that is always the same; for any number of classes (Gorodkin 2004)
+        macro_f1: the mean of 2 TP / (2 TP + FP + FN) over the classes that occur as a label or a prediction
+        matthews: in [-1, 1], for any number of classes (Gorodkin 2004); 0 if all predictions are the same
         f1:       of the second class, the positive one of MRPC and QQP (GLUE, Wang et al. 2018, section 2.2)
     """
     total, right = int(table.sum()), np.diag(table)
@@ -119,9 +122,10 @@ def compute_table_scores(table: Int64s, num_classes: int = 0) -> dict[str, float
 
 
 def compute_class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> dict[str, float]:
-    """Compute the scores of `compute_table_scores` from labels and answers.
+    """Compute accuracy, macro F1 and Matthews correlation, and F1 if there are two classes.
 
-    Micro F1 is not among them: with one label each it is the accuracy.
+    Args and scores are those of `build_confusion_table` and `compute_table_scores`. Micro F1 is omitted: if each row
+    has one label, it equals the accuracy.
 
     >>> compute_class_scores([0, 1, 1], [0, 1, 0], 2)["f1"]
     0.6666666666666666
@@ -130,16 +134,16 @@ def compute_class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_clas
 
 
 def compute_multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
-    """Compute the scores of rows that have any number of labels.
+    """Compute the scores of rows that may have any number of labels.
 
     Args:
-        labels: bool [N, C], the labels of each row.
-        answers: bool [N, C], the answers.
+        labels: bool [N, C], True if row n has label c.
+        answers: bool [N, C], True if label c is predicted for row n.
 
     Returns:
-        micro_f1: 2 TP / (2 TP + FP + FN) over all cells; 0 if nothing is labelled and nothing answered
-        macro_f1: the mean of that over the classes that are a label or an answer anywhere; 0 if none is
-        subset_accuracy: the share of rows that are right in every class (scikit-learn's accuracy of such tables)
+        micro_f1: 2 TP / (2 TP + FP + FN) over all cells; 0 if there are neither labels nor predictions
+        macro_f1: the mean F1 of the classes that occur as a label or a prediction; 0 if there are none
+        subset_accuracy: the share of rows that are right in every class (scikit-learn's accuracy for multilabel input)
 
     >>> compute_multilabel_scores([[1, 0], [1, 1]], [[1, 0], [1, 0]])
     {'micro_f1': 0.8, 'macro_f1': 0.5, 'subset_accuracy': 0.5}
@@ -155,15 +159,15 @@ def compute_multilabel_scores(labels: npt.ArrayLike, answers: npt.ArrayLike) -> 
 
 
 def compute_option_scores(questions: npt.ArrayLike) -> dict[str, float]:
-    """Compute the scores of MultiRC: options, right or wrong, grouped by question (Khashabi et al. 2018, section 4).
+    """Compute the MultiRC scores, for answer options grouped by question (Khashabi et al. 2018, section 4).
 
     Args:
-        questions: [Q, 4], for each question its options that are right and answered so, answered so, and right; and 1
-            if all its options are answered right, else 0.
+        questions: [Q, 4], four counts per question: options correctly predicted as right, options predicted as right,
+            options that are right, and 1 if the predictions for all options are correct, else 0.
 
     Returns:
-        f1a: the F1 of right options over all questions; 0 if none is right and none is answered so
-        exact: the share of questions with all options answered right (SuperGLUE's EM)
+        f1a: F1 of the right options over all questions; 0 if no option is right and none is predicted as right
+        exact: the share of questions with correct predictions for all options (SuperGLUE's EM)
 
     >>> compute_option_scores([[1, 2, 1, 0], [1, 1, 1, 1]])
     {'f1a': 0.8, 'exact': 0.5}
@@ -174,10 +178,10 @@ def compute_option_scores(questions: npt.ArrayLike) -> dict[str, float]:
 
 
 def compute_correlations(labels: npt.ArrayLike, answers: npt.ArrayLike) -> dict[str, float]:
-    """Compute Pearson's and Spearman's correlation, in [-1, 1]; 0 if one side is always the same.
+    """Compute Pearson's and Spearman's correlation of labels and predictions: `pearson` and `spearman`, in [-1, 1].
 
-    Spearman's is Pearson's of the ranks; equal values share their mean rank. STS-B is scored by both (GLUE, Wang et al.
-    2018, section 2.2).
+    If all labels or all predictions are equal, both are 0. Spearman's correlation is Pearson's correlation of the
+    ranks; equal values share their mean rank. STS-B uses both (GLUE, Wang et al. 2018, section 2.2).
 
     >>> compute_correlations(np.array([1.0, 2.0, 3.0]), np.array([1.0, 4.0, 9.0]))["spearman"]
     1.0
@@ -214,7 +218,10 @@ MAX_NUMBERED_CLASSES = 20  # more whole numbers may be scores
 
 
 class TextExample(NamedTuple):
-    """A text, or two. `label` is None if it is unknown; `extra` has the values of the further columns, in order."""
+    """One text or a pair of texts; `second` is None for a single text.
+
+    `label` is None if it is unknown. `extra` holds the values of the additional columns: `numeric`, then `categorical`.
+    """
 
     text: str
     second: str | None
@@ -224,12 +231,12 @@ class TextExample(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTask(Task):
-    """The base of the tasks on whole texts.
+    """The base class of the tasks on whole texts.
 
-    numeric:     columns of numbers that are read next to the text
-    categorical: columns of categories that do
-    means, deviations, categories: of these columns, as the training rows have them; found, not said
-    pairs:       whether there are two texts; found, not said
+    numeric:     columns of numbers that the head reads in addition to the text
+    categorical: columns of categories that the head reads in addition to the text
+    means, deviations, categories: statistics of these columns in the training rows; set by `fit`, not by the user
+    pairs:       whether each example is a pair of texts; set by `fit`, not by the user
     """
 
     numeric: tuple[str, ...] = ()
@@ -255,38 +262,43 @@ class TextTask(Task):
 
     @property
     def num_outputs(self) -> int:
-        """Return the number of outputs that the head has for a text."""
+        """Return the number of outputs that the head computes for a text."""
         raise NotImplementedError
 
     @property
     def num_columns(self) -> int:
-        """Return the number of values that are put next to the vector of a text: a category takes one for each known
-        value.
+        """Return the number of values that are appended to the vector of a text.
+
+        Each numeric column has one value; each categorical column has one value per known category.
         """
         return len(self.numeric) + sum(map(len, self.categories))
 
     @property
     def export_architecture(self) -> str:
-        """Return the key of the exported class: "encoder" if texts have further columns, which no class reads."""
+        """Return the key of the exported class: "encoder" if there are additional columns, since no Hugging Face class
+        reads them.
+        """
         return "encoder" if self.num_columns else self.architecture
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the roles: the text, a second one, the label, and further columns."""
+        """Return the roles: "text", "second", "label", and the names of the additional columns."""
         return ("text", "second", "label", *self.numeric, *self.categorical)
 
     def parse_label(self, value: Any) -> Any:
-        """Return the label in a cell. Raises Unusable if it is none."""
+        """Parse the label in a cell of a labeled file. Raises Unusable if the value is not a label."""
         raise NotImplementedError
 
     def to_target(self, label: Any) -> npt.NDArray[Any]:
-        """Return a label as the target of one text: [1, ...]."""
+        """Convert a label to a training target with a leading batch dimension of 1."""
         raise NotImplementedError
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> TextExample:
-        """Make an example of a record.
+        """Build an example from a record. The label is only read if `labelled` is True.
 
-        Raises Unusable, also if it has two texts and training rows one, or the reverse.
+        Raises:
+            Unusable: If a value is missing or has the wrong type, or if the record is a pair of texts but the training
+                examples are single texts, or the reverse.
         """
         second, label = values.get("second"), values.get("label")
         if self.pairs is not None and self.pairs != (second is not None):
@@ -304,10 +316,18 @@ class TextTask(Task):
         )
 
     def fit_columns(self, examples: Sequence[TextExample], where: str = "The file") -> dict[str, Any]:
-        """Return the settings that follow from further columns and second texts of training rows.
+        """Compute the settings that depend on the training rows: statistics of additional columns, and whether rows are
+        pairs.
+
+        Args:
+            examples: The training examples.
+            where: The name of their file, for error messages.
+
+        Returns:
+            A dictionary with the fields `means`, `deviations`, `categories` and `pairs`.
 
         Raises:
-            InputError: If some rows have a second text and others none.
+            InputError: If only some of the rows have a second text.
         """
         count = len(self.numeric)
         numbers = np.array([example.extra[:count] for example in examples], np.float64).reshape(len(examples), count)
@@ -320,7 +340,9 @@ class TextTask(Task):
         }
 
     def make_items(self, examples: Sequence[TextExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Make an item of one sequence for each text. Raises InputError if some have a second text and others none."""
+        """Build one item with one sequence for each example. Raises InputError if only some examples have a second
+        text.
+        """
         seconds = [example.second or "" for example in examples] if _are_pairs(examples) else None
         encodings = encoder.encode([example.text for example in examples], seconds)
         return [
@@ -337,7 +359,7 @@ class TextTask(Task):
         return {self.list_terms()[0].name: self.to_target(example.label), **beside} if labelled else beside
 
     def _to_column_vector(self, values: tuple[Any, ...]) -> Float32s:
-        """Return the further columns of a text as float32 [1, N]: standardized numbers and one-hot categories."""
+        """Convert the additional columns of a text to float32 [1, N]: standardized numbers, then one-hot categories."""
         numbers, kinds = values[: len(self.numeric)], values[len(self.numeric) :]
         standard = [
             (number - mean) / deviation if deviation else 0.0
@@ -347,18 +369,18 @@ class TextTask(Task):
         return np.array([[*standard, *ones]], np.float32)
 
     def make_predictions(self, examples: Sequence[TextExample], items: Items, answers: Answers) -> list[Float32s]:
-        """Return the outputs of the head for each text: logits, or a number."""
+        """Return the head's outputs for each text: float32 [C] of logits, or [1] with a number."""
         return [answer[0] for answer in answers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudentTask(TextTask):
-    """A task on whole texts that may learn from a teacher, a model that was fine-tuned for the same task.
+    """A task on whole texts that can learn from a teacher (a model that was fine-tuned for the same task).
 
     teacher:        folder of the teacher; "": none
-    temperature:    divisor of the logits of both before they are compared; numbers are not divided
-    teacher_weight: weight of the teacher's answers in the loss; the labels have the rest of 1
-    taught_by:      digest of the teacher's weights; found, not set by the user
+    temperature:    divisor of the logits of teacher and student before they are compared; not used for numbers
+    teacher_weight: weight of the teacher's predictions in the loss; the labels have weight 1 - `teacher_weight`
+    taught_by:      digest of the teacher's weights; set by the program, not by the user
     """
 
     teacher: str = ""
@@ -374,14 +396,17 @@ class StudentTask(TextTask):
         check_range("teacher_weight", self.teacher_weight, 0.0, 1.0)
 
     def list_terms(self) -> tuple[Term, ...]:
-        """List the term of the labels and, if there is a teacher, that of its answers, which count as right."""
+        """List the loss terms: that of the labels and, if there is a teacher, that of the teacher's predictions.
+
+        The teacher's predictions then count as correct answers.
+        """
         term = self.term
         if not self.teacher:
             return (term,)
         return term._replace(weight=1 - self.teacher_weight), Term(TEACHER, self.teacher_weight, term.has_rights)
 
     def check_teacher(self, teacher: "StudentTask") -> None:
-        """Raise InputError if the teacher was fine-tuned for something else."""
+        """Raise InputError if the teacher was fine-tuned for another task, or with other additional columns."""
         for name in ("kind", "numeric", "categorical", "multi_label"):
             theirs, ours = getattr(teacher, name, None), getattr(self, name, None)
             if theirs != ours:
@@ -391,20 +416,20 @@ class StudentTask(TextTask):
                 )
 
     def to_student_order(self, teacher: "StudentTask", answer: Float32s) -> Float32s:
-        """Return the teacher's answer to a text with classes in the student's order: float32 [C]."""
+        """Reorder the teacher's outputs for a text so that the classes are in the student's order: float32 [C]."""
         return answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassesTask(StudentTask):
-    """The class of a text, or its classes.
+    """The task of predicting the class of a text, or several classes.
 
-    labels:      names of the classes in their order; none: those of the training rows, sorted
-    multi_label: a text has any number of classes; its label is a list, or a text with `separator` between names
-    separator:   of the names of a text with several classes
-    numbers_are_classes: labels that are many numbers, or have fractions, are names of classes all the same
-    empty_classes: one of `labels` may have no training row
-    metric:      by which an epoch is judged
+    labels:      names of the classes in their order; if empty, those of the training rows, sorted
+    multi_label: whether a text can have any number of classes; its label is a list, or names joined by `separator`
+    separator:   separator between the names of several classes
+    numbers_are_classes: accept labels that look like numbers (more than 20 different ones, or fractions) as class names
+    empty_classes: accept names in `labels` that no training row has
+    metric:      metric by which epochs are compared
     """
 
     labels: tuple[str, ...] = ()
@@ -432,11 +457,11 @@ class ClassesTask(StudentTask):
 
     @property
     def term(self) -> Term:
-        """Return the loss term of one class for each text, or of several."""
+        """Return the loss term: `LABELS` if texts can have several classes, else `LABEL`."""
         return LABELS if self.multi_label else LABEL
 
     def check_teacher(self, teacher: StudentTask) -> None:
-        """Raise InputError if the teacher was fine-tuned for something else, or for other classes."""
+        """Raise InputError if the teacher was fine-tuned for another task or for other classes."""
         super(ClassesTask, self).check_teacher(teacher)
         assert isinstance(teacher, ClassesTask), "of the same task"
         more, fewer = {*teacher.labels} - {*self.labels}, {*self.labels} - {*teacher.labels}
@@ -449,13 +474,15 @@ class ClassesTask(StudentTask):
             )
 
     def to_student_order(self, teacher: StudentTask, answer: Float32s) -> Float32s:
-        """Return the teacher's answer to a text with classes in the student's order: float32 [C]."""
+        """Reorder the teacher's outputs for a text so that the classes are in the student's order: float32 [C]."""
         assert isinstance(teacher, ClassesTask), "seen by `check_teacher`"
         return answer[[teacher.labels.index(label) for label in self.labels]]
 
     def parse_label(self, value: Any) -> str | tuple[str, ...]:
-        """Return the name of a class, or with `multi_label` several names, sorted. Raises Unusable if the value is no
-        label.
+        """Parse a label: the name of a class, or with `multi_label` a sorted tuple of names.
+
+        Raises:
+            Unusable: If the value is not a label.
         """
         if not self.multi_label:
             label: str | tuple[str, ...] = as_label(value)
@@ -465,23 +492,28 @@ class ClassesTask(StudentTask):
         return label
 
     def find_unknown_label(self, example: TextExample) -> Unusable | None:
-        """Return a reason if a label is none of the classes, once these are known."""
+        """Return a reason if the example has a label that is not in `labels`, else None. Before `fit`, every label is
+        known.
+        """
         beyond = sorted({*self._list_names(example.label)} - {*self.labels}) if self.labels else []
         return (
             Unusable("unknown label", f"{beyond[0]!r:.60} is none of {format_names(self.labels)}") if beyond else None
         )
 
     def to_target(self, label: Any) -> npt.NDArray[Any]:
-        """Return int64 [1], IGNORED for an unknown label; with `multi_label` float32 [1, C]."""
+        """Convert a label to a target: int64 [1], the class index or IGNORED if unknown; with `multi_label` float32 [1,
+        C].
+        """
         if self.multi_label:
             return np.array([[float(name in label) for name in self.labels]], np.float32)
         return np.array([self.labels.index(label) if label in self.labels else IGNORED], np.int64)
 
     def fit(self, examples: Sequence[TextExample], where: str) -> Self:
-        """Return the task with the names of the classes.
+        """Return a copy of the task with the names of the classes and the statistics of the additional columns.
 
         Raises:
-            InputError: If the labels look like numbers, are too few or too many, or a class has no training row.
+            InputError: If the labels look like numbers, there are too few or too many, a class has no training row, or
+                the metric is "f1" and there are not two classes.
         """
         met = {name for example in examples for name in self._list_names(example.label)}
         names = self.labels or tuple(sorted(met))
@@ -510,7 +542,7 @@ class ClassesTask(StudentTask):
         return names
 
     def compute_scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Compute the scores of classes, or with `multi_label` those of several labels."""
+        """Compute the scores of `compute_class_scores`, or with `multi_label` those of `compute_multilabel_scores`."""
         gold, answers = self.to_class_indices(examples, predictions)
         return (
             compute_multilabel_scores(gold, answers)
@@ -521,9 +553,11 @@ class ClassesTask(StudentTask):
     def to_class_indices(
         self, examples: Sequence[TextExample], predictions: Sequence[Float32s]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Return the indices of labels and of answers: int64 [N] each, or with `multi_label` bool [N, C] each.
+        """Convert labels and predictions to class indices: int64 [N] each, or with `multi_label` bool [N, C] each.
 
-        Labels that are none of the classes get indices after these, which no answer has.
+        Returns:
+            The labels, and the predictions. Labels that are not in `labels` get indices after the known classes, which
+            are never predicted.
         """
         outputs, names = (
             np.stack(predictions),
@@ -535,7 +569,7 @@ class ClassesTask(StudentTask):
         return gold, np.pad(outputs > 0, ((0, 0), (0, len(names) - len(self.labels))))
 
     def to_row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the label, or the labels, and the probability of each class."""
+        """Build a row for output: `label` (with `multi_label` a list, `labels`), and `probabilities` by class name."""
         shares = sigmoid(prediction) if self.multi_label else softmax(prediction)
         probabilities = dict(zip(self.labels, shares.tolist(), strict=True))
         if not self.multi_label:
@@ -543,19 +577,21 @@ class ClassesTask(StudentTask):
         return {"labels": self._choose_labels(prediction), "probabilities": probabilities}
 
     def _choose_labels(self, prediction: Float32s) -> list[str]:
-        """Return the classes of an answer; with `multi_label` those with an output above 0."""
+        """Return the predicted classes: the one with the highest output, or with `multi_label` those with an output
+        above 0.
+        """
         if not self.multi_label:
             return [self.labels[int(prediction.argmax())]]
         return [name for name, output in zip(self.labels, prediction.tolist(), strict=True) if output > 0]
 
     def judge(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the label, or the labels, and 1 if the answer is the same, else 0."""
+        """Return `gold`, the label or list of labels, and `score`: 1.0 if the prediction equals it, else 0.0."""
         gold = list(self._list_names(example.label))
         right = sorted(gold) == sorted(self._choose_labels(prediction))
         return {"gold": gold if self.multi_label else example.label, "score": float(right)}
 
     def to_config(self) -> Mapping[str, Any]:
-        """Return the type of the problem and the names of the classes."""
+        """Return the keys of `config.json` that hold the problem type and the names of the classes."""
         return {
             "problem_type": "multi_label_classification" if self.multi_label else "single_label_classification",
             **to_label_keys(self.labels),
@@ -563,7 +599,9 @@ class ClassesTask(StudentTask):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Return the task of a model folder that other programs wrote, or None if it predicts a number."""
+        """Build the task from the `config.json` of a model trained elsewhere, or return None if the model predicts a
+        number.
+        """
         if config.get("problem_type") == "regression":
             return None
         multi = config.get("problem_type") == "multi_label_classification"
@@ -572,9 +610,10 @@ class ClassesTask(StudentTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberTask(StudentTask):
-    """The task to predict a number for a text, with the squared error, as for STS-B (Devlin et al. 2018, section 4.1).
+    """The task of predicting a number for a text, trained with the squared error, as for STS-B (Devlin et al. 2018,
+    4.1).
 
-    metric: by which an epoch is judged
+    metric: metric by which epochs are compared
     """
 
     metric: str = ""
@@ -589,19 +628,23 @@ class NumberTask(StudentTask):
 
     @property
     def num_outputs(self) -> int:
-        """Return 1."""
+        """Return 1: the head has a single output."""
         return 1
 
     def parse_label(self, value: Any) -> float:
-        """Return a finite number. Raises Unusable if the value is none."""
+        """Parse a finite number. Raises Unusable if the value is not one."""
         return parse_number(value, "label")
 
     def to_target(self, label: Any) -> npt.NDArray[Any]:
-        """Return the number as float32 [1]."""
+        """Convert the number to a target: float32 [1]."""
         return np.array([label], np.float32)
 
     def fit(self, examples: Sequence[TextExample], where: str) -> Self:
-        """Return the task with what it needs of further columns. Raises InputError if all rows have the same number."""
+        """Return a copy of the task with the statistics of the additional columns.
+
+        Raises:
+            InputError: If all rows have the same number, or only some rows have a second text.
+        """
         if len({example.label for example in examples}) < 2:
             raise InputError(
                 f"{where}: every row has the number {examples[0].label:g}: there is nothing to learn. Is it "
@@ -615,25 +658,25 @@ class NumberTask(StudentTask):
         return compute_correlations(gold, np.array([prediction[0] for prediction in predictions], np.float64))
 
     def to_row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the number."""
+        """Build a row for output, with the predicted `number`."""
         return {"number": float(prediction[0])}
 
     def judge(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the labelled number; one row has no correlation."""
+        """Return the label as `gold`. There is no `score`, since a single row has no correlation."""
         return {"gold": example.label}
 
     def to_config(self) -> Mapping[str, Any]:
-        """Return the keys of a model with one output, a number."""
+        """Return the keys of `config.json` for a model with a single output, a number."""
         return {"problem_type": "regression", "id2label": {"0": "score"}, "label2id": {"score": 0}}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Return the task if the model of the folder predicts a number, else None."""
+        """Build the task if the `config.json` is that of a model that predicts a number, else return None."""
         return cls() if config.get("problem_type") == "regression" else None
 
 
 def _check_numbers(names: Sequence[str], where: str) -> None:
-    """Raise InputError if labels are all numbers, and some have fractions or they are many."""
+    """Raise InputError if all labels are numbers, and some have fractions or more than MAX_NUMBERED_CLASSES differ."""
     values = [as_number(name) for name in names]
     numbers = sorted(number for number in values if number is not None)
     fractions = any(not number.is_integer() for number in numbers)
@@ -646,7 +689,7 @@ def _check_numbers(names: Sequence[str], where: str) -> None:
 
 
 def _are_pairs(examples: Sequence[TextExample], where: str = "The file") -> bool:
-    """Check whether examples have a second text. Raises InputError if some have one and others none."""
+    """Check whether examples are pairs of texts. Raises InputError if only some have a second text."""
     pairs = sum(example.second is not None for example in examples)
     if 0 < pairs < len(examples):
         raise InputError(

@@ -12,7 +12,7 @@ Sentence-BERT (Reimers, Gurevych 2019):
                their hard negatives, by cross-entropy of cosines (Henderson et al. 2017; see `heads.vectors`)
 
 **Retrieval** finds passages: a vector for each query and each passage, compared by cosine or dot product (a dual
-encoder). It is learnt of queries with a passage that answers and, as far as there are, passages that do not: each
+encoder). It is learned of queries with a passage that answers and, as far as there are, passages that do not: each
 query's passage against those of all queries of the step and their hard negatives (Karpukhin et al. 2020, section 3.2).
 It is judged by ranking all passages of the evaluation rows for each of their queries: among a whole collection it is
 harder, which is what `cloze embed --query ... --judgements` measures.
@@ -66,7 +66,7 @@ DEFAULT_MEASURES = ("ndcg@10", "mrr@10", "map", "recall@100")
 
 
 class _Ranking(NamedTuple):
-    """The ranking of one query: the relevance of found documents by rank, and of all judged documents."""
+    """The ranking for one query: the relevance of retrieved documents by rank, and of all judged documents."""
 
     levels: Int64s
     judged: Int64s
@@ -76,8 +76,10 @@ def compute_ranking_scores(qrels: Qrels, run: Run, measures: Sequence[str] = DEF
     """Compute the mean of each measure over all queries of `qrels`.
 
     Args:
-        qrels: For each query the relevance of its judged documents; from 1 on a document is relevant.
-        run: For each query the score of each found document. Queries without judgements are ignored.
+        qrels: The relevance of each query's judged documents, by query id and document id. Documents with a relevance
+            of 1 or more are relevant.
+        run: The scores of each query's retrieved documents, by query id and document id. Queries without judgments are
+            ignored; judged queries that are missing here score 0.
         measures: Names such as "map", or with a depth such as "ndcg@10".
 
     Raises:
@@ -94,9 +96,15 @@ def compute_ranking_scores(qrels: Qrels, run: Run, measures: Sequence[str] = DEF
 def compute_query_scores(
     qrels: Qrels, run: Run, measures: Sequence[str] = DEFAULT_MEASURES
 ) -> dict[str, dict[str, float]]:
-    """Compute the measures of each query of `qrels`, in their order.
+    """Compute the measures of each query separately, as {query id: {measure: score}} in the order of `qrels`.
 
-    Arguments and errors as in `compute_ranking_scores`.
+    Args:
+        qrels: The relevance of each query's judged documents, by query id and document id.
+        run: The scores of each query's retrieved documents, by query id and document id.
+        measures: Names such as "map", or with a depth such as "ndcg@10".
+
+    Raises:
+        InputError: If a measure is unknown, or no judged query is in the run.
     """
     asked = [(name, *_parse_measure(name)) for name in measures]
     if not any(query in run for query in qrels):
@@ -113,7 +121,7 @@ def compute_query_scores(
 
 
 def rank_documents(scores: Mapping[str, float]) -> list[str]:
-    """Return document ids by falling score in 32 bits, equal scores by falling id.
+    """Sort document ids by descending score, rounded to float32. Equal scores are sorted by descending id.
 
     >>> rank_documents({"d1": 0.5 + 1e-9, "d2": 0.5, "d3": 0.9})
     ['d3', 'd2', 'd1']
@@ -170,10 +178,10 @@ MEASURES = ("ndcg@10", "mrr@10", "map", "recall@1", "recall@10", "recall@100")
 
 
 class VectorExample(NamedTuple):
-    """Texts to compare.
+    """The texts of one example, to be compared.
 
-    label:     of the first two texts, None if there is none
-    negatives: texts that are unlike the first
+    label:     the label of the first two texts, or None if there is none
+    negatives: texts that are dissimilar to the first text
     """
 
     text: str
@@ -183,23 +191,25 @@ class VectorExample(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Return all texts, in the order of an item's sequences."""
+        """Return all texts, in the order of an item's sequences: first, second, negatives."""
         return (self.text, self.second, *self.negatives)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorTask(Task):
-    """The base of the tasks with a vector for every text.
+    """The base class of the tasks that compute a vector for every text.
 
-    Predictions are the vectors of each example's texts, each followed by logits of a pair's classes: [texts, H + C].
+    The prediction for an example is an array [texts, H + C]: the vector of each of its texts, followed by the logits of
+    the pair's classes, if there are any.
 
-    pooling: what a text's vector is of its tokens' vectors: their "mean", "cls" (the first), "max" by dimension, or
-             another of `sentences.MODES`; several side by side are joined by "+"; "": as the model's folder has it,
+    pooling: how a text's vector is computed from its tokens' vectors: their "mean", "cls" (the first), "max" by
+        dimension,
+             or another of `sentences.MODES`; several are concatenated if joined by "+"; "": as the model's folder says,
              else "mean"
-    scale:   by what similarities are multiplied before the cross-entropy over the texts of a batch; 0: by 20 if they
-             are cosines, not at all if they are dot products
-    widths:  first dimensions of a vector that are learnt to do by themselves, besides all of them (Kusupati et al.
-             2022, Matryoshka): the loss is the sum over widths
+    scale:   factor of the similarities before the cross-entropy over the texts of a batch; 0: 20 for cosines, 1 for dot
+             products
+    widths:  shorter vector lengths to train as well, each for the first dimensions of a vector (Kusupati et al. 2022,
+             Matryoshka); the loss is the sum over all lengths
     """
 
     pooling: str = ""
@@ -224,24 +234,24 @@ class VectorTask(Task):
 
     @property
     def resolved_scale(self) -> float:
-        """Return `scale`, or its default."""
+        """Return `scale`, or its default if it is 0: 20 for cosines, 1 for dot products."""
         return self.scale or (20.0 if self.resolved_similarity == "cosine" else 1.0)
 
     @property
     def shared(self) -> bool:
-        """Return True if one encoder reads all texts, False if one reads the first and another one the others."""
+        """Return True if one encoder reads all texts, False if a second encoder reads all texts but the first."""
         return True
 
     @property
     def num_outputs(self) -> int:
-        """Return the number of classes that a matrix predicts for a pair of texts; 0 if there is none."""
+        """Return the number of classes that are predicted for a pair of texts; 0 if there are none."""
         return 0
 
     def with_folder_settings(self, sentences: SentenceFolder) -> Self:
-        """Return the task with settings that it leaves to its model folder, such as the pooling.
+        """Return a copy of the task with unset settings, such as the pooling, taken from the model folder.
 
         Raises:
-            InputError: If the folder has prompts or modules after the pooling, and the model two encoders.
+            InputError: If the task has two encoders, and the folder has prompts or modules after the pooling.
         """
         if not self.shared and (sentences.steps or any(sentences.prompts.values())):
             raise InputError(
@@ -251,27 +261,27 @@ class VectorTask(Task):
         return replace(self, pooling=self.pooling or sentences.pooling)
 
     def build_text_encoder(self, folder: Path, inputs: ModelInputs, max_length: int) -> TextEncoder:
-        """Build an encoder with the prompts and lower case of the model folder.
-
-        Raises InputError if they do not fit.
+        """Build a text encoder with the prompts and lower-casing of the model folder. Raises InputError if they do not
+        fit.
         """
         return TextEncoder.from_folder(folder, inputs, max_length, self.prompts)
 
     def score_widths(self, score: Callable[[int | None], dict[str, float]], main: str) -> dict[str, float]:
-        """Score whole vectors, and with the main score the first dimensions for each of `widths`.
+        """Compute the scores of whole vectors, and the main score of vectors truncated to each of `widths`.
 
         Args:
-            score: Computes scores from a number of first dimensions; None for all.
+            score: Function that computes the scores of vectors truncated to a number of dimensions, or of whole vectors
+                if given None.
             main: The score to report for each width, as `{main}_at_{width}`.
         """
         return score(None) | {f"{main}_at_{width}": score(width)[main] for width in self.widths}
 
     def make_targets(self, label: Any) -> Mapping[str, npt.NDArray[Any]]:
-        """Return the targets that follow from the label of an example."""
+        """Return the targets that the label of an example determines, by name; {} by default."""
         return {}
 
     def make_items(self, examples: Sequence[VectorExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Make an item for each example, with a sequence for each of its texts."""
+        """Build an item for each example, with one sequence for each of its texts."""
         prompted = [[encoder.prompts[place > 0] + text for place, text in enumerate(each.texts)] for each in examples]
         encodings, items = iter(encoder.encode([*chain.from_iterable(prompted)])), []
         for number, example in enumerate(examples):
@@ -286,12 +296,12 @@ class VectorTask(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarityTask(VectorTask):
-    """The similarity of two texts.
+    """The task of measuring the similarity of two texts.
 
     loss:   "cosine", "softmax" or "in-batch"
-    labels: of softmax, names of the classes in their order; none: those of the training rows, sorted
-    lowest, highest: of cosine, the scores of what is least and most alike; none: those of the training rows
-    metric: by which an epoch is judged
+    labels: for "softmax", names of the classes in their order; if empty, those of the training rows, sorted
+    lowest, highest: for "cosine", the scores of the least and the most similar texts; unset: those of the training rows
+    metric: metric by which epochs are compared
     """
 
     loss: str = "cosine"
@@ -313,7 +323,7 @@ class SimilarityTask(VectorTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the metrics of the loss, the requested one first."""
+        """Return the metrics for the loss, the requested one first."""
         by_loss = {
             "cosine": ("spearman", "pearson"),
             "softmax": CLASS_METRICS,
@@ -328,21 +338,25 @@ class SimilarityTask(VectorTask):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the roles: two texts, a label and, for pairs that belong together, texts that are unlike the first."""
+        """Return the roles: "text", "second", "label", and with the loss "in-batch" also "negative"."""
         return ("text", "second", "label", *(["negative"] if self.loss == "in-batch" else []))
 
     @property
     def optional_roles(self) -> frozenset[str]:
-        """Return the roles that a file may lack: pairs that belong together need no label."""
+        """Return the roles that a file may lack: "negative" and "label" with the loss "in-batch", else none."""
         return frozenset({"negative", "label"} if self.loss == "in-batch" else ())
 
     @property
     def term(self) -> Term:
-        """Return the term of the loss."""
+        """Return the loss term."""
         return TERMS_BY_LOSS[self.loss]
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
-        """Make an example of two texts and their label, if it has one. Raises Unusable if a text is none."""
+        """Build an example from two texts, their negatives and their label, if any.
+
+        Raises:
+            Unusable: If a text or a label has the wrong type.
+        """
         text, second, negatives = parse_texts(values, "text", "second")
         label = values.get("label") if labelled else None
         return VectorExample(text, second, negatives, None if label is None else self._parse_label(label))
@@ -353,17 +367,20 @@ class SimilarityTask(VectorTask):
         return as_label(value)
 
     def find_unknown_label(self, example: VectorExample) -> Unusable | None:
-        """Return a reason if a label is none of the classes, once these are known."""
+        """Return a reason if the label of an example is not in `labels`, else None.
+
+        Before `fit`, every label is known.
+        """
         if self.loss != "softmax" or not self.labels or example.label in self.labels:
             return None
         return Unusable("unknown label", f"{example.label!r:.60} is none of {format_names(self.labels)}")
 
     def fit(self, examples: Sequence[VectorExample], where: str) -> Self:
-        """Return the task with the range of scores, or the names of classes.
+        """Return a copy of the task with the range of scores ("cosine") or the names of the classes ("softmax").
 
         Raises:
-            InputError: If all labels are the same, a score is out of the given range, or pairs that belong together
-                have several labels or are fewer than two.
+            InputError: If all labels are the same, or a score is outside the given range, or, with the loss "in-batch",
+                if there are fewer than two pairs or several different labels.
         """
         met = {example.label for example in examples}
         if self.loss == "in-batch" and len(met) > 1:
@@ -399,7 +416,9 @@ class SimilarityTask(VectorTask):
         return replace(self, labels=labels)
 
     def make_targets(self, label: Any) -> dict[str, npt.NDArray[Any]]:
-        """Return the index of the class, or the score in [0, 1], or nothing for pairs that belong together."""
+        """Return the target by name: the index of the class, or the score scaled to [0, 1]; {} with the loss
+        "in-batch".
+        """
         if self.loss == "softmax":
             return {SOFTMAX.name: np.array([self.labels.index(label) if label in self.labels else IGNORED])}
         if self.loss == "in-batch":
@@ -408,7 +427,11 @@ class SimilarityTask(VectorTask):
         return {COSINE.name: np.array([(label - self.lowest) / (self.highest - self.lowest)], np.float32)}
 
     def compute_scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Compute correlations, scores of classes, or measures of ranking, whichever the loss asks for."""
+        """Compute class scores ("softmax"), correlations ("cosine"), or ranking measures ("in-batch").
+
+        Raises:
+            InputError: If the chosen metric is a correlation, and not every example has a label.
+        """
         if self.loss == "softmax":
             return compute_class_scores(*self.to_class_indices(examples, predictions), self.num_outputs)
         return self.score_widths(lambda width: self._compute_scores_at(width, examples, predictions), self.metrics[0])
@@ -416,9 +439,10 @@ class SimilarityTask(VectorTask):
     def to_class_indices(
         self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
     ) -> tuple[Int64s, Int64s]:
-        """Return the indices of labels and of answers of the softmax loss: int64 [N] each.
+        """Convert labels and predictions of the softmax loss to class indices: int64 [N] each.
 
-        Labels that are none of the classes get indices after these.
+        Returns:
+            The labels, and the predictions. Labels that are not in `labels` get indices after the known classes.
         """
         answers = np.stack([rows[0, -self.num_outputs :] for rows in predictions]).argmax(-1)
         names = with_others(self.labels, ([example.label] for example in examples))
@@ -446,24 +470,26 @@ class SimilarityTask(VectorTask):
         return scores
 
     def to_row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the cosine and, for the softmax loss, the label."""
+        """Build a row for output, with the `cosine` of the two texts and, for the softmax loss, the `label`."""
         vectors = prediction[:, : prediction.shape[1] - self.num_outputs]
         cosine = compute_similarities(vectors[:1], vectors[1:2], self.resolved_similarity)[0]
         label = {"label": self.labels[int(prediction[0, -self.num_outputs :].argmax())]} if self.num_outputs else {}
         return {"cosine": float(cosine), **label}
 
     def judge(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the label, if there is one."""
+        """Return the label as `gold`, or {} if there is none."""
         return {} if example.label is None else {"gold": example.label}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalTask(VectorTask):
-    """The task to find the passages that answer a query.
+    """The task of finding the passages that answer a query.
 
-    similarity: "cosine" or "dot"; "": as the model's folder has it, else "cosine"
-    shared:     one encoder reads queries and passages; false: each has its own, which begin alike (Karpukhin et al.)
-    metric:     by which an epoch is judged
+    similarity: "cosine" or "dot"; "": as the model's folder says, else "cosine"
+    shared:     whether one encoder reads queries and passages; false: two encoders with equal initial weights
+        (Karpukhin
+                et al.)
+    metric:     metric by which epochs are compared
     """
 
     similarity: str = ""
@@ -488,7 +514,11 @@ class RetrievalTask(VectorTask):
         return self.similarity or "cosine"
 
     def with_folder_settings(self, sentences: SentenceFolder) -> Self:
-        """Return the task with the pooling and similarity of its model folder. Raises InputError if they do not fit."""
+        """Return a copy of the task with unset pooling and similarity taken from the model folder.
+
+        Raises:
+            InputError: If the task has two encoders, and the folder has prompts or modules after the pooling.
+        """
         named = sentences.similarity if sentences.similarity in SIMILARITIES else ""
         return replace(super(RetrievalTask, self).with_folder_settings(sentences), similarity=self.similarity or named)
 
@@ -498,17 +528,24 @@ class RetrievalTask(VectorTask):
         return with_first(self.metric, MEASURES)
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
-        """Make an example of a query, a passage that answers it, and passages that do not."""
+        """Build an example from a query, a passage that answers it, and passages that do not.
+
+        Raises:
+            Unusable: If a value is not a text, or a negative passage is empty.
+        """
         return VectorExample(*parse_texts(values, "query", "positive"))
 
     def fit(self, examples: Sequence[VectorExample], where: str) -> Self:
-        """Return the task unchanged. Raises InputError if the examples have only one passage."""
+        """Return the task unchanged. Raises InputError if the examples have fewer than two different passages."""
         if len({text for example in examples for text in example.texts[1:]}) < 2:
             raise InputError(f"{where} has only one passage: there is nothing to compare it with. Give more.")
         return self
 
     def compute_scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Compute the measures of ranking all passages of the examples; the main one also for each smaller width."""
+        """Compute ranking measures, with all passages of the examples ranked for each query.
+
+        The main measure is also computed for vectors truncated to each of `widths`.
+        """
         every, main = self.metrics, self.metrics[:1]
         return self.score_widths(
             lambda width: compute_means(
@@ -518,7 +555,7 @@ class RetrievalTask(VectorTask):
         )
 
     def to_row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the similarities of the query and its passages, the answering one first."""
+        """Build a row for output, with the `similarities` of the query to each passage, the answering passage first."""
         values = compute_similarities(prediction[:1], prediction[1:], self.resolved_similarity)
         return {"similarities": values.tolist()}
 
@@ -527,16 +564,24 @@ class RetrievalTask(VectorTask):
 
 
 def check_pooling(pooling: str) -> None:
-    """Raise InputError if a part of a pooling, as "cls+mean" has two, is not a known mode."""
+    """Raise InputError if a pooling such as "mean" or "cls+mean" contains an unknown mode."""
     for mode in pooling.split("+") if pooling else ():
         check_choice("pooling", mode, MODES)
 
 
 def parse_texts(values: Mapping[str, Any], first: str, second: str) -> tuple[str, str, tuple[str, ...]]:
-    """Return two texts by their roles, and the negatives: one text or a list of texts.
+    """Parse the two texts of a record and its negatives, which may be a single text or a list.
+
+    Args:
+        values: The values of the record by role; `negative` is optional.
+        first: The role of the first text.
+        second: The role of the second text.
+
+    Returns:
+        The first text, the second text, and the negatives.
 
     Raises:
-        Unusable: If a value is no text, or a negative is empty.
+        Unusable: If a value is not a text, or a negative is empty.
     """
     negative = values.get("negative")
     given = negative if isinstance(negative, list) else [] if negative is None else [negative]
@@ -547,20 +592,20 @@ def parse_texts(values: Mapping[str, Any], first: str, second: str) -> tuple[str
 
 
 def _hash_texts(texts: Sequence[str]) -> Int64s:
-    """Return a 64-bit hash of each text."""
+    """Compute a 64-bit hash of each text: int64 [texts]."""
     return np.array([xxhash.xxh3_64_intdigest(text.encode()) for text in texts], np.uint64).view(np.int64)
 
 
 def compute_similarities(
     ones: npt.ArrayLike, others: npt.ArrayLike, similarity: str, width: int | None = None
 ) -> Float64s:
-    """Compute the similarity of vectors, row by row: float64 [N]. A vector of zeros has cosine 0 with any other.
+    """Compute the similarity of vectors, row by row: float64 [N]. The cosine of a zero vector and any other is 0.
 
     Args:
-        ones: [N, H].
-        others: [N, H].
+        ones: The first vectors, [N, H].
+        others: The second vectors, [N, H].
         similarity: "cosine" or "dot".
-        width: The number of first dimensions to compare. If None, all.
+        width: The number of leading dimensions to compare. If None, all.
     """
     first, second = (np.asarray(side, np.float64)[:, :width] for side in (ones, others))
     if similarity == "cosine":
@@ -570,7 +615,7 @@ def compute_similarities(
 
 
 def normalize_rows(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Scale each row to length 1; rows of zeros are unchanged.
+    """Scale each row to length 1; zero rows are unchanged.
 
     >>> normalize_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6, 0.8], [0.0, 0.0]]
@@ -583,17 +628,17 @@ def normalize_rows(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def find_nearest(
     queries: Float32s, names: Sequence[str], matrix: Float32s, similarity: str, depth: int
 ) -> list[dict[str, float]]:
-    """Find for each query the most similar rows of a matrix.
+    """Find the rows of a matrix most similar to each query.
 
     Args:
-        queries: float32 [Q, H].
+        queries: The query vectors, float32 [Q, H].
         names: The name of each row of the matrix.
-        matrix: float32 [N, H].
+        matrix: The vectors to search, float32 [N, H].
         similarity: "cosine" or "dot".
-        depth: The number of rows to find for each query; at most all.
+        depth: The number of rows to find for each query, capped at the number of rows.
 
     Returns:
-        For each query the names found with their similarities, the most similar first.
+        A dictionary for each query that maps the names of the rows to similarities, the most similar first.
     """
     if similarity == "cosine":
         matrix, queries = normalize_rows(matrix), normalize_rows(queries)
@@ -616,17 +661,18 @@ def score_own_rankings(
 ) -> list[dict[str, float]]:
     """Score how each first text ranks its second text among the second texts and negatives of all examples.
 
-    Equal texts count as one: a first text in several examples has several texts to find. MAX_RANKED texts are ranked.
+    Equal texts count as one, so that a first text that occurs in several examples has several relevant texts. Only the
+    MAX_RANKED most similar texts are ranked.
 
     Args:
         examples: The examples.
-        vectors: For each example the vectors of its texts: [texts, H].
+        vectors: The vectors of each example's texts, [texts, H].
         similarity: "cosine" or "dot".
-        measures: The measures, as in `compute_ranking_scores`.
-        width: The number of first dimensions to compare. If None, all.
+        measures: Names of measures, as for `compute_ranking_scores`.
+        width: The number of leading dimensions to compare. If None, all.
 
     Returns:
-        The measures of each different first text, in order.
+        The measures of each distinct first text, in order of first occurrence.
     """
     queries, passages = dict[str, Float32s](), dict[str, Float32s]()
     relevant = dict[str, dict[str, int]]()

@@ -1,4 +1,4 @@
-"""A checkpoint on many tasks: every task of a suite learnt from every seed, in one table. Without torch.
+"""A checkpoint on many tasks: every task of a suite learned from every seed, in one table. Without torch.
 
     suite.toml ─► tasks ─► runs, a folder each ─► splits judged ─► table: text, JSON, a page
                    suite      suite                  split_scores     └─ compare: tests between two

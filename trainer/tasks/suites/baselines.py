@@ -5,7 +5,7 @@
     bag of words  a linear model of words; for tags the most frequent tag of each word; for vectors and choices the
                   cosine of their words
 
-Both are learnt from the training rows and scored as the model is.
+Both are learned from the training rows and scored as the model is.
 
     texts ─► words, pairs of neighbors ─► hashed, weighted by idf, rows at length 1 ─► ridge regression ─► answers
 
@@ -49,11 +49,11 @@ Texts = Sequence[str]  # of a row: one, or two
 
 
 class Bags(NamedTuple):
-    """Rows of weighted features, one row after another: a sparse matrix [N, D].
+    """Rows of weighted features, stored one after another: a sparse matrix [N, D].
 
-    starts:   int64 [N + 1], where each row begins
-    features: int64, the features of all rows
-    weights:  float64, their weights
+    starts:   int64 [N + 1], the index in `features` at which each row begins
+    features: int64, the feature indices of all rows
+    weights:  float64, the weight of each feature in its row
     """
 
     starts: Int64s
@@ -61,24 +61,24 @@ class Bags(NamedTuple):
     weights: Float64s
 
     def apply(self, vector: Float64s) -> Float64s:
-        """Multiply the matrix by a vector [D]: [N]."""
+        """Multiply the matrix by a vector [D]. Returns float64 [N]."""
         sums = np.cumsum(np.append(0.0, self.weights * vector[self.features]))
         products: Float64s = sums[self.starts[1:]] - sums[self.starts[:-1]]
         return products
 
     def apply_transposed(self, rows: Float64s) -> Float64s:
-        """Multiply the transposed matrix by a vector [N]: [D]."""
+        """Multiply the transposed matrix by a vector [N]. Returns float64 [D]."""
         spread = np.repeat(rows, np.diff(self.starts))
         return np.asarray(np.bincount(self.features, self.weights * spread, WIDTH + 1), np.float64)
 
 
 def predict_linear(training: Sequence[Texts], targets: Float64s, rows: Sequence[Texts]) -> Float64s:
-    """Fit a linear model of words to training texts, and return its outputs for other texts: float64 [N, C].
+    """Fit a linear bag-of-words model to training texts, and compute its outputs for other texts: float64 [N, C].
 
     Args:
         training: The texts of each training row, one or two.
-        targets: float64 [training rows, C].
-        rows: The texts to answer.
+        targets: The desired outputs, float64 [training rows, C].
+        rows: The texts of each row to predict, one or two.
     """
     taken = range(0, len(training), -(-len(training) // MAX_ROWS))
     features = [extract_features(training[place]) for place in taken]
@@ -92,14 +92,18 @@ def predict_linear(training: Sequence[Texts], targets: Float64s, rows: Sequence[
 
 
 def is_feasible(training: Sequence[Texts], outputs: int) -> bool:
-    """Check whether a linear model with so many outputs is learnt in a bounded time."""
+    """Check whether a linear model with the given number of outputs can be fitted in a limited time."""
     some = training[:: max(1, len(training) // 100)]
     mean = sum(2 * len(text.split()) for texts in some for text in texts) / max(1, len(some))
     return mean * min(len(training), MAX_ROWS) * outputs <= MAX_PRODUCTS
 
 
 def extract_features(texts: Texts) -> dict[int, float]:
-    """Return the features of a row with their counts."""
+    """Extract the features of a row with their values.
+
+    The keys are the hashed words and word pairs of each text, with the value 1.0. A row of two texts also has features
+    for common words, and COSINE with the cosine of the two texts.
+    """
     sides = [[*own, *(f"{one} {other}" for one, other in pairwise(own))] for own in map(split_words, texts)]
     names = [f"{place} {name}" for place, side in enumerate(sides) for name in {*side}]
     if len(sides) == 2:
@@ -109,7 +113,7 @@ def extract_features(texts: Texts) -> dict[int, float]:
 
 
 def compute_cosine(one: str, other: str) -> float:
-    """Compute the cosine of the sets of words of two texts.
+    """Compute the cosine of two texts as sets of words; 0 if one of them has no words.
 
     >>> round(compute_cosine("a man plays", "A man sings"), 3)
     0.667
@@ -119,13 +123,16 @@ def compute_cosine(one: str, other: str) -> float:
 
 
 def compute_idf(rows: Sequence[dict[int, float]]) -> Float64s:
-    """Compute the inverse document frequency of each feature: float64 [D]."""
+    """Compute the inverse document frequency of each feature over rows: float64 [D]."""
     met = np.bincount(np.fromiter((name for row in rows for name in row), np.int64), minlength=WIDTH + 1)
     return np.asarray(np.log((1 + len(rows)) / (1 + met)) + 1, np.float64)
 
 
 def build_bags(rows: Sequence[dict[int, float]], idf: Float64s) -> Bags:
-    """Build weighted rows of features, each scaled to length 1 except for the cosine."""
+    """Weight the features of rows by `idf`, and scale each row to length 1.
+
+    The cosine feature is weighted separately.
+    """
     starts = np.cumsum([0, *map(len, rows)])
     features = np.fromiter((name for row in rows for name in row), np.int64, starts[-1])
     given = np.fromiter((value for row in rows for value in row.values()), np.float64, starts[-1])
@@ -165,7 +172,13 @@ Scores = Mapping[str, float]
 def compute_baseline_scores(
     task: Task, training: Sequence[Example], examples: Sequence[Example]
 ) -> dict[str, dict[str, float]]:
-    """Compute the scores of each baseline that the kind of task has, by its name."""
+    """Compute the scores of each baseline that exists for the kind of task, as {baseline: {metric: score}}.
+
+    Args:
+        task: The task, fitted to the training examples.
+        training: The training examples.
+        examples: The labeled examples to predict and score.
+    """
     return {
         name: task.compute_scores(examples, predictions)
         for name, predictions in compute_baseline_answers(task, training, examples).items()
@@ -175,19 +188,19 @@ def compute_baseline_scores(
 def compute_baseline_answers(
     task: Task, training: Sequence[Example], examples: Sequence[Example]
 ) -> dict[str, Sequence[Prediction]]:
-    """Compute the answers of each baseline that the kind of task has, by its name.
+    """Compute the predictions of each baseline that exists for the kind of task, by the name of the baseline.
 
     Args:
         task: The task, fitted to the training examples.
         training: The training examples.
-        examples: The examples to answer.
+        examples: The examples to predict.
     """
     answers = {MAJORITY: predict_majority(task, training, examples), WORDS: predict_by_words(task, training, examples)}
     return {name: each for name, each in answers.items() if each is not None}
 
 
 def format_short(score: float) -> str:
-    """Format a score with four digits."""
+    """Format a score with four significant digits."""
     return f"{score:.4g}"
 
 
@@ -199,15 +212,15 @@ def describe_weakness(
     p: float | None = None,
     format: Callable[[float], str] = format_short,
 ) -> str:
-    """Return a sentence if a model has learnt nothing, or no more than a bag of words; else "".
+    """Return a clause that says that a model is no better than a baseline, or "" if it is better.
 
     Args:
         metric: The name of the score.
         score: The score of the model.
-        majority: The score of one answer to everything, None if it is unknown.
-        words: The score of a bag of words, None if it is unknown.
-        p: The p-value of the difference between the model and one answer, None if it was not tested.
-        format: Formats a score.
+        majority: The score of the same prediction for everything, or None if it is unknown.
+        words: The score of a bag of words, or None if it is unknown.
+        p: The p-value of the difference between the model and the majority baseline, or None if it was not tested.
+        format: Function that formats a score.
 
     >>> describe_weakness("accuracy", 0.6, 0.6, None)
     'learnt nothing: accuracy 0.6 is not above the 0.6 of one answer to everything'
@@ -228,7 +241,13 @@ def describe_weakness(
 
 
 def iter_baseline_lines(metric: str, score: float, baselines: Mapping[str, Scores]) -> Iterator[str]:
-    """Yield a line with the scores of baselines, and a warning if the model is no better."""
+    """Yield a line with the scores of the baselines, and a warning if the model is no better than one of them.
+
+    Args:
+        metric: The metric to compare.
+        score: The score of the model.
+        baselines: The scores of each baseline, as `compute_baseline_scores` returns them.
+    """
     compared = {name: each[metric] for name, each in baselines.items() if metric in each}
     if compared:
         beside = ", ".join(f"{name} {format_short(value)}" for name, value in compared.items())
@@ -243,7 +262,11 @@ def iter_baseline_lines(metric: str, score: float, baselines: Mapping[str, Score
 def predict_majority(
     task: Task, training: Sequence[Example], examples: Sequence[Example]
 ) -> Sequence[Prediction] | None:
-    """Return one answer for all examples, as the module describes; None if the kind of task has no such answer."""
+    """Return the predictions of the majority baseline, as described at the top of this module.
+
+    The prediction is the same for all examples, except for random vectors where texts are ranked. Returns None if the
+    kind of task has no such baseline.
+    """
     if isinstance(task, NumberTask):
         return [np.array([np.mean([example.label for example in training])], np.float32)] * len(examples)
     if isinstance(task, TagsTask):
@@ -263,7 +286,7 @@ def predict_majority(
 
 
 def _predict_usual_classes(task: ClassesTask, training: Sequence[Example]) -> Float32s:
-    """Return the output for the most frequent label; with `multi_label` for the most frequent set of labels."""
+    """Return the outputs for the most frequent class, or with `multi_label` for the most frequent set of classes."""
     [(usual, _)] = Counter(example.label for example in training).most_common(1)
     if task.multi_label:
         return np.array([1.0 if label in usual else -1.0 for label in task.labels], np.float32)
@@ -275,7 +298,7 @@ def _predict_usual_classes(task: ClassesTask, training: Sequence[Example]) -> Fl
 def _predict_usual_vectors(
     task: SimilarityTask | RetrievalTask, training: Sequence[VectorExample], examples: Sequence[VectorExample]
 ) -> list[Float32s]:
-    """Return random vectors if texts are ranked, else the same one for all; with logits of the most frequent class."""
+    """Return random vectors if texts are ranked, else equal vectors, followed by logits of the most frequent class."""
     logits = np.zeros(task.num_outputs, np.float32)
     if task.num_outputs and isinstance(task, SimilarityTask):
         counts = Counter(example.label for example in training)
@@ -286,7 +309,7 @@ def _predict_usual_vectors(
 
 
 def _draw_vector(text: str) -> Float32s:
-    """Draw a vector that depends only on the hash of a text."""
+    """Draw a random vector that depends only on the text."""
     key = compute_keys(1, "chance", 0, xxhash.xxh3_64_intdigest(text.encode()) >> 1)
     return np.asarray(draw_uniform(key, np.arange(RANDOM_WIDTH)) - 0.5, np.float32)
 
@@ -297,7 +320,10 @@ def _draw_vector(text: str) -> Float32s:
 def predict_by_words(
     task: Task, training: Sequence[Example], examples: Sequence[Example]
 ) -> Sequence[Prediction] | None:
-    """Return the answers of a bag of words; None if the kind of task has none, or too many classes for it."""
+    """Return the predictions of the bag-of-words baseline, as described at the top of this module.
+
+    Returns None if the kind of task has no such baseline, or too many classes to fit it in a limited time.
+    """
     if isinstance(task, TagsTask):
         return _predict_usual_tags(task, training, examples)
     if isinstance(task, ChoiceTask):
@@ -324,7 +350,7 @@ def _list_texts(example: Any) -> tuple[str, ...]:
 
 
 def _make_targets(task: ClassesTask | NumberTask | SimilarityTask, training: Sequence[Example]) -> Any:
-    """Return the number of each example, or 1 and -1 for each class."""
+    """Build the targets of the linear model: the number of each example, or 1 and -1 for each class."""
     labels = [example.label for example in training]
     if isinstance(task, NumberTask):
         return np.array(labels, np.float64)[:, None]
@@ -333,13 +359,13 @@ def _make_targets(task: ClassesTask | NumberTask | SimilarityTask, training: Seq
 
 
 def compute_word_vector(text: str) -> Float32s:
-    """Hash the words of a text into a vector: float32 [VECTOR_WIDTH]."""
+    """Hash the words of a text into a vector of log counts: float32 [VECTOR_WIDTH]."""
     places = [xxhash.xxh3_64_intdigest(word.encode()) % VECTOR_WIDTH for word in split_words(text)]
     return np.asarray(np.log1p(np.bincount(places or [0], minlength=VECTOR_WIDTH)), np.float32)
 
 
 def _predict_usual_tags(task: TagsTask, training: Sequence[Example], examples: Sequence[Example]) -> list[list[str]]:
-    """Return for each word its most frequent tag in training; unknown words get the usual tag."""
+    """Return the most frequent training tag of each word. Unknown words get the usual tag."""
     tags = defaultdict[str, Counter[str]](Counter)
     for example in training:
         for word, tag in zip(example.words, task.convert_tags(example), strict=True):

@@ -22,12 +22,12 @@ MIN_PAIRED_SEEDS = 2  # the fewest that are compared
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedTask:
-    """Two models on one split of a task, by its first metric.
+    """The comparison of two models on one split (a file such as dev) of a task, by its first metric.
 
-    first, second:   scores of the median runs (those with the median score of all seeds)
-    p:               p-value on examples; None if the metric cannot be computed from rows
-    adjusted:        the same, adjusted by Holm's method for all tests
-    over_seeds:      comparison of the means over seeds; None if there is one seed
+    first, second:   the scores of the two models' median runs (those with the median score over all seeds)
+    p:               p-value over examples; None if the metric cannot be computed from rows
+    adjusted:        the p-value adjusted for the number of tests by Holm's method
+    over_seeds:      comparison of the means over seeds; None if there is only one seed
     """
 
     task: str
@@ -46,16 +46,16 @@ class ComparedTask:
 
     @property
     def is_significant(self) -> bool:
-        """Return True if chance alone would hardly make such a difference, given the number of tests."""
+        """Return True if the difference is statistically significant after the correction for the number of tests."""
         return self.adjusted is not None and self.adjusted < LEVEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteComparison:
-    """Two models on a suite, named as they were given.
+    """The comparison of two models on a suite. `first` and `second` are the names of the models.
 
-    seeds:      the number of seeds from which each was learnt
-    is_control: True if the second model is the first one with random first weights
+    seeds:      the number of seeds from which each task was learned
+    is_control: True if the second model is the first one with random initial weights
     """
 
     first: str
@@ -65,7 +65,7 @@ class SuiteComparison:
     is_control: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the comparison as a JSON document."""
+        """Convert the comparison to a dictionary that can be written as JSON."""
         tasks = [
             {**asdict(each), "difference": each.difference, "over_seeds": each.over_seeds and each.over_seeds._asdict()}
             for each in self.tasks
@@ -76,17 +76,17 @@ class SuiteComparison:
 def compare_models(
     suite: Suite, names: tuple[str, str], first: JudgedSplits, second: JudgedSplits, is_control: bool = False
 ) -> SuiteComparison:
-    """Compare two models on all splits that count for their tasks.
+    """Compare two models on all labeled splits that count for the mean over tasks.
 
     Args:
         suite: The suite.
-        names: What the table calls the two models.
-        first: The judged splits of the first model, by task, seed and split.
-        second: Those of the second model.
-        is_control: True if the second model is the first one with random first weights.
+        names: The names of the two models in the table.
+        first: The scores of the first model, by (task, seed, split).
+        second: The scores of the second model, by (task, seed, split).
+        is_control: True if the second model is the first one with random initial weights.
 
     Raises:
-        InputError: If the two did not answer the same examples.
+        InputError: If the two models have predictions for different numbers of examples.
     """
     comparisons = [
         _compare_split(task, split, suite.seeds, first, second)
@@ -121,8 +121,13 @@ def _compare_split(
 def compute_p_value(one: JudgedSplit, other: JudgedSplit, metric: str) -> float | None:
     """Test whether two models differ in a metric on the same examples.
 
+    Args:
+        one: The scores of the first model.
+        other: The scores of the second model.
+        metric: The name of the metric.
+
     Returns:
-        The two-sided p-value; None if the metric cannot be computed from rows.
+        The two-sided p-value, or None if the metric cannot be computed from rows.
     """
     if not (one.can_draw(metric) and other.can_draw(metric)):
         return None
@@ -133,10 +138,10 @@ def compute_p_value(one: JudgedSplit, other: JudgedSplit, metric: str) -> float 
 
 
 def check_same_examples(what: str, one: JudgedSplit, other: JudgedSplit) -> None:
-    """Raise InputError if two models answered different numbers of examples of the same file.
+    """Raise InputError if two models have predictions for different numbers of examples of the same file.
 
     Args:
-        what: The task and the file, for the message.
+        what: The task and the split, for the error message.
         one: The scores of the first model.
         other: The scores of the second model.
     """
@@ -148,7 +153,7 @@ def check_same_examples(what: str, one: JudgedSplit, other: JudgedSplit) -> None
 
 
 def adjust_p_values(values: Sequence[float]) -> list[float]:
-    """Adjust p-values for their number (Holm 1979), in the given order.
+    """Adjust p-values for multiple testing (Holm 1979). The order of the values is kept.
 
     >>> adjust_p_values([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -167,7 +172,7 @@ HEAD = ("task", "split", "metric", "this", "other", "difference", "p", "p of Hol
 
 
 def format_cells(each: ComparedTask) -> list[str]:
-    """Format one task of a comparison as the cells of a table row."""
+    """Format one task of a comparison as the cells of a table row, in the order of HEAD."""
     seeds = each.over_seeds
     return [
         each.task,
@@ -184,7 +189,7 @@ def format_cells(each: ComparedTask) -> list[str]:
 
 
 def iter_comparison_lines(comparison: SuiteComparison) -> Iterator[str]:
-    """Yield the lines of the table for a terminal, and its conclusions in words."""
+    """Yield the lines of the comparison for a terminal: the table, then the conclusions as sentences."""
     yield f"{comparison.first} (this) and {comparison.second} (other), on the same examples"
     yield ""
     yield from align_columns([HEAD, *map(format_cells, comparison.tasks)])
@@ -193,7 +198,7 @@ def iter_comparison_lines(comparison: SuiteComparison) -> Iterator[str]:
 
 
 def iter_conclusions(comparison: SuiteComparison) -> Iterator[str]:
-    """Yield the conclusions from a comparison in plain sentences, with what its p-values do not show."""
+    """Yield the conclusions of a comparison as sentences, including what the p-values do not show."""
     number = sum(each.p is not None for each in comparison.tasks)
     if comparison.is_control:
         yield format_worth(comparison)
@@ -224,8 +229,10 @@ def iter_conclusions(comparison: SuiteComparison) -> Iterator[str]:
 
 
 def format_worth(comparison: SuiteComparison) -> str:
-    """Return a sentence on whether pre-training was worth it: how often the model is surely better than from first
-    weights.
+    """Format a sentence that says whether pre-training improved the scores.
+
+    It gives the number of tasks on which the pre-trained model is significantly better or worse than the control, which
+    starts from random weights.
     """
     apart = [each for each in comparison.tasks if each.is_significant]
     better = sum(each.difference > 0 for each in apart)

@@ -58,19 +58,19 @@ MAX_MEAN_ERROR = 1e-9  # that a mean may differ from the score by its rounding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedSplit:
-    """The scores of the answers to a split, with the rows from which they can be computed again.
+    """The scores of the predictions for a split (a file such as dev), with the rows from which they can be recomputed.
 
-    sha256:    digest of the file that was answered
-    examples:  the number of examples that were answered
+    sha256:    digest of the file with the examples
+    examples:  the number of examples with a prediction
     unusable:  the number of records that could not be used
-    scores:    by name; {} if there are no labels
-    majority, words: the scores of the baselines (one answer to everything, a bag of words); {} if they are unknown
-    p_majority, p_words: p-values of the difference to these by the first metric; None if it cannot be tested
-    statistic: how scores follow from rows; "" if there are no rows
-    columns:   of "means", the metric of each column of the rows
-    classes:   of "classes" and "labels", the number of classes
-    rows:      numbers of each example, or of each group of examples if `is_grouped`
-    version:   of what is written of an answer and how it is scored
+    scores:    the scores by metric; {} if there are no labels
+    majority, words: the scores of the baselines (the same prediction for everything, a bag of words); {} if unknown
+    p_majority, p_words: p-values of the difference to the baselines by the first metric; None if it cannot be tested
+    statistic: how scores are computed from rows, such as "means"; "" if there are no rows
+    columns:   for "means", the metric of each column of the rows
+    classes:   for "classes" and "labels", the number of classes
+    rows:      the numbers of each example, or of each group of examples if `is_grouped`
+    version:   the version of the format of the predictions and of the way they are scored
     """
 
     sha256: str
@@ -89,22 +89,22 @@ class JudgedSplit:
     version: int = VERSION
 
     def can_draw(self, metric: str) -> bool:
-        """Check whether a metric can be computed from rows, so that intervals and tests are possible."""
+        """Check whether a metric can be recomputed from rows, which intervals and tests require."""
         columns = (
             self.columns if self.statistic == MEANS else METRICS_BY_STATISTIC.get(self.statistic, tuple(self.scores))
         )
         return bool(self.statistic) and metric in columns
 
     def to_array(self) -> Float64s:
-        """Return the rows as float64 [N, K]."""
+        """Convert the rows to an array: float64 [N, K]."""
         return np.array(self.rows, np.float64)
 
     def score(self, rows: Float64s, metric: str) -> float:
-        """Compute a metric from rows: all rows of this split, or some drawn from them."""
+        """Compute a metric from rows, which may be all rows of this split or a sample of them."""
         return float(self._compute_scores(rows)[metric])
 
     def find_mean_parts(self, metric: str) -> Float64s | None:
-        """Return the numbers that average to a metric: float64 [N]; None if it is no mean."""
+        """Return the numbers whose mean is the metric: float64 [N], or None if the metric is not a mean over rows."""
         if self.statistic == CLASSES and metric == "accuracy":
             gold_N, answers_N = self.to_array().T
             return np.asarray(gold_N == answers_N, np.float64)
@@ -131,10 +131,11 @@ class JudgedSplit:
 
 
 def score_predictions(task: Task, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """Compute the scores of predictions for labelled examples, and the rows from which they can be computed again.
+    """Compute the scores of predictions for labeled examples, and the rows from which they can be recomputed.
 
     Returns:
-        Fields of `JudgedSplit`.
+        A dictionary with fields of `JudgedSplit`: `scores`, and `statistic`, `columns`, `classes`, `rows` and
+        `is_grouped` as far as they apply.
     """
     scores = task.compute_scores(examples, predictions)
     return {"scores": scores, **_build_rows(task, examples, predictions, scores)}
@@ -143,7 +144,7 @@ def score_predictions(task: Task, examples: Sequence[Example], predictions: Sequ
 def _build_rows(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return the statistic and the rows of a task; {} if its scores cannot be computed from rows."""
+    """Return the fields of `JudgedSplit` that hold the rows; {} if the task's scores cannot be computed from rows."""
     if isinstance(task, NumberTask):
         gold = [example.label for example in examples]
         return {"statistic": NUMBERS, "rows": _zip_values(gold, [float(answer[0]) for answer in predictions])}
@@ -165,7 +166,7 @@ def _build_rows(
 def _build_vector_rows(
     task: SimilarityTask | RetrievalTask, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Return measures of each query, pairs of score and cosine, or pairs of classes, as the task is scored."""
+    """Build the rows of a task with vectors: measures per query, pairs of score and cosine, or pairs of classes."""
     if isinstance(task, SimilarityTask) and task.loss == "softmax":
         gold, answers = task.to_class_indices(examples, predictions)
         return {"statistic": CLASSES, "classes": len(task.labels), "rows": _zip_values(gold.tolist(), answers.tolist())}
@@ -194,7 +195,7 @@ def _build_class_rows(
 
 
 def _build_tag_rows(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """Return for each sentence its right, answered and gold spans, or its right tags and all tags."""
+    """Build the row of each sentence: its correct, predicted and gold spans, or its correct tags and all tags."""
     gold = [list(task.convert_tags(example)) for example in examples]
     if task.units == "spans":
         return {"statistic": SPANS, "rows": tuple(map(tuple, count_spans(gold, predictions).astype(float).tolist()))}
@@ -208,7 +209,7 @@ def _build_tag_rows(task: TagsTask, examples: Sequence[Example], predictions: Se
 def _build_mean_rows(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return the scores of single examples, for the metrics that are the mean of these."""
+    """Build the rows of scores per example, for the metrics that are the mean of these."""
     own = [
         task.compute_scores([example], [prediction]) for example, prediction in zip(examples, predictions, strict=True)
     ]
@@ -223,16 +224,16 @@ def _build_mean_rows(
 
 
 def write_judged(path: Path, judged: JudgedSplit) -> None:
-    """Write the scores of one file as JSON, in one step."""
+    """Write the scores of one split to a JSON file, atomically."""
     with replace_file(path, is_only_writer=True) as new:
         new.write_text(json.dumps(asdict(judged)) + "\n", encoding="utf-8")
 
 
 def read_judged(path: Path) -> JudgedSplit | None:
-    """Read scores that `write_judged` wrote; None if the file does not exist.
+    """Read scores that `write_judged` wrote, or return None if the file does not exist.
 
     Raises:
-        InputError: If the file is damaged, or has another number of rows than of examples.
+        InputError: If the file is damaged, or the number of rows differs from the number of examples.
     """
     if not path.is_file():
         return None
@@ -255,12 +256,12 @@ DRAWS_AT_ONCE = 1 << 21  # numbers that are drawn at once
 
 
 def compute_mean(rows: Float64s) -> float:
-    """Return the mean of all numbers."""
+    """Compute the mean of all numbers."""
     return float(rows.mean())
 
 
 class Interval(NamedTuple):
-    """A score with the bounds of its interval."""
+    """A score with the lower and upper bound of its confidence interval."""
 
     low: float
     score: float
@@ -268,7 +269,7 @@ class Interval(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The score of the first system minus that of the second, with its two-sided p-value."""
+    """The score of the first system minus that of the second, with the two-sided p-value of the difference."""
 
     difference: float
     p: float
@@ -277,16 +278,17 @@ class Comparison(NamedTuple):
 def bootstrap_interval(
     rows: npt.ArrayLike, statistic: Statistic = compute_mean, *, seed: int, rounds: int = 1000, level: float = 0.95
 ) -> Interval:
-    """Compute the percentile interval of a score (Efron, Tibshirani 1993, chapter 13).
+    """Compute the bootstrap percentile interval of a score (Efron, Tibshirani 1993, chapter 13).
 
-    For one row, or for equal rows, it has no width: that shows how little is known, not how sure it is.
+    If there is only one row, or if all rows are equal, the interval has zero width; it then says nothing about the
+    uncertainty of the score.
 
     Args:
-        rows: [N] or [N, K], a row for each example.
-        statistic: Computes the score from rows, by default the mean.
-        seed: The seed of what is drawn.
-        rounds: The number of times that N rows are drawn with replacement.
-        level: The share of drawn scores within the interval.
+        rows: [N] or [N, K], one row for each example. Must not be empty.
+        statistic: Function that computes the score from rows; the mean by default.
+        seed: The random seed.
+        rounds: The number of resamples. Each draws N rows with replacement.
+        level: The confidence level: the share of resampled scores inside the interval.
 
     >>> bootstrap_interval([1, 0, 1, 1, 0, 1, 1, 1, 1, 1], seed=1).score
     0.8
@@ -302,14 +304,15 @@ def run_paired_randomization(
 ) -> Comparison:
     """Test whether two systems differ on the same examples, by approximate randomization (Noreen 1989; Yeh 2000).
 
-    In each round the two change places on about half of the rows. p is (1 + rounds whose difference is as large as the
-    real one) / (1 + rounds), so it is never 0; for equal systems it is 1.
+    Each round swaps the two systems on about half of the rows. The p-value is (1 + the number of rounds whose
+    difference is at least as large as the observed one) / (1 + rounds). It is never 0, and it is 1 if the scores are
+    equal.
 
     Args:
-        first: [N] or [N, K], a row of the first system for each example.
-        second: The rows of the second system.
-        statistic: Computes the score from rows, by default the mean.
-        seed: The seed of what is drawn.
+        first: [N] or [N, K], the rows of the first system, one for each example.
+        second: The rows of the second system, for the same examples in the same order.
+        statistic: Function that computes the score from rows; the mean by default.
+        seed: The random seed.
         rounds: The number of rounds.
 
     >>> run_paired_randomization([1, 1, 1, 0, 1, 1], [0, 0, 0, 0, 0, 0], seed=1).p < 0.1
@@ -331,7 +334,7 @@ def run_paired_randomization(
 
 
 def _iter_draws(num_rows: int, rounds: int, seed: int) -> Iterator[Int64s]:
-    """Yield for each round N row numbers, drawn with replacement: int64 [N]."""
+    """Yield N row indices for each round, drawn with replacement: int64 [N]."""
     at_once = max(1, DRAWS_AT_ONCE // num_rows)
     for first in range(0, rounds, at_once):
         keys_R = compute_keys(seed, "bootstrap", 0, np.arange(first, min(first + at_once, rounds)))
@@ -339,7 +342,7 @@ def _iter_draws(num_rows: int, rounds: int, seed: int) -> Iterator[Int64s]:
 
 
 def _iter_coins(num_rows: int, rounds: int, seed: int) -> Iterator[Bools]:
-    """Yield coins for some rounds at a time: bool [R, N], 64 of a draw."""
+    """Yield random coin flips for several rounds at a time: bool [R, N]. Each random number gives 64 of them."""
     words = -(-num_rows // 64)
     at_once = max(1, DRAWS_AT_ONCE // num_rows)
     for first in range(0, rounds, at_once):

@@ -75,13 +75,13 @@ FILE_KEYS = ("format", "header", "columns", "max_unusable")  # keys of a task th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteSplit:
-    """Examples that the model of a task answers.
+    """One labeled or unlabeled file (a split, such as dev) for which the model of a task makes predictions.
 
-    name:     "dev", "test", or one of these after the name of another published set
-    labelled: True if the answers can be scored
-    metrics:  the scores, the main one first
-    averaged: True if it counts for the mean over tasks
-    set:      the published set that it belongs to, "" if none
+    name:     "dev" or "test", or the name of another published set followed by one of these
+    labelled: True if the predictions can be scored
+    metrics:  names of the scores, the main one first
+    averaged: True if the split counts for the mean over tasks
+    set:      name of the published set that it belongs to, or ""
     """
 
     name: str
@@ -94,9 +94,9 @@ class SuiteSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteTask:
-    """A task to learn, with its training file and the splits to answer.
+    """A task to learn, with its training file and the splits (files such as dev) to predict.
 
-    `task` has its `kind` and settings of that kind.
+    `task` is the table of the task: its `kind`, and settings of that kind.
     """
 
     name: str
@@ -107,13 +107,13 @@ class SuiteTask:
 
     @property
     def evaluation(self) -> FileSettings:
-        """Return the file by which epochs are compared, that of the first split."""
+        """Return the file by which epochs are compared, which is that of the first split."""
         return self.splits[0].file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """Tasks, each learnt from every seed. `average` is True if a mean over the tasks is reported."""
+    """A list of tasks, each learned once from every seed. `average` is True if a mean over the tasks is reported."""
 
     name: str
     seeds: tuple[int, ...]
@@ -123,7 +123,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteTable:
-    """The keys of a suite's file, as the head of this module shows them."""
+    """The keys of a suite file (TOML), as shown at the top of this module."""
 
     name: str = ""
     seeds: tuple[int, ...] = (42,)
@@ -135,15 +135,15 @@ class SuiteTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteTaskTable:
-    """The keys of a task's table that are neither of fine-tuning nor of its kind.
+    """The keys of a task's table, except those of fine-tuning and of the kind of task.
 
-    set:                  the published set that it is, if its name does not say so
-    folder:               the folder of that set's files, within the folder of data
-    kind:                 of a task that is not published
-    train, dev, test:     its files
-    format, header, columns, max_unusable: how they are read
-    metrics:              by which it is judged; none: those of the set, or of the kind
-    also:                 published sets that its model answers as well
+    set:                  name of the published set, if it differs from the name of the task
+    folder:               folder with the files of that set, relative to the data folder
+    kind:                 kind of a task that is not a published set
+    train, dev, test:     files of a task that is not a published set
+    format, header, columns, max_unusable: how these files are read
+    metrics:              metrics to report; if empty, those of the set or of the kind
+    also:                 published sets for which the task's model makes predictions as well
     """
 
     set: str = ""
@@ -161,20 +161,20 @@ class SuiteTaskTable:
 
 
 def list_shipped_suites() -> list[str]:
-    """List the names of the suites that come with the program."""
+    """List the names of the built-in suites, sorted."""
     return sorted(path.stem for path in SHIPPED.glob("*.toml"))
 
 
 def read_suite(name_or_path: str, data: Path | None = None) -> Suite:
-    """Read a suite: tasks that a model is to learn, each from several seeds.
+    """Read a suite, a list of tasks that a model learns from several seeds.
 
     Args:
-        name_or_path: The name of a shipped suite, or a TOML file.
-        data: The folder of the labelled files. If None, the folder of the TOML file, or the working directory for a
-            shipped suite.
+        name_or_path: The name of a built-in suite, or the path of a TOML file.
+        data: The folder of the labeled files. If None, the folder of the TOML file, or the working directory for a
+            built-in suite.
 
     Raises:
-        InputError: If there is no such suite, it has wrong keys, or a file is missing.
+        InputError: If there is no such suite, it has unknown keys, or a file is missing.
     """
     shipped = name_or_path in list_shipped_suites()
     path = SHIPPED / f"{name_or_path}.toml" if shipped else Path(name_or_path)
@@ -211,7 +211,12 @@ def _check_names(path: Path, names: Sequence[str], table: SuiteTable) -> None:
 
 
 def check_seeds(where: str, seeds: Sequence[int]) -> None:
-    """Raise InputError unless seeds are one or more different numbers from 0 on."""
+    """Raise InputError unless there is at least one seed, and the seeds are distinct non-negative integers.
+
+    Args:
+        where: The file or option that gave the seeds, for error messages.
+        seeds: The seeds.
+    """
     if len({*seeds}) < max(1, len(seeds)):
         raise InputError(f"{where}: seeds = {list(seeds)}: give one or more different numbers.")
     for seed in seeds:
@@ -219,13 +224,13 @@ def check_seeds(where: str, seeds: Sequence[int]) -> None:
 
 
 def build_suite_task(name: str, given: Mapping[str, Any], root: Path, where: str) -> SuiteTask:
-    """Build one task of a suite from its table, with its training file and the files to answer.
+    """Build one task of a suite from its table.
 
     Args:
-        name: The name of the task; if it is that of a published set, it has the files and metrics of that set.
+        name: The name of the task. If it is the name of a published set, the files and metrics of that set are used.
         given: Keys of `SuiteTaskTable`, of fine-tuning, and of the kind of task.
-        root: The folder of the labelled files.
-        where: What messages call the keys.
+        root: The folder of the labeled files.
+        where: The name of the table, for error messages.
 
     Raises:
         InputError: If a key or a metric is unknown, a value is out of range, or a file is missing.
@@ -248,13 +253,23 @@ def build_suite_task(name: str, given: Mapping[str, Any], root: Path, where: str
 
 
 def check_metrics(where: str, metrics: Sequence[str], task: Task, published: PublishedSet | None) -> None:
-    """Raise InputError for a metric that neither a task nor a published set has."""
+    """Raise InputError if a metric is known neither for the task nor for the published set.
+
+    Args:
+        where: The name of the task's table, for error messages.
+        metrics: The names of the metrics.
+        task: The task.
+        published: The published set of the task, or None.
+    """
     for metric in metrics:
         check_choice(f"{where}.metrics", metric, (*task.metrics, *(published.metrics if published else ())))
 
 
 def _find_published_set(name: str, folder: Path, where: str, splits: Sequence[str] = (TRAIN, DEV)) -> FoundSet:
-    """Find a published set in a folder. Errors name the task that needs it."""
+    """Find the files of a published set in a folder.
+
+    Raises InputError, with the name of the task's table, if some are missing.
+    """
     try:
         offered = {split for layout in get_published_set(name).layouts for split in layout.files}
         if not {*splits} <= offered:
@@ -269,7 +284,7 @@ def _find_published_set(name: str, folder: Path, where: str, splits: Sequence[st
 
 
 def derive_settings(published: PublishedSet) -> dict[str, Any]:
-    """Return the settings that a published set gives to a task: its labels, and its first metric if the task has it."""
+    """Return the task settings of a published set: `labels`, and `metric` if the task has the set's first metric."""
     kind = find_task_class(published.kind)
     values: dict[str, Any] = {"labels": published.labels} if published.labels else {}
     if published.metrics[0] in kind(**values).metrics:
@@ -281,7 +296,7 @@ def derive_settings(published: PublishedSet) -> dict[str, Any]:
 
 
 def _list_set_splits(dataset: FoundSet, own: SuiteTaskTable) -> tuple[SuiteSplit, ...]:
-    """List all splits of a published set except the training split, that by which epochs are compared first."""
+    """List all splits of a published set except the training split. The dev split comes first."""
     names = [DEV, *(name for name in dataset.files if name not in (TRAIN, DEV))]
     return tuple(_build_split(dataset, name, name, own.metrics) for name in names)
 
@@ -300,9 +315,9 @@ def _build_split(dataset: FoundSet, split: str, name: str, metrics: tuple[str, .
 
 
 def _iter_extra_splits(name: str, root: Path, where: str) -> Iterator[SuiteSplit]:
-    """Yield the splits of another set that the model of a task answers too.
+    """Yield the splits of another published set for which the task's model makes predictions as well.
 
-    Raises InputError if its files are missing.
+    Raises InputError if the files of the set are missing.
     """
     entry = get_published_set(name)
     wanted = {split for layout in entry.layouts for split in layout.files} - {TRAIN}
@@ -313,7 +328,7 @@ def _iter_extra_splits(name: str, root: Path, where: str) -> Iterator[SuiteSplit
 
 
 def _build_file_splits(own: SuiteTaskTable, root: Path, where: str) -> tuple[SuiteSplit, ...]:
-    """Build the splits of a task with files of its own; all have labels."""
+    """Build the splits of a task that is not a published set: dev and, if its file is named, test. All have labels."""
     names = [DEV, *([TEST] if own.test else [])]
     return tuple(
         SuiteSplit(
@@ -343,17 +358,17 @@ Ids = Sequence[Any]
 def score_groups(
     name: str, file: FileSettings, ids: Ids, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Score a set whose examples are judged in groups: options of a question, or candidates for a gap.
+    """Score a set whose examples belong together in groups: the options of a question, or the candidates for a gap.
 
     Args:
-        name: The published set. For others than MultiRC and ReCoRD the result is {}.
-        file: The file that was answered.
-        ids: The id of each example; it ends in the number of the option.
+        name: The published set. Returns {} unless it is MultiRC or ReCoRD.
+        file: The file with the examples.
+        ids: The id of each example, which ends in a dot and the number of the option.
         examples: The examples.
-        predictions: The outputs for the classes "0" and "1" of each example.
+        predictions: The outputs of each example for the classes "0" and "1".
 
     Returns:
-        The scores, and the fields of `JudgedSplit` from which they can be computed again.
+        Fields of `JudgedSplit`: `scores`, and `statistic`, `rows` and `columns`, from which they can be recomputed.
     """
     if name == MULTIRC:
         return _score_options(ids, examples, predictions)
@@ -361,7 +376,7 @@ def score_groups(
 
 
 def find_question_id(name: Any) -> str:
-    """Return the id of the question that an option belongs to.
+    """Return the id of an option's question, which is the part before the last dot.
 
     >>> find_question_id("7.3.0")
     '7.3'
@@ -382,7 +397,10 @@ def _score_options(ids: Ids, examples: Sequence[Example], predictions: Sequence[
 
 
 def _score_candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """Score the most certain candidate of each query, the first of equal ones, by its text and the gold answers."""
+    """Score the text of each query's most probable candidate against the gold answers.
+
+    Of equal candidates, the first is used.
+    """
     best: dict[str, tuple[float, str]] = {}
     for name, prediction in zip(ids, predictions, strict=True):
         query, weight = find_question_id(name), float(prediction[1] - prediction[0])
@@ -403,7 +421,10 @@ DECIDING_FILES = ("*.safetensors", "config.json", "tokenizer.json")  # files of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteRun:
-    """One task learnt from one seed. `job` fine-tunes the model in `folder`, which also has the answers and scores."""
+    """One task learned from one seed.
+
+    `job` describes the fine-tuning. The model, its predictions and their scores are stored in `folder`.
+    """
 
     task: str
     seed: int
@@ -412,16 +433,16 @@ class SuiteRun:
     splits: tuple[SuiteSplit, ...]
 
     def locate_answers(self, split: SuiteSplit) -> Path:
-        """Return the path of the file with the answers to a split (one file of the task, such as dev)."""
+        """Return the path of the file with the predictions for a split (a file of the task, such as dev)."""
         return Path(self.folder) / f"{to_file_name(split.name)}.jsonl"
 
     def locate_scores(self, split: SuiteSplit) -> Path:
-        """Return the path of the file with the scores of a split (one file of the task, such as dev)."""
+        """Return the path of the file with the scores of a split (a file of the task, such as dev)."""
         return Path(self.folder) / f"{to_file_name(split.name)}.json"
 
     @property
     def unanswered_splits(self) -> list[SuiteSplit]:
-        """Return the splits (files of the task, such as dev) that are still to be answered.
+        """List the splits (files of the task, such as dev) that have no up-to-date predictions and scores yet.
 
         Raises:
             InputError: If a file of scores is damaged.
@@ -431,22 +452,22 @@ class SuiteRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteJob:
-    """The runs for one process of the trainer."""
+    """The runs that one process of the trainer executes."""
 
     runs: tuple[SuiteRun, ...]
 
 
 def iter_runs(suite: Suite, model: Path, output: Path, first_weights: bool = False) -> Iterator[SuiteRun]:
-    """Plan the runs of a suite (one task learnt from one seed each), task by task and seed by seed.
+    """Plan the runs of a suite (one task learned from one seed each), task by task and seed by seed.
 
     Args:
         suite: The suite.
         model: The folder of the model to fine-tune.
-        output: The folder that gets a folder for each run.
-        first_weights: True to begin with random weights instead of the pre-trained ones, as a control.
+        output: The folder in which each run gets its own folder.
+        first_weights: True to start from random weights instead of the pre-trained ones, as a control.
 
     Raises:
-        InputError: If the model has no weights.
+        InputError: If the model has no weights. Raised at the first iteration.
     """
     weights = digest_model(model) + (" from first weights" if first_weights else "")
     for task in suite.tasks:
@@ -467,10 +488,12 @@ def iter_runs(suite: Suite, model: Path, output: Path, first_weights: bool = Fal
 
 
 def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
-    """Check whether a run has answered and scored a file, with the file's present content and by this version.
+    """Check whether a run has up-to-date predictions and scores for a split.
+
+    They are up to date if the file still has the same content and the scores are of the current version.
 
     Raises:
-        InputError: If its file of scores is damaged.
+        InputError: If the file of scores is damaged.
     """
     judged = read_judged(run.locate_scores(split))
     is_now = judged is not None and (judged.version, judged.sha256) == (VERSION, digest_split(split))
@@ -478,7 +501,7 @@ def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
 
 
 def check_judged(run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> None:
-    """Raise InputError if the scores of a labelled split lack its first metric."""
+    """Raise InputError if the scores of a labeled split lack its first metric."""
     if split.labelled and split.metrics[0] not in judged.scores:
         raise InputError(
             f"The task {run.task} has no {split.metrics[0]} of {split.name}: name `metrics` of "
@@ -487,13 +510,17 @@ def check_judged(run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> None:
 
 
 def digest_split(split: SuiteSplit) -> str:
-    """Return the digest of the file of a split; for a folder only its name."""
+    """Return the SHA-256 of a split's file, or the name of the folder if the split is a folder."""
     path = parse_raw_path(split.file.path)
     return compute_sha256(str(path)) if path.is_file() else path.name
 
 
 def digest_model(model: Path) -> str:
-    """Return the digest of the files of a model that decide its answers. Raises InputError if it has no weights."""
+    """Compute the digest of the model files that determine its predictions (weights, configuration, tokenizer).
+
+    Raises:
+        InputError: If the folder has no weights.
+    """
     files = [path for pattern in DECIDING_FILES for path in sorted(model.glob(pattern))]
     if not any(path.suffix == ".safetensors" for path in files):
         raise InputError(
@@ -505,7 +532,7 @@ def digest_model(model: Path) -> str:
 
 
 def _describe_request(task: SuiteTask, model: str) -> str:
-    """Return everything except the seed that decides what is learnt."""
+    """Return everything except the seed that determines the fine-tuned model, as JSON."""
     kind = str(task.task["kind"])
     settings = {name: value for name, value in to_settings_json(task.settings).items() if name != "seed"}
     files = [describe_file(task.training), describe_file(task.evaluation)]
@@ -514,7 +541,7 @@ def _describe_request(task: SuiteTask, model: str) -> str:
 
 
 def to_file_name(name: str) -> str:
-    """Return a name with letters that file names may have.
+    """Replace characters that may be unsafe in file names by hyphens.
 
     >>> to_file_name("glue/mnli-mm dev")
     'glue-mnli-mm-dev'

@@ -30,14 +30,14 @@ JudgedSplits = Mapping[tuple[str, int, str], JudgedSplit]  # by task, seed and s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteRow:
-    """One metric of one split.
+    """The results for one metric of one split (a file such as dev) of a task.
 
-    scores:   by seed, in the order of the suite
-    run:      the seed of the task's median run, the one with the median score
-    interval: of the score of that run, over its examples; None if it cannot be computed from rows
-    majority, words: scores of one answer to everything and of a bag of words; None if they are unknown
-    p:        p-value of the difference to the majority by the first metric; None if it was not tested
-    averaged: True if it counts for the mean over tasks
+    scores:   the score of each seed, in the order of the suite's seeds
+    run:      the seed of the task's median run
+    interval: confidence interval of the median run's score over examples; None if it cannot be computed from rows
+    majority, words: scores of the majority and bag-of-words baselines; None if they are unknown
+    p:        p-value of the difference to the majority baseline by the first metric; None if it was not tested
+    averaged: True if the split counts for the mean over tasks
     """
 
     task: str
@@ -54,7 +54,7 @@ class SuiteRow:
 
     @property
     def verdict(self) -> str:
-        """Return a sentence if nothing was learnt, or no more than a bag of words; else, or if unknown, ""."""
+        """Return a clause if the model is no better than a baseline; "" if it is better or no baseline is known."""
         return describe_weakness(self.metric, self.median, self.majority, self.words, self.p, format_score)
 
     @property
@@ -65,7 +65,7 @@ class SuiteRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteResult:
-    """The scores of a model on a suite. `average` is the mean over tasks, None if the suite has none."""
+    """The scores of a model on a suite. `average` is the mean over tasks, or None if the suite does not ask for one."""
 
     suite: str
     model: str
@@ -74,7 +74,7 @@ class SuiteResult:
     average: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as a JSON document."""
+        """Convert the result to a dictionary that can be written as JSON."""
         rows = [
             {**asdict(row), "median": row.median, "lowest": min(row.scores), "highest": max(row.scores)}
             for row in self.rows
@@ -83,12 +83,12 @@ class SuiteResult:
 
 
 def build_result(suite: Suite, model: str, results: JudgedSplits) -> SuiteResult:
-    """Build the table of a model on a suite: for each task, split and metric the scores of all seeds.
+    """Build the result table of a model on a suite, with a row for each task, labeled split and metric.
 
     Args:
         suite: The suite.
-        model: What the table calls the model.
-        results: The judged splits, by task, seed and split.
+        model: The name of the model in the table.
+        results: The scores of all runs, by (task, seed, split).
     """
     rows = list[SuiteRow]()
     for task in suite.tasks:
@@ -121,7 +121,7 @@ def build_result(suite: Suite, model: str, results: JudgedSplits) -> SuiteResult
 
 
 def with_judged_metrics(suite: Suite, results: JudgedSplits) -> Suite:
-    """Return a suite with only the metrics that its answers have: three classes, for example, have no `f1`."""
+    """Return a copy of the suite with only the metrics that were computed; for example, three classes have no `f1`."""
 
     def with_metrics(task: SuiteTask) -> SuiteTask:
         scores = {split.name: results[task.name, suite.seeds[0], split.name].scores for split in task.splits}
@@ -132,7 +132,7 @@ def with_judged_metrics(suite: Suite, results: JudgedSplits) -> Suite:
 
 
 def compute_bounds(judged: JudgedSplit, metric: str) -> tuple[float, float] | None:
-    """Compute the interval of a score over the examples of a split; None if it cannot be computed from rows."""
+    """Compute the bounds of a score's confidence interval over examples, or None if it cannot be computed from rows."""
     if not judged.can_draw(metric):
         return None
     interval = bootstrap_interval(judged.to_array(), lambda rows: judged.score(rows, metric), seed=SEED, level=LEVEL)
@@ -142,7 +142,7 @@ def compute_bounds(judged: JudgedSplit, metric: str) -> tuple[float, float] | No
 def find_median_run(task: SuiteTask, seeds: Sequence[int], results: JudgedSplits) -> int:
     """Return the seed with the median score of a task, on its first split by its first metric.
 
-    Of two in the middle it is the lower score, of equal scores the first seed.
+    With an even number of seeds, the lower of the two middle scores is used; of seeds with equal scores, the first.
     """
     split = task.splits[0]
     scores = [results[task.name, seed, split.name].scores[split.metrics[0]] for seed in seeds]
@@ -151,7 +151,11 @@ def find_median_run(task: SuiteTask, seeds: Sequence[int], results: JudgedSplits
 
 
 def compute_task_mean(rows: Sequence[SuiteRow]) -> float:
-    """Compute the mean of the medians, as the head of this module defines it."""
+    """Compute the mean of the tasks' means.
+
+    The mean of a task is that of its averaged splits, and the mean of a split is that of its metrics (medians over
+    seeds).
+    """
     tasks: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         if row.averaged:
@@ -170,7 +174,7 @@ HEAD = (
 
 
 def iter_table_lines(result: SuiteResult) -> Iterator[str]:
-    """Yield the lines of the table for a terminal, and the notes that its reader needs."""
+    """Yield the lines of the result for a terminal: the table, the conclusions, and explanatory notes."""
     yield f"{result.suite}: {result.model}, seeds {', '.join(map(str, result.seeds))}"
     yield ""
     yield from align_columns([HEAD, *map(format_cells, result.rows)])
@@ -182,7 +186,7 @@ def iter_table_lines(result: SuiteResult) -> Iterator[str]:
 
 
 def list_unconvincing(result: SuiteResult) -> list[SuiteRow]:
-    """List the rows of first metrics that show that nothing was learnt, or no more than a bag of words."""
+    """List the rows of first metrics for which the model is no better than a baseline."""
     first = dict[tuple[str, str], SuiteRow]()
     for row in result.rows:
         first.setdefault((row.task, row.split), row)
@@ -190,7 +194,7 @@ def list_unconvincing(result: SuiteResult) -> list[SuiteRow]:
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows of texts as lines with aligned columns.
+    """Yield rows of strings as lines with aligned columns.
 
     >>> list(align_columns([["a", "b"], ["long", "c"]]))
     ['a     b', 'long  c']
@@ -201,7 +205,7 @@ def align_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def format_cells(row: SuiteRow) -> list[str]:
-    """Format one metric of a split as the cells of a table row."""
+    """Format one metric of a split as the cells of a table row, in the order of HEAD."""
     return [
         row.task,
         row.split,
@@ -215,7 +219,7 @@ def format_cells(row: SuiteRow) -> list[str]:
 
 
 def format_score(score: float) -> str:
-    """Format a score in percent, as the benchmarks print it.
+    """Format a score in percent with one decimal, as the benchmarks print it.
 
     >>> format_score(0.6049), format_score(-0.001)
     ('60.5', '-0.1')
@@ -224,14 +228,14 @@ def format_score(score: float) -> str:
 
 
 def format_average(result: SuiteResult) -> str:
-    """Format the mean over tasks in a sentence, with the number of tasks."""
+    """Format the mean over tasks as a sentence that includes the number of tasks."""
     assert result.average is not None
     tasks = {row.task for row in result.rows if row.averaged}
     return f"Mean over {len(tasks)} tasks, each by the mean of its metrics: {format_score(result.average)}"
 
 
 def iter_notes() -> Iterator[str]:
-    """Yield the notes that a reader of the table needs."""
+    """Yield the notes that explain the table."""
     yield HUNDREDFOLD_NOTE
     yield (
         "Median, lowest and highest are over seeds; the interval is of the median run's score, its examples drawn "

@@ -63,10 +63,10 @@ REQUEST_FILE = "asked.json"
 
 
 class VectorParts:
-    """The parts of a vector file that a run has written so far.
+    """The parts (Parquet files with rows of several windows) that a run has written so far.
 
-    windows: the number of windows (texts that are read together) in them
-    rows:    the number of rows in them
+    windows: the number of windows (texts that are read together) in the parts
+    rows:    the number of rows in the parts
     """
 
     def __init__(self, folder: Path, output: Path, schema: pa.Schema) -> None:
@@ -83,7 +83,7 @@ class VectorParts:
         return self._folder / f"part-{number}.parquet"
 
     def _count_part(self, path: Path) -> bool:
-        """Count the windows and rows of a part. Returns False if it is missing or damaged."""
+        """Add the windows and rows of a part to the totals. Returns False if the part is missing or damaged."""
         try:
             sizes = [len(table) for table in _iter_tables(path)]
         except (pa.ArrowException, OSError):
@@ -101,8 +101,9 @@ class VectorParts:
         self.windows, self.rows = self.windows + 1, self.rows + len(rows)
 
     def save(self) -> None:
-        """Close the part with what was added since the last call; it is not computed again. Raises InputError if the
-        disk is full.
+        """Close the current part, so that a later run does not compute its rows again.
+
+        Raises InputError if the disk is full.
         """
         if self._writer is not None:
             with explain_disk_errors(self._output):
@@ -110,13 +111,13 @@ class VectorParts:
             self._parts, self._writer = self._parts + 1, None
 
     def close(self) -> None:
-        """Close the file of the part that is being written, if there is one; a full disk is ignored."""
+        """Close the file of the current part, if there is one. A full disk is ignored."""
         if self._writer is not None:
             with suppress(OSError):
                 self._writer.close()
 
     def iter_tables(self) -> Iterator[pa.Table]:
-        """Yield the rows of all parts, window by window."""
+        """Yield the rows of all parts as one table per window."""
         for number in range(self._parts):
             yield from _iter_tables(self._locate_part(number))
 
@@ -129,13 +130,13 @@ def _iter_tables(path: Path) -> Iterator[pa.Table]:
 
 @contextmanager
 def open_parts(output: Path, request: Mapping[str, Any], schema: pa.Schema) -> Iterator[VectorParts]:
-    """Open the folder of a vector file in progress, with the parts that an earlier run of the same request wrote.
+    """Open the folder of an unfinished vector file, with the parts that an earlier run of the same request wrote.
 
-    It is removed when the block ends well, or if nothing was written.
+    The folder is removed if the block ends without an error, or if nothing was written.
 
     Args:
         output: The file to write.
-        request: What must be the same for parts to be used, as JSON.
+        request: Values that can be written as JSON. Parts of an earlier run are only used if its request was equal.
         schema: The schema of the file.
 
     Raises:
@@ -160,7 +161,7 @@ def open_parts(output: Path, request: Mapping[str, Any], schema: pa.Schema) -> I
 
 
 def _read_json(path: Path) -> Any:
-    """Load a JSON file; None if it is missing or incomplete."""
+    """Read a JSON file, or return None if it is missing or incomplete."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -175,7 +176,7 @@ SAVE_SECONDS = 60.0  # after which what is made is written down
 
 
 class NamedText(NamedTuple):
-    """A text with its id, or with its line if the file gives no id."""
+    """A text with its id, or with its line number if the file has no ids."""
 
     id: str
     text: str
@@ -186,14 +187,14 @@ Window = tuple[list[NamedText], list[Encoding]]  # that is read at once
 
 @dataclass(slots=True, kw_only=True)
 class Embedder:
-    """A model that computes vectors.
+    """A loaded model that computes vectors.
 
     encoder:  the encoder
     after:    the modules after the pooling
-    width:    the numbers of a vector
-    texts:    turns texts into tokens
-    settings: what gets a vector, and how, with the pooling that is used
-    origin:   how the vectors are made, to be stored with them
+    width:    the number of dimensions of a vector
+    texts:    the encoder that converts texts to tokens
+    settings: the units that get a vector and how vectors are computed, with the pooling filled in
+    origin:   a description of how the vectors are computed, to be stored with them
     device:   the device of the model
     """
 
@@ -210,13 +211,13 @@ class Embedder:
         """Load the model of a folder.
 
         Args:
-            folder: The folder of a model, fine-tuned or not.
-            settings: What gets a vector, and how.
+            folder: The folder of a model, fine-tuned or only pre-trained.
+            settings: The units that get a vector, and how vectors are computed.
             device: The device to compute on.
-            prompt: The name of the folder's prompt to use if the settings name none.
+            prompt: The name of the folder's prompt that is used if the settings do not name one.
 
         Raises:
-            InputError: If the folder is damaged, or the model lacks a layer, a prompt or the length that is asked for.
+            InputError: If the folder is damaged, or the model does not have a requested layer, prompt or length.
         """
         loaded = read_source(folder)
         model = loaded.model if isinstance(loaded.model, VectorModel) else None
@@ -257,13 +258,13 @@ class Embedder:
         )
 
     def compute_vectors(self, encodings: Sequence[Encoding]) -> list[Float32s]:
-        """Compute for each text, in order, its vectors: float32 [N, H], N = 1 or the number of words or tokens."""
+        """Compute the vectors of each text, in order: float32 [N, H], where N is 1 or the number of words or tokens."""
         return self.compute_sequence_vectors([*map(Tokens.from_encoding, encodings)], encodings)
 
     def compute_sequence_vectors(
         self, sequences: Sequence[Tokens], encodings: Sequence[Encoding] = ()
     ) -> list[Float32s]:
-        """Compute the vectors of sequences of tokens, as `compute_vectors` does for encodings.
+        """Compute the vectors of token sequences, as `compute_vectors` does for encodings.
 
         Args:
             sequences: The sequences.
@@ -296,9 +297,9 @@ class Embedder:
 
 
 def _resolve_layers(settings: EmbedSettings, encoder: TransformerEncoder, folder: Path) -> tuple[int, ...]:
-    """Return the requested layers, numbered from what enters the first layer (0).
+    """Convert the requested layers to numbers from 0 (the input of the first layer) on.
 
-    Raises InputError if one does not exist.
+    Raises InputError if a layer does not exist.
     """
     depth = encoder.shape.layers
     wrong = [layer for layer in settings.layers if not -depth - 1 <= layer <= depth]
@@ -313,9 +314,9 @@ def _resolve_layers(settings: EmbedSettings, encoder: TransformerEncoder, folder
 def _find_after_pooling(
     model: VectorModel | None, settings: EmbedSettings, layers: tuple[int, ...], encoder: TransformerEncoder
 ) -> tuple[nn.Module, int]:
-    """Return the modules after the pooling, and the width of vectors.
+    """Return the modules after the pooling, and the width of the vectors.
 
-    A model's own modules are only used for its own pooling of its last layer.
+    The modules of the model are only used with the model's own pooling of its last layer.
     """
     by_text = settings.by == "text"
     if model is not None and by_text and (settings.pooling, layers) == (model.pooling, (encoder.shape.layers,)):
@@ -325,15 +326,16 @@ def _find_after_pooling(
 
 
 def _digest_weights(folder: Path, sentences: SentenceFolder | None) -> str:
-    """Return a digest of the weights of an encoder and of the modules after its pooling."""
+    """Compute a digest of the weights of the encoder and of the modules after its pooling."""
     steps = sentences.steps if sentences is not None else ()
     paths = [path for step in steps if step.path for path in sorted((folder / step.path).glob("*"))]
     return digest_files([folder / WEIGHTS, *paths])
 
 
 def _iter_pieces(encoding: Encoding, by: str) -> Iterator[list[int]]:
-    """Yield the indices of the tokens of each word, as the tokenizer splits words, or of each token; special ones are
-    skipped.
+    """Yield the token indices of each word, as the tokenizer splits words, or of each token.
+
+    Special tokens are skipped.
     """
     words = [
         (place, place if by == "token" or word is None else None, word)
@@ -345,7 +347,7 @@ def _iter_pieces(encoding: Encoding, by: str) -> Iterator[list[int]]:
 
 
 def _compute_piece_means(rows_TH: Tensor, pieces: Sequence[list[int]]) -> Float32s:
-    """Return the mean vector of the tokens of each word or token: float32 [N, H]."""
+    """Compute the mean of the token vectors of each word or token: float32 [N, H]."""
     means = [rows_TH[places].mean(0) for places in pieces]
     return torch.stack(means).numpy() if means else np.empty((0, rows_TH.shape[1]), np.float32)
 
@@ -356,16 +358,16 @@ def _compute_piece_means(rows_TH: Tensor, pieces: Sequence[list[int]]) -> Float3
 def embed_file(
     embedder: Embedder, file: FileSettings, output: Path, on_event: Callable[[Event], None]
 ) -> dict[str, Any]:
-    """Write the vectors of the records of a file to a Parquet file.
+    """Write the vectors of a file's records to a Parquet file.
 
     Args:
         embedder: The model.
         file: The file and how to read it.
-        output: The file to write. An interrupted call resumes.
-        on_event: Is called with an event every few seconds.
+        output: The file to write. If an earlier call was interrupted, it is resumed.
+        on_event: Called with an event every few seconds.
 
     Returns:
-        A summary with the number of texts, rows and dimensions, and the ledger.
+        A summary: `texts` (their number), `rows`, `width` (dimensions), and `ledger`.
 
     Raises:
         InputError: If the file cannot be read or changes meanwhile, or the output cannot be written.
@@ -389,7 +391,10 @@ def embed_file(
 def _embed_windows(
     embedder: Embedder, windows: Iterator[Window], parts: VectorParts, on_event: Callable[[Event], None]
 ) -> tuple[int, int]:
-    """Compute the vectors of all windows that no part has; return the number of all texts and tokens."""
+    """Compute the vectors of all windows that are not yet in a part.
+
+    Returns the total number of texts and of tokens.
+    """
     schema = build_schema(embedder.origin, embedder.width, embedder.settings.precision)
     kept = parts.windows
     done = tokens = 0
@@ -410,7 +415,7 @@ def _embed_windows(
 
 
 def _describe_request(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
-    """Return everything that decides the vectors and their order; a run only resumes if it is the same."""
+    """Return everything that determines the vectors and their order. A run is only resumed if this is equal."""
     tokenizer = hashlib.sha256(embedder.texts.tokenizer.to_str().encode()).hexdigest()
     return {
         "made": asdict(embedder.origin),
@@ -446,7 +451,7 @@ def build_vector_rows(embedder: Embedder, texts: Sequence[NamedText], encodings:
 
 
 def iter_windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
-    """Yield lists of texts and of their tokens, with WINDOW_TOKENS tokens or a little more in each but the last."""
+    """Yield windows: lists of texts and of their encodings, with at least WINDOW_TOKENS tokens in all but the last."""
     batches = iter(lambda: [*islice(texts, TEXTS_AT_ONCE)], [])
     prompt = encoder.prompts[0]
     encoded = (zip(batch, encoder.encode([prompt + text.text for text in batch]), strict=True) for batch in batches)
@@ -459,10 +464,10 @@ def read_named_texts(file: FileSettings, counts: RowCounts) -> Iterator[NamedTex
 
     Args:
         file: The file and how to read it. Its roles are `text` and, optionally, `id`.
-        counts: Is filled in place with the numbers of usable and unusable records.
+        counts: Counts of usable and unusable records, updated in place.
 
     Raises:
-        InputError: If the file cannot be read, or has too many unusable records.
+        InputError: If the file cannot be read, or has too many unusable records. Raised while iterating.
     """
     check_untagged(file.path)
 

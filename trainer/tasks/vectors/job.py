@@ -9,12 +9,14 @@ from trainer.tasks.vectors.settings import EmbedSettings, SearchSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedJob:
-    """Vectors of a file's records, and a search among them.
+    """The job of computing the vectors of a file's records and searching among them.
 
-    model:   a model's folder
-    file:    texts, or vectors that an earlier job wrote
-    output:  the file to write; "": `file` has the vectors
-    queries: the file of the queries; its path is "" if nothing is searched
+    model:   folder of a model
+    file:    file of texts, or a vector file that an earlier job wrote
+    output:  vector file to write; "" if `file` is a vector file
+    settings: the units that get a vector, and how vectors are computed
+    queries: file of queries; its path is "" if nothing is searched
+    search:  settings of the search
     """
 
     model: str

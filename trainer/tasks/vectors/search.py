@@ -40,17 +40,18 @@ Run = dict[str, dict[str, float]]  # for each query the documents found, the bes
 def search_exactly(
     corpus: VectorFile, ids: Sequence[str], queries: Float32s, similarity: str, top: int
 ) -> tuple[Run, set[str]]:
-    """Find for each query the most similar vectors of a file, comparing all.
+    """Find the vectors in a file that are most similar to each query, by exhaustive search.
 
     Args:
         corpus: The file of vectors.
         ids: The id of each query.
-        queries: float32 [Q, H].
+        queries: The query vectors, float32 [Q, H].
         similarity: "cosine" or "dot".
         top: The number of vectors to find for each query.
 
     Returns:
-        For each query the ids found with their similarities, the best first; and the ids of all vectors.
+        A dictionary that maps each query id to the ids found with their similarities, the most similar first; and the
+        set of all ids in the file.
 
     Raises:
         InputError: If an id occurs twice in the file, or the file is damaged.
@@ -72,11 +73,11 @@ def search_exactly(
 
 
 def check_comparable(corpus: VectorFile, queries: VectorFile) -> str:
-    """Return the similarity by which the vectors of two files are compared.
+    """Check that the vectors of two files can be compared, and return their similarity: "cosine" or "dot".
 
     Raises:
-        InputError: If the vectors come from different models or settings, have different widths, or are compared
-            otherwise than by cosine or dot product.
+        InputError: If the vectors come from different models or settings, have different widths, or are meant for
+            another similarity.
     """
     ours, theirs = corpus.origin, queries.origin
     differ = ours is not None and theirs is not None and ours.to_comparison_key() != theirs.to_comparison_key()
@@ -99,7 +100,7 @@ SCORED_DEPTH = 100  # documents of a query that are scored, and among which nega
 
 
 def main(arguments: list[str]) -> int:
-    """Run `embed JOB.json`: write vectors, search, report events, and return 0. Raises InputError."""
+    """Run `embed JOB.json`: write vectors, search, print events, and return 0. Raises InputError as `run_job` does."""
     job = read_job(EmbedJob, arguments)
     with join_process_group() as ranks:
         print_event({"event": "done", **run_job(job, ranks.device)})
@@ -107,10 +108,14 @@ def main(arguments: list[str]) -> int:
 
 
 def run_job(job: EmbedJob, device: torch.device) -> dict[str, Any]:
-    """Write the vectors of a file, and search among them if there are queries. Returns a summary.
+    """Write the vectors of a file, and search among them if there are queries.
+
+    Returns:
+        A summary: that of `embed_file` if vectors were written, and, if there are queries, `queries`, `documents`,
+        `unjudged` and `missing` (numbers), `scores` by measure, and `results`, the texts found for each query.
 
     Raises:
-        InputError: If the job names neither a file to write nor vectors with queries, or a file cannot be read.
+        InputError: If the job names neither a file to write nor a vector file with queries, or a file cannot be read.
     """
     facts, vectors, searched = dict[str, Any](), Path(job.output or job.file.path), bool(job.queries.path)
     if job.output:
@@ -126,7 +131,7 @@ def run_job(job: EmbedJob, device: torch.device) -> dict[str, Any]:
 
 
 def _search(job: EmbedJob, vectors: Path, device: torch.device) -> dict[str, Any]:
-    """Find the most similar texts of each query, score them by judgements, and write training rows if asked to."""
+    """Find the texts most similar to each query, score them, and write training rows if requested."""
     judgements = read_judgements(job.search.judgements) if job.search.judgements else {}
     read = [*read_named_texts(job.queries, RowCounts())]
     queries = {query.id: query.text for query in read}
@@ -173,9 +178,9 @@ def _list_results(found: Mapping[str, float], texts: Mapping[str, str], top: int
 
 
 def _read_texts(job: EmbedJob, wanted: set[str]) -> dict[str, str]:
-    """Return the wanted texts by id; {} if the file holds vectors.
+    """Return the requested texts by id; {} if the file is a vector file.
 
-    Raises InputError if training rows need texts then.
+    Raises InputError if the file is a vector file and training rows need texts.
     """
     if job.output:
         return {text.id: text.text for text in read_named_texts(job.file, RowCounts()) if text.id in wanted}
@@ -190,9 +195,9 @@ Mined = tuple[str, list[str], list[str]]  # a query, its relevant documents, oth
 
 
 def _iter_mined(judgements: Judgements, run: Run, texts: Mapping[str, str]) -> Iterator[Mined]:
-    """Yield for each judged query its relevant documents, and the other documents found, the best first.
+    """Yield each judged query with the ids of its relevant documents and of the other documents found, the best first.
 
-    Documents that the collection lacks are left out, and found ones with the text of a relevant one.
+    Omits documents that are missing from the collection, and found documents with the text of a relevant one.
     """
     for query, levels in judgements.items():
         positives = [name for name, level in levels.items() if level > 0 and name in texts]
@@ -205,7 +210,7 @@ def _iter_mined(judgements: Judgements, run: Run, texts: Mapping[str, str]) -> I
 def _iter_training_rows(
     mined: list[Mined], queries: Mapping[str, str], texts: Mapping[str, str], number: int
 ) -> Iterator[str]:
-    """Yield rows for the task `retrieval`, as JSON lines. `number` is the negatives of each relevant document."""
+    """Yield rows for the task `retrieval`, as JSON lines. `number` is the number of negatives per relevant document."""
     for query, positives, negatives in mined:
         for place, positive in enumerate(positives):
             some = negatives[place * number :][:number] or negatives[:number]
@@ -217,9 +222,9 @@ def _iter_training_rows(
 def _iter_pair_rows(
     mined: list[Mined], queries: Mapping[str, str], texts: Mapping[str, str], number: int
 ) -> Iterator[str]:
-    """Yield rows for a task `classes` that reranks, as JSON lines.
+    """Yield rows for a reranking task of kind `classes`, as JSON lines.
 
-    `number` is the negatives of each relevant document.
+    `number` is the number of negatives per relevant document.
     """
     for query, positives, negatives in mined:
         for name in [*positives, *negatives[: number * len(positives)]]:

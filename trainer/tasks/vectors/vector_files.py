@@ -38,13 +38,17 @@ PRECISIONS = {"float32": pa.float32(), "float16": pa.float16()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorOrigin:
-    """How vectors were made. It is stored with them, so that vectors of different models are not compared.
+    """How vectors were computed. It is stored with the vectors, so that those of different models are not compared.
 
     model:   digest of the weights
-    by:      "text", "word" or "token": what a row is
-    side:    "first" or "second": which encoder of a model with two
-    similarity: "cosine" or "dot", or as another library calls it: how they are to be compared
-    prompt:  the text that was put before each text; queries and documents may have different ones
+    by:      unit of a row: "text", "word" or "token"
+    pooling: pooling of a text's tokens
+    layers:  zero-based numbers of the layers, where 0 is the input of the first layer
+    combine: how several layers are combined; "" if there is only one
+    side:    encoder that was used if the model has two: "first" or "second"
+    similarity: how the vectors should be compared: "cosine", "dot", or a name that another library uses
+    max_length: maximum number of tokens of a text
+    prompt:  text before each text; it may differ between queries and documents
     """
 
     model: str
@@ -58,14 +62,15 @@ class VectorOrigin:
     prompt: str = ""
 
     def to_comparison_key(self) -> tuple[Any, ...]:
-        """Return the model and settings that the vectors of two files must have in common to be compared."""
+        """Return the model and settings that must be equal for the vectors of two files to be comparable."""
         return (self.model, self.pooling, self.layers, self.combine, self.similarity)
 
 
 class VectorRows(NamedTuple):
     """Rows of a vector file.
 
-    `vectors` is [N, H]; `places` and `texts` of words or tokens are empty if a row is a text.
+    `vectors` is [N, H]. `places` (zero-based number within the text) and `texts` of the words or tokens are empty if a
+    row is a whole text.
     """
 
     ids: Sequence[str]
@@ -78,8 +83,8 @@ def build_schema(origin: VectorOrigin, width: int, precision: str) -> pa.Schema:
     """Build the schema of a vector file.
 
     Args:
-        origin: How the vectors are made; it becomes metadata.
-        width: The numbers of a vector.
+        origin: How the vectors are computed; stored as metadata.
+        width: The number of dimensions of a vector.
         precision: "float32" or "float16".
     """
     by_piece = [] if origin.by == "text" else [("place", pa.int32()), ("text", pa.string())]
@@ -88,7 +93,7 @@ def build_schema(origin: VectorOrigin, width: int, precision: str) -> pa.Schema:
 
 
 def build_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
-    """Build a table of rows. Raises InputError if a value is not finite in the precision of the schema."""
+    """Convert rows to a table. Raises InputError if a value is not finite in the precision of the schema."""
     kind = schema.field("vector").type
     with np.errstate(over="ignore"):
         vectors = rows.vectors.astype(kind.value_type.to_pandas_dtype())
@@ -102,7 +107,9 @@ def build_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
 
 @contextmanager
 def create_vector_file(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    """Create a vector file, and yield a function that writes a table to it. The file appears when the block ends well.
+    """Create a vector file, and yield a function that writes a table to it.
+
+    The file appears under its name only when the block ends without an error.
 
     Raises:
         InputError: If the disk is full or the file cannot be written.
@@ -117,17 +124,21 @@ def create_vector_file(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.T
 
 
 class VectorFile:
-    """A file of vectors, open for reading: of Cloze, or of others with the columns `id` and `vector`.
+    """A vector file that is open for reading. It may come from another program if it has the columns `id` and `vector`.
 
-    path:     the file
-    name:     what messages call it
-    width:    the numbers of a vector
-    num_rows: the number of rows
-    origin:   how the vectors were made; None for a file of others
+    path:     path of the file
+    name:     name of the file in messages
+    width:    number of dimensions of a vector
+    num_rows: number of rows
+    origin:   how the vectors were computed; None for a file from another program
     """
 
     def __init__(self, path: Path, name: str = "") -> None:
-        """Open a file. `name` is for messages, by default the path. Raises InputError if it is no file of vectors."""
+        """Open a vector file. `name` is used in messages, by default the path.
+
+        Raises:
+            InputError: If the file cannot be read or is not a vector file.
+        """
         self.path, self.name = path, name or str(path)
         try:
             self._file = pq.ParquetFile(path)
@@ -144,13 +155,13 @@ class VectorFile:
         self.origin = None if made is None else bind_settings(VectorOrigin, json.loads(made), "how vectors were made")
 
     def iter_blocks(self, rows: int = BLOCK_ROWS) -> Iterator[tuple[list[str], Float32s]]:
-        """Yield ids and vectors, float32 [N, H], in the order of the file.
+        """Yield blocks of ids and vectors, float32 [N, H], in the order of the file.
 
         Args:
-            rows: The most rows of a block.
+            rows: The maximum number of rows of a block.
 
         Raises:
-            InputError: While it is read, if the file is damaged, or a vector is missing or not finite.
+            InputError: While iterating, if the file is damaged, or a vector is missing or not finite.
         """
         try:
             for batch in self._file.iter_batches(rows, columns=["id", "vector"], use_threads=False):
@@ -172,7 +183,7 @@ class VectorFile:
 
 
 def is_vector_file(path: Path) -> bool:
-    """Check whether a file is Parquet with a column `vector`."""
+    """Check whether a file is a Parquet file with a column `vector`."""
     if path.suffix != ".parquet" or not path.is_file():
         return False
     try:

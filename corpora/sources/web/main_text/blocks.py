@@ -44,19 +44,20 @@ MAX_LOG_ODDS = 10  # logarithm of odds at either end of the table
 
 
 class Forest(NamedTuple):
-    """Decision trees as arrays.
+    """An ensemble of decision trees, stored as arrays.
 
-    The first three have an entry for each node, in the order of a walk that goes to the left first. Leaves have the
-    same order; a tree has 32 at most.
+    The first three arrays have one entry per node, in depth-first order with the left child first. Leaves are in the
+    same order. A tree has at most 32 leaves.
 
     Attributes:
-        columns: The column of a row that a node compares.
-        bounds: The largest number with which a row goes left.
-        masks: A bit for each leaf of the tree, the first one lowest: the leaves that a row which goes right may come
-            to.
-        trees: int32 array [trees + 1, 2]: the first node and the first leaf of each tree, and the ends of the last one.
+        columns: The column of the input row that a node compares.
+        bounds: The node's threshold: rows with a value up to this number go left.
+        masks: The leaves that a row going right can still reach, as a bit mask. The lowest bit is the tree's first
+            leaf.
+        trees: int32 array [trees + 1, 2]: the first node and the first leaf of each tree, followed by the total numbers
+            of nodes and leaves.
         leaves: The values of the leaves.
-        chances: Chances for sums from -10 to 10, in steps of a sixteenth.
+        chances: A table that converts sums from -10 to 10, in steps of 1/16, to probabilities.
     """
 
     columns: Int16s
@@ -69,10 +70,10 @@ class Forest(NamedTuple):
 
 @cache
 def read_forest(name: str, file: Path = FORESTS_FILE) -> Forest:
-    """Read a forest from a file, once per process.
+    """Read a forest from a file. The result is cached in the process.
 
     Args:
-        name: "blocks", "articles", "kinds" or "pages" in the file of this module.
+        name: "blocks", "articles", "kinds" or "pages" in this module's file.
         file: A file written by `benchmarks.fit_blocks`.
     """
     with np.load(file, allow_pickle=False) as arrays:
@@ -83,32 +84,38 @@ def read_forest(name: str, file: Path = FORESTS_FILE) -> Forest:
 
 
 def compute_odds(forest: Forest, rows: Float32s) -> Float64s:
-    """Judge rows of numbers by a forest (boosted decision trees): return the logarithm of the odds for each row.
+    """Apply a forest (boosted decision trees) to rows of features, and return the log odds of each row.
 
-    What is judged depends on the forest, for instance whether a block is main text.
+    What the odds mean depends on the forest, e.g. that a block is main text.
 
     Args:
         forest: As returned by `read_forest`.
         rows: float32 array [rows, columns].
+
+    Returns:
+        float64 array [rows].
     """
     return sum_trees(np.ascontiguousarray(rows.T), *forest[:-1])
 
 
 def to_chances(forest: Forest, odds: Float64s) -> Float64s:
-    """Convert logarithms of odds to chances from 0 to 1, by a table that is fitted with the forest.
+    """Convert log odds to probabilities from 0 to 1, by a calibration table that belongs to the forest.
 
-    Odds outside of -10 to 10 are clipped.
+    Odds outside -10 to 10 are clipped.
     """
     steps = np.floor((np.clip(odds, -MAX_LOG_ODDS, MAX_LOG_ODDS) + MAX_LOG_ODDS) * STEPS_PER_UNIT).astype(np.int64)
     return forest.chances[steps]
 
 
 def compute_chances(forest: Forest, rows: Float32s) -> Float64s:
-    """Judge rows of numbers by a forest (boosted decision trees): return a chance from 0 to 1 for each row.
+    """Apply a forest (boosted decision trees) to rows of features, and return the probability for each row.
 
     Args:
         forest: As returned by `read_forest`.
         rows: float32 array [rows, columns].
+
+    Returns:
+        float64 array [rows] of numbers from 0 to 1.
     """
     return to_chances(forest, compute_odds(forest, rows))
 
@@ -117,12 +124,12 @@ def compute_chances(forest: Forest, rows: Float32s) -> Float64s:
 def sum_trees(
     values: Float32s, columns: Int16s, bounds: Float32s, masks: UInt32s, trees: Int32s, leaves: Float64s
 ) -> Float64s:
-    """Return for each row the sum of the leaves that it comes to.
+    """Return the sum of the leaf values that each row reaches.
 
-    All rows are compared with four nodes before the next four. There is a bit for each leaf of the tree that a row may
-    still come to; if the row goes right, a node keeps only those in its mask. The row comes to the lowest bit that is
-    left. A column that has one value for all rows is compared once, and nodes are skipped if no row can come to their
-    leaves.
+    Nodes are evaluated four at a time, for all rows. Each row has a bit mask of the leaves it can still reach. If the
+    row goes right at a node, the mask is restricted to the node's mask, and in the end the row reaches the lowest
+    remaining bit. A column with the same value in all rows is compared once, and nodes are skipped if no row can reach
+    their leaves.
 
     Args:
         values: float32 array [columns, rows].
@@ -161,7 +168,7 @@ def sum_trees(
 
 @kernel
 def compute_means(values: Float32s) -> Float32s:
-    """Return the mean of each row of `values`, weighted by the first row."""
+    """Return the mean of each row of `values`, with the values of its first row as weights."""
     means, weights = np.empty(values.shape[0], np.float32), values[0].astype(np.float64)
     total = np.sum(weights)
     for row in range(values.shape[0]):
@@ -174,7 +181,7 @@ def compute_means(values: Float32s) -> Float32s:
 
 @kernel
 def _find_constant_rows(values: Float32s) -> Bools:
-    """Return True for each row with only one value."""
+    """Return a bool array that is True for each row whose values are all equal."""
     is_one = np.ones(values.shape[0], np.bool_)
     for row in range(values.shape[0]):
         for number in values[row]:
@@ -185,7 +192,7 @@ def _find_constant_rows(values: Float32s) -> Bools:
 
 
 def sum_trees_plain(row: list[float], forest: Forest) -> float:
-    """Return the sum for one row in plain Python, which defines what `sum_trees` computes."""
+    """Reference implementation of `sum_trees` for one row, for tests."""
     total = 0.0
     for (node, leaf), (end, _) in pairwise(forest.trees.tolist()):
         reachable = int(_ALL)
@@ -207,8 +214,8 @@ class MainText(NamedTuple):
     """The main text of a page.
 
     Attributes:
-        blocks: The chosen blocks, in their order.
-        whole: The chance that they are the main text, nearly all of it and little else.
+        blocks: The chosen blocks, in document order.
+        whole: The probability that the blocks are nearly all of the main text and contain little else.
     """
 
     blocks: list[Block]
@@ -216,11 +223,11 @@ class MainText(NamedTuple):
 
 
 def choose_main_text(tree: Tree, address: str, metas: dict[str, str]) -> MainText:
-    """Choose the blocks of a page that are its main text.
+    """Choose the blocks that form the main text of a page.
 
     Args:
         tree: The page.
-        address: Its address; "" if it is not known.
+        address: URL of the page; "" if unknown.
         metas: As returned by `collect_metas`.
     """
     if not tree.blocks:
@@ -234,7 +241,7 @@ def choose_main_text(tree: Tree, address: str, metas: dict[str, str]) -> MainTex
 
 
 def judge_blocks(rows: Float32s) -> Float64s:
-    """Return for each block the chance that it is main text.
+    """Return the probability that each block is main text, as a float64 array.
 
     Args:
         rows: As returned by `describe_blocks`.
@@ -248,15 +255,15 @@ def judge_blocks(rows: Float32s) -> Float64s:
 
 
 def compute_mean_row(rows: Float32s) -> Float32s:
-    """Return the mean of the rows as one row, weighted by the length of each block's text."""
+    """Return the mean of all rows as a single row, weighted by the length of each block's text."""
     return compute_means(np.ascontiguousarray(rows.T))[None]
 
 
 def weigh_articles(chance: float) -> float:
-    """Return the weight, from 0 to 1, of the forest of articles and news on a page.
+    """Return the weight, from 0 to 1, given to the forest for articles and news.
 
     Args:
-        chance: The chance that the page is an article or news.
+        chance: The probability that the page is an article or news.
 
     >>> weigh_articles(1.0), weigh_articles(0.5), weigh_articles(0.2)
     (1.0, 0.0625, 0.0)
@@ -266,12 +273,12 @@ def weigh_articles(chance: float) -> float:
 
 
 def without_errands(chances: Float64s, rows: Float32s) -> Float64s:
-    """Halve the chances of short lines that open as apparatus does ("Advertisement", "Continue reading below").
+    """Halve the probabilities of short lines that begin like page furniture, such as "Continue reading below".
 
-    F1 of words hardly depends on these, so trees grown for it do not leave them out.
+    Trees trained for word F1 do not exclude these lines, because F1 hardly depends on them.
 
     Args:
-        chances: The chance of each block.
+        chances: The probability of each block.
         rows: As returned by `describe_blocks`.
     """
     characters, stop, opening, element = (rows[:, FEATURES.index(name)] for name in ERRAND_COLUMNS)
@@ -280,10 +287,14 @@ def without_errands(chances: Float64s, rows: Float32s) -> Float64s:
 
 
 def choose_blocks(chances: Float64s, sizes: Int64s) -> tuple[Bools, float]:
-    """Choose the blocks that maximize the expected F1 of a page's characters.
+    """Choose the blocks that maximize the expected character F1 of a page.
+
+    Args:
+        chances: The probability of each block that it is main text.
+        sizes: The number of characters of each block.
 
     Returns:
-        A bool array [blocks] with the choice, and the expected F1.
+        A bool array that is True for the chosen blocks, and the expected F1.
 
     >>> choose_blocks(np.array([0.9, 0.2, 0.8]), np.array([100, 100, 100]))[0].tolist()
     [True, False, True]
@@ -299,7 +310,17 @@ CHOICE_COLUMNS = ("expected", "surely", "chosen share", "chosen", "blocks", "lea
 
 
 def describe_choice(chances: Float64s, sizes: Int64s, chosen: Bools, expected: float) -> Float32s:
-    """Return one row with `CHOICE_COLUMNS`, by which a forest judges whether the choice is the whole main text."""
+    """Compute the features of a choice of blocks, by which a forest judges whether it is the whole main text.
+
+    Args:
+        chances: As passed to `choose_blocks`.
+        sizes: As passed to `choose_blocks`.
+        chosen: As returned by `choose_blocks`.
+        expected: The expected F1, as returned by `choose_blocks`.
+
+    Returns:
+        A float32 array [1, columns] with the columns `CHOICE_COLUMNS`.
+    """
     total, size = int(sizes.sum()), int(sizes[chosen].sum())
     mean = float((chances * sizes)[chosen].sum()) / max(1, size)
     unsure = int(sizes[(chances > 0.2) & (chances < 0.8)].sum())
@@ -308,7 +329,7 @@ def describe_choice(chances: Float64s, sizes: Int64s, chosen: Bools, expected: f
 
 
 def without_repeats(blocks: list[Block], chosen: Bools) -> list[Block]:
-    """Return the chosen blocks without those that repeat an earlier one of more than 40 characters."""
+    """Return the chosen blocks, omitting those of more than 40 characters that repeat an earlier one."""
     kept: list[Block] = []
     earlier: set[str] = set()
     for block, is_chosen in zip(blocks, chosen.tolist(), strict=True):

@@ -138,12 +138,13 @@ EDGE_KINDS = {
 
 
 def compute_marks(tree: Tree) -> tuple[Int64s, Int64s]:
-    """Return the marks of every element, and a digest that elements with the same parent, tag and first class share.
+    """Compute the marks of every element: bits (see `BIT`) for what its tag and attributes say about its role.
 
-    A mark is a bit, see `BIT`, that says what a tag or attribute tells about an element, such as "comment" or "in nav".
+    Examples of marks are "comment" and "in nav".
 
     Returns:
-        Two int64 arrays with an entry for each element. They are kept in the tree, so a second call is free.
+        Two int64 arrays with one entry per element: the marks, and a digest that is equal for elements with the same
+        parent, tag and first class. They are cached in the tree.
     """
     if tree.marks is not None:
         return tree.marks
@@ -159,11 +160,11 @@ def compute_marks(tree: Tree) -> tuple[Int64s, Int64s]:
 
 @lru_cache(maxsize=1 << 12)
 def compute_own_marks(tag: str, attributes: str) -> int:
-    """Return the marks of one element, by its tag and attributes only: the plain form of `read_marks`.
+    """Compute the marks of one element from its tag and attributes. `read_marks` does the same in a kernel.
 
     Args:
         tag: Name of the element in lower case.
-        attributes: Its attributes as they are written.
+        attributes: The element's raw attribute string.
 
     Returns:
         A sum of values of `BIT`.
@@ -179,13 +180,13 @@ def compute_own_marks(tag: str, attributes: str) -> int:
 
 
 def find_first_class(attributes: str) -> str:
-    """Return the first class in a tag's attributes; "" if there is none."""
+    """Return the first class in an element's raw attribute string; "" if there is none."""
     values = ("".join(values).split() for name, *values in ATTRIBUTE.findall(attributes) if name.lower() == "class")
     return next((words[0] for words in values if words), "")
 
 
 def _find_attribute_marks(name: str, value: str) -> int:
-    """Return the marks that one attribute gives."""
+    """Return the marks implied by one attribute, as a sum of values of `BIT`."""
     if name == "role":
         return BIT.get(ROLES.get(value.lower(), ""), 0)
     if name == "itemprop":
@@ -202,14 +203,14 @@ def _find_attribute_marks(name: str, value: str) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def find_word_marks(word: str) -> int:
-    """Return the marks, as a sum of values of `BIT`, of a word in a class, an id or a component's name."""
+    """Return the marks implied by a word in a class, an id or a component name, as a sum of values of `BIT`."""
     word = CAMEL_HUMP.sub("-", word).lower()
     return sum(bit for bit, pattern in PATTERNS if pattern.search(word))
 
 
 @cache
 def build_word_table() -> kernels.MarkTable:
-    """Build the table of words that `read_marks` searches, once per process."""
+    """Build the table of words that `read_marks` searches. The result is cached in the process."""
     after, gives, never = ([[0] * width for _ in range(kernels.STYLE_ROOT + 1)] for width in (kernels.NUM_CODES, 9, 1))
 
     def find_node(node: int, word: str) -> int:
@@ -238,7 +239,7 @@ def build_word_table() -> kernels.MarkTable:
 
 
 def _iter_words(pattern: str) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield every word that a pattern of `WORDS` matches, as (word, column of `marks`, what must not follow it)."""
+    """Yield the words that a pattern of `WORDS` matches, as (word, column of `marks`, strings that must not follow)."""
     for alternative in ALTERNATIVE.findall(pattern):
         match = EDGES.match(alternative)
         assert match is not None, alternative
@@ -253,7 +254,7 @@ def _iter_words(pattern: str) -> Iterator[tuple[str, int, list[str]]]:
 def carry_down_plain(
     parents: list[int], prose_sizes: list[int], own: list[int], repeats: list[bool], max_size: float, neutral: int
 ) -> list[list[int]]:
-    """Return for each element what `carry_down` writes into its column, in plain Python."""
+    """Reference implementation of `carry_down`, for tests. Returns the column that it writes for each element."""
     rows = [[0, 0, -1, -1, -1]]
     for at, parent in enumerate(parents[1:], 1):
         depth, around, *nearest = rows[parent]
@@ -324,19 +325,21 @@ SHIFTS = np.arange(len(MARKS))[:, None]
 
 
 class Sizes(NamedTuple):
-    """A page's blocks and elements as arrays. The sums have one entry more than there are blocks, and begin with zero.
+    """A page's blocks and elements as arrays.
+
+    The cumulative sums have one entry per block, preceded by zero.
 
     Attributes:
-        nodes: The element of each block.
-        parents: The element around each element.
-        first: The first block of each element.
-        last: The block after the last one of each element.
-        elements: Number of the name of each element, an index of `NAMES`.
-        own: Number of the name of the element that each block is named after.
-        lengths: Number of characters of each block; wide ones count twice.
-        text_sum: Characters of the blocks before each.
-        link_sum: Characters in links before each.
-        prose_sum: Characters of prose before each.
+        nodes: Index of each block's element.
+        parents: Index of each element's parent.
+        first: Index of each element's first block.
+        last: Index after each element's last block.
+        elements: The name of each element, as an index of `NAMES`.
+        own: The name of the element that each block is named after, as an index of `NAMES`.
+        lengths: Number of characters of each block; wide characters count twice.
+        text_sum: Cumulative sum of the blocks' characters.
+        link_sum: Cumulative sum of the blocks' characters in links.
+        prose_sum: Cumulative sum of the blocks' characters of prose.
     """
 
     nodes: Int64s
@@ -351,21 +354,24 @@ class Sizes(NamedTuple):
     prose_sum: Int64s
 
     def sum_inside(self, part: Int64s) -> Int64s:
-        """Return for each element the sum over its blocks.
+        """Return the sum over the blocks of each element.
 
         Args:
-            part: One of the arrays of sums.
+            part: One of the cumulative sums of this object.
         """
         return part[self.last] - part[self.first]
 
 
 def describe_blocks(tree: Tree, address: str, metas: dict[str, str]) -> Float32s:
-    """Return a float32 array with a row for each block of a page and a column for each of `FEATURES`.
+    """Compute the features of a page's blocks.
 
     Args:
         tree: The page. It must have at least one block.
-        address: Its address; "" if it is not known.
+        address: URL of the page; "" if unknown.
         metas: As returned by `collect_metas`.
+
+    Returns:
+        A float32 array with one row for each block and one column for each of `FEATURES`.
     """
     of_blocks, _, texts, links = zip(*tree.blocks, strict=True)
     elements, nodes = np.array([NUMBER.get(name, len(NAMES)) for name in tree.names])[tree.numbers], np.array(of_blocks)
@@ -400,11 +406,11 @@ def describe_blocks(tree: Tree, address: str, metas: dict[str, str]) -> Float32s
 
 
 def count_texts(texts: tuple[str, ...]) -> tuple[UInt32s, Int64s, Int64s]:
-    """Count the characters of texts by kind.
+    """Count the characters of strings by kind.
 
     Returns:
-        The code points of all texts in one array, the number of characters of each text, and an array [8, texts] as
-        `count_characters` fills it.
+        The code points of all strings in one array, the number of characters of each string, and the int64 array
+        [8, strings] described at `count_characters`.
     """
     characters = np.array([len(text) for text in texts])
     counts = np.zeros((NUM_COUNTS, len(texts)), np.int64)
@@ -418,7 +424,7 @@ def _to_codes(text: str) -> UInt32s:
 
 
 def _iter_sums(lengths: Int64s, links: Int64s) -> Iterator[Int64s]:
-    """Return three arrays: the characters, those in links and those of prose before each block and after the last."""
+    """Yield three cumulative sums over the blocks: all characters, characters in links, and characters of prose."""
     prose = np.where((lengths > MIN_PROSE_CHARACTERS) & (links < MAX_LINK_SHARE * lengths), lengths, 0)
     return (np.concatenate(([0], np.cumsum(column))) for column in (lengths, links, prose))
 
@@ -426,7 +432,7 @@ def _iter_sums(lengths: Int64s, links: Int64s) -> Iterator[Int64s]:
 def _describe_text(
     texts: tuple[str, ...], sizes: Sizes, codes: UInt32s, characters: Int64s, counts: Int64s
 ) -> list[Float64s]:
-    """Return the columns about the text of each block."""
+    """Return the feature columns for the text of each block."""
     capitals, digits, commas, ends, spaces, lines, wide, may_open = counts
     words, heads = spaces + 1 + wide // WIDE_WORD_CHARACTERS, np.minimum(characters, HEAD_CHARACTERS)
     opening = np.zeros(len(texts))
@@ -467,18 +473,21 @@ def _describe_places(sizes: Sizes, depths: Int64s) -> list[Float64s]:
 
 
 def _describe_marks(sizes: Sizes, around: Int64s) -> Float64s:
-    """Return for each mark whether a block has it, then the share of the page's text with it, or -1 if not."""
+    """Return the feature columns for marks.
+
+    First, 0 or 1 for whether a block has each mark; then the share of the page's text with the mark, or -1 without it.
+    """
     has_mark = around[sizes.nodes] >> SHIFTS & 1
     carried_share = (has_mark @ sizes.lengths) / sizes.text_sum[-1]
     return np.concatenate((has_mark, np.where(has_mark > 0, carried_share[:, None], -1.0)))
 
 
 def _describe_nearest(sizes: Sizes, marks: Int64s, group_keys: Int64s) -> tuple[Int64s, Int64s, list[Float64s]]:
-    """Return the depth of every element, the marks around it, and the columns about a block's nearest elements.
+    """Return the depth of every element, the marks of its ancestors, and the columns for each block's nearest elements.
 
-    The columns are: how far the nearest element is with marks against text, and what it holds; how far the nearest one
-    with marks for text is; of the nearest element with two equal siblings their number, text, links and blocks; how
-    many are equal to the block's own element.
+    The columns are, in order: the distance and the contents of the nearest element with marks against main text; the
+    distance of the nearest one with marks for it; the number, text, links and blocks of the nearest element that has
+    two equal siblings; the number of elements equal to the block's own.
     """
     held, linked, blocks = sizes.sum_inside(sizes.text_sum), sizes.sum_inside(sizes.link_sum), sizes.last - sizes.first
     keys = np.unique(group_keys, return_inverse=True)[1]
@@ -507,7 +516,7 @@ def _describe_nearest(sizes: Sizes, marks: Int64s, group_keys: Int64s) -> tuple[
 
 
 def _describe_elements(sizes: Sizes) -> list[Float64s]:
-    """Return the columns about the elements around a block: shares of text and prose, links, and blocks."""
+    """Return the columns for the elements around a block: shares of text and prose, links, and blocks."""
     held, prose, blocks = sizes.sum_inside(sizes.text_sum), sizes.sum_inside(sizes.prose_sum), sizes.last - sizes.first
     links = sizes.sum_inside(sizes.link_sum) / np.maximum(held, 1)
     text, prose = held / sizes.text_sum[-1], prose / max(1, sizes.prose_sum[-1])
@@ -519,7 +528,10 @@ def _describe_elements(sizes: Sizes) -> list[Float64s]:
 
 
 def _describe_holders(sizes: Sizes, depths: Int64s) -> list[Float64s]:
-    """Return whether a block is in the smallest element that holds a share of the page's prose, and how far from it."""
+    """Return the columns for whether a block is in the smallest element with certain shares of the page's prose.
+
+    They include the distance of the block from that element.
+    """
     prose, blocks = sizes.sum_inside(sizes.prose_sum), sizes.last - sizes.first
     number = np.arange(len(sizes.nodes))
     columns = []
@@ -535,7 +547,7 @@ def _describe_holders(sizes: Sizes, depths: Int64s) -> list[Float64s]:
 
 
 def _describe_headings(texts: tuple[str, ...], levels: Int64s, openings: Float64s) -> list[Float64s]:
-    """Return how far the heading before a block is and what it is, and how often the block's text is in the page."""
+    """Return the columns for each block's preceding heading and its distance, and for repetitions of its text."""
     number = np.arange(len(texts))
     at = np.maximum.accumulate(np.where(levels > 0, number, -1))
     is_after = at >= 0
@@ -555,7 +567,7 @@ def _describe_headings(texts: tuple[str, ...], levels: Int64s, openings: Float64
 def _describe_sources(
     tree: Tree, texts: tuple[str, ...], metas: dict[str, str], codes: UInt32s, characters: Int64s
 ) -> Bools:
-    """Return whether a block's text begins like something that the page's data, its description or its title says."""
+    """Return columns that are True if a block's text begins like a string in the page's data, description or title."""
     data = " ".join(_strip_escapes(script) for script in tree.scripts)
     description = " ".join((metas.get("og:description", ""), metas.get("description", "")))
     sources = (data, description, tree.title)
@@ -569,19 +581,19 @@ def _describe_sources(
 
 
 def _strip_escapes(script: str) -> str:
-    """Return a script of JSON-LD without escapes and on one line, near enough to search it."""
+    """Return a JSON-LD script on one line and without escapes, as an approximation that can be searched."""
     return " ".join(JSON_ESCAPE.sub(" ", script).split()) if "\\" in script else script
 
 
 def _describe_neighbors(sizes: Sizes) -> Float64s:
-    """Return length, links and element of the two blocks before and after; -1 if there is none."""
+    """Return the length, links and element of the two blocks before and after each block; -1 where there is none."""
     values = np.full((3, len(sizes.own) + 4), -1.0)
     values[:, 2:-2] = sizes.lengths, np.diff(sizes.link_sum) / sizes.lengths, sizes.own
     return np.concatenate([values[:, start : start + len(sizes.own)] for start in (0, 1, 3, 4)])
 
 
 def _describe_windows(sizes: Sizes) -> list[Float64s]:
-    """Return the columns about the blocks around: shares of the page's prose, of links, and of the page's text."""
+    """Return the columns for the surrounding blocks: shares of the page's prose, of links, and of the page's text."""
     number = np.arange(len(sizes.nodes))
     columns = []
     for size in WINDOWS:

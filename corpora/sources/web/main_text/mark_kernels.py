@@ -39,15 +39,15 @@ PRIME = 0x100000001B3
 
 
 class MarkTable(NamedTuple):
-    """Words to search, as a trie: a node for each of their beginnings.
+    """A trie of the words to search for. Each node stands for a prefix of one or more words.
 
     Attributes:
-        children: int16 array [nodes, letters]: the node after each letter's code; 0 if there is none.
+        children: int16 array [nodes, letters]: the child node for each letter code; 0 if there is none.
         has_marks: True for each node that has `marks` or `excluded`.
-        marks: int64 array [nodes, 9]: the marks of the words that end at a node, by what must be before the word (times
-            3) and after it. For the name of an attribute: the kind of its value and, at 1, the mark that it gives
-            itself.
-        excluded: Marks that a word which comes so far does not have from where it began.
+        marks: int64 array [nodes, 9]: the marks of the words that end at a node. The column is 3 * (required context
+            before the word) + (required context after it). For an attribute name, the array contains the kind of its
+            value and, in column 1, the mark that the attribute itself gives.
+        excluded: Marks that are removed if a word continues up to this node.
     """
 
     children: Int16s
@@ -60,16 +60,16 @@ class MarkTable(NamedTuple):
 def read_marks(
     data: Bytes, starts: Int64s, stops: Int64s, table: MarkTable, marks: Int64s, keys: Int64s, unsure: Bools
 ) -> None:
-    """Add the marks that attributes give to `marks`, in place, and mix the digest of the first class into `keys`.
+    """Compute the marks that the elements' attributes give, and a digest of each element's first class.
 
     Args:
         data: UTF-8 bytes of the page.
         starts: First byte of each element's attributes.
-        stops: First byte after them.
-        table: The words to search.
-        marks: The marks of each element.
-        keys: A digest for each element.
-        unsure: Set to True for elements that the kernel is not sure of.
+        stops: First byte after each element's attributes.
+        table: The words to search for.
+        marks: The marks of each element. New marks are added in place.
+        keys: A digest of each element. The digest of the first class is mixed in, in place.
+        unsure: Set to True for elements that only the Python implementation can handle.
     """
     gives, codes = table.marks, np.empty(2 * np.max(stops - starts) + 2, np.uint8)
     for element in range(starts.size):
@@ -103,7 +103,7 @@ def read_marks(
 
 @kernel
 def _skip_name(data: Bytes, at: int, stop: int, is_name_wanted: bool) -> int:
-    """Return the end of a run of characters that may be in a name, or if `is_name_wanted` is False, may not."""
+    """Return the end of a run of characters that may be in a name, or that may not if `is_name_wanted` is False."""
     while at < stop:
         byte = data[at]
         is_name = not (byte == _LESS or byte == _EQUALS or byte == _GREATER or byte == _SLASH)
@@ -117,7 +117,7 @@ def _skip_name(data: Bytes, at: int, stop: int, is_name_wanted: bool) -> int:
 
 @kernel
 def _find_value(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Find the value of an attribute with a name that ends at `at`.
+    """Find the value of the attribute whose name ends at `at`.
 
     Returns:
         The first byte of the value, the first byte after it, and the position at which to continue.
@@ -139,7 +139,7 @@ def _find_value(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
 
 @kernel
 def _find_node(data: Bytes, start: int, stop: int, table: MarkTable, node: int) -> int:
-    """Return the node that a whole word leads to; 0 if it is not in the table, -1 if it is not ASCII."""
+    """Look up a whole word, and return its node; 0 if it is not in the table, -1 if it is not ASCII."""
     for at in range(start, stop):
         if data[at] >= 0x80:
             return -1
@@ -154,7 +154,7 @@ def _is_true(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def _digest(data: Bytes, start: int, stop: int, digest: int) -> int:
-    """Return the FNV-1a digest of bytes, continued from `digest`."""
+    """Return the FNV-1a digest of a byte range, starting from the value `digest`."""
     for at in range(start, stop):
         digest = (digest ^ int(data[at])) * PRIME
     return digest
@@ -164,7 +164,7 @@ def _digest(data: Bytes, start: int, stop: int, digest: int) -> int:
 def _add_marks(
     data: Bytes, start: int, stop: int, codes: Bytes, table: MarkTable, root: int, marks: Int64s, element: int
 ) -> bool:
-    """Add the marks that are in a word; return True if the kernel is not sure of them."""
+    """Add the marks of all words found in a class, an id etc. Return True if the kernel cannot decide."""
     size, was_lower, result = 0, False, 0
     for at in range(start, stop):
         byte = data[at]
@@ -198,7 +198,12 @@ def _add_marks(
 
 @kernel
 def _is_edge(code: int, edge: int) -> bool:
-    """Return True if a word may begin after, or end before, a character with this code."""
+    """Return True if a character with this code can delimit a word.
+
+    Args:
+        code: The character's code.
+        edge: The required context: `ANY`, `NO_LETTER` or `NO_WORD`.
+    """
     if edge == ANY:
         return True
     return code >= _DASH if edge == NO_LETTER else code == _DASH or code == _OTHER
@@ -208,18 +213,19 @@ def _is_edge(code: int, edge: int) -> bool:
 def carry_down(
     parents: Int64s, prose: Int64s, own: Int64s, repeats: Bools, max_size: float, neutral: int, carried: Int64s
 ) -> None:
-    """Fill the rows of `carried` from the outside in.
+    """Compute properties that elements inherit from their ancestors, and write them to `carried`.
 
-    The rows are, for each element: its depth; the marks of it and of those around it; the nearest element, from it
-    outwards, with marks against text, with marks for text, and that repeats (-1 if there is none).
+    The rows of `carried` are, for each element: its depth; the marks of the element and its ancestors; then the nearest
+    element, itself included, with marks against main text, with marks for main text, and with equal siblings (-1 if
+    there is none).
 
     Args:
-        parents: The element around each element.
+        parents: Index of each element's parent.
         prose: Number of characters of prose in each element.
         own: The marks of each element itself.
         repeats: True for elements that have equal siblings.
-        max_size: From elements with more prose, only `neutral` marks come down.
-        neutral: The marks that speak for text.
+        max_size: Elements with more prose than this pass only `neutral` marks to their descendants.
+        neutral: The marks that speak for main text.
         carried: int64 array [5, elements] to fill.
     """
     carried[:2, 0], carried[2:, 0] = 0, -1
@@ -275,7 +281,10 @@ def classify_characters() -> Bytes:
 
 @cache
 def list_openings() -> Bools:
-    """Return for each three letters, as a number in base 27, whether `OPENING` may match a text that begins so."""
+    """Return a bool array that is True if `OPENING` may match a string with the given first three letters.
+
+    The index is the three letters as a number in base 27.
+    """
     table = np.zeros((_NO_LETTER + 1,) * 3, np.bool_)
     for alternative in ALTERNATIVE.findall(OPENING_PATTERNS):
         first, second, third = (_LETTERS[min(ord(letter), 127)] for letter in alternative.ljust(3)[:3])
@@ -285,15 +294,15 @@ def list_openings() -> Bools:
 
 @kernel
 def count_characters(codes: UInt32s, lengths: Int64s, kinds: Bytes, openings: Bools, counts: Int64s) -> None:
-    """Count the characters of each text by kind, and check whether it may open like apparatus ("Read more", "Related").
+    """Count the characters of strings by kind, and check whether they may begin like page furniture ("Read more").
 
     Args:
-        codes: uint32 code points of all texts, one after another.
-        lengths: Number of characters of each text.
+        codes: uint32 code points of all strings, concatenated.
+        lengths: Number of characters of each string.
         kinds: As returned by `classify_characters`.
         openings: As returned by `list_openings`.
-        counts: int64 array [8, texts], initialized with zeros, to fill. The first seven rows are counts; capitals and
-            digits are only counted in the first 100 characters. The last row is 1 if `OPENING` may match the text.
+        counts: int64 array [8, strings] to fill, initialized with zeros. The first seven rows are counts; capitals and
+            digits are counted only in the first 100 characters. The last row is 1 if `OPENING` may match the string.
     """
     last, start = len(kinds) - 1, 0
     for text in range(lengths.size):
@@ -308,7 +317,10 @@ def count_characters(codes: UInt32s, lengths: Int64s, kinds: Bytes, openings: Bo
 
 @kernel
 def find_possible_starts(codes: UInt32s, lengths: Int64s, min_size: int, haystack: UInt32s) -> Bools:
-    """Return True for each text that may begin like some part of `haystack`, and has `min_size` characters or more."""
+    """Return a bool array that is True for each string that may begin like some part of `haystack`.
+
+    Strings with fewer than `min_size` characters are False.
+    """
     is_present, may_start, start = np.zeros(_HASH_SLOTS, np.bool_), np.zeros(lengths.size, np.bool_), 0
     for at in range(haystack.size - _HASHED + 1):
         is_present[_hash_text(haystack, at)] = True
@@ -320,7 +332,7 @@ def find_possible_starts(codes: UInt32s, lengths: Int64s, min_size: int, haystac
 
 @kernel
 def _hash_text(codes: UInt32s, start: int) -> int:
-    """Return a number for the eight characters that begin at `start`."""
+    """Return a hash of the eight characters that begin at `start`."""
     digest = 0
     for at in range(start, start + _HASHED):
         digest = digest * 0x9E3779B1 + codes[at]
@@ -329,7 +341,7 @@ def _hash_text(codes: UInt32s, start: int) -> int:
 
 @kernel
 def _can_open(codes: UInt32s, at: int, stop: int, openings: Bools) -> bool:
-    """Return False if `OPENING` cannot match. Characters that are not ASCII may mean anything to it."""
+    """Return False if `OPENING` cannot match at `at`. If a character is not ASCII, the result is always True."""
     while at < stop and codes[at] < 128 and _LETTERS[codes[at]] == _NO_LETTER:
         if 48 <= codes[at] <= 57 or codes[at] == 95:  # a digit, "_"
             return False
@@ -343,7 +355,7 @@ def _can_open(codes: UInt32s, at: int, stop: int, openings: Bools) -> bool:
 
 
 def count_characters_plain(text: str) -> list[int]:
-    """Count the characters of one text as `count_characters` does, and say whether `OPENING` does match it."""
+    """Reference implementation of `count_characters` for one string, for tests. Its last count is exact."""
     head = [category(character) for character in text[:HEAD_CHARACTERS]]
     counts = [sum(CATEGORIES.get(each) == kind for each in head) for kind in (CAPITAL, DIGIT)]
     counts += [sum(map(text.count, signs)) for _, signs in SIGNS]

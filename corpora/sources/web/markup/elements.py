@@ -79,8 +79,8 @@ class Refused(NamedTuple):
     """The reason why a page is not read.
 
     Attributes:
-        reason: The limit that it exceeds, or what it lacks.
-        detail: How.
+        reason: The limit that the page exceeds, or what it lacks.
+        detail: Further explanation, e.g. the number that exceeds the limit.
     """
 
     reason: str
@@ -88,13 +88,13 @@ class Refused(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A run of text without a block element inside.
+    """A run of text that contains no block element.
 
     Attributes:
-        node: Index of the element that it is in.
+        node: Index of the innermost element around the text.
         tag: Name of the nearest block element.
-        text: The text without surplus white space. A line feed is a `<br>` or the end of a line of `<pre>`.
-        links: Number of its characters that are in links.
+        text: The text with white space collapsed. A line feed stands for a `<br>` or the end of a line in `<pre>`.
+        links: Number of characters of the text that are in links.
     """
 
     node: int
@@ -104,12 +104,12 @@ class Block(NamedTuple):
 
 
 class WrittenAttributes(NamedTuple):
-    """The attributes of elements as they are written, as slices of UTF-8 bytes.
+    """The raw attribute strings of elements, as slices of UTF-8 bytes.
 
     Attributes:
         data: The bytes.
         starts: First byte of each element's attributes.
-        stops: First byte after them.
+        stops: First byte after each element's attributes.
     """
 
     data: bytes
@@ -117,7 +117,7 @@ class WrittenAttributes(NamedTuple):
     stops: Int64s
 
     def read(self, element: int) -> str:
-        """Return the attributes of an element, by its index."""
+        """Return the raw attribute string of the element with this index."""
         return self.data[self.starts[element] : self.stops[element]].decode("utf-8", "surrogatepass")
 
 
@@ -127,23 +127,23 @@ def _zero(*shape: int) -> Callable[[], Int64s]:
 
 @dataclass(slots=True, eq=False)
 class Tree:
-    """A page. Element 0 is the page itself; formatting elements such as `<b>` are not in the table.
+    """A parsed page. Element 0 is the page itself. Formatting elements such as `<b>` are not listed.
 
     Attributes:
         names: Names of elements. The last one is "", the name of element 0.
-        numbers: For each element, in document order, the index of its name; -1 for element 0.
-        written: Attributes of the elements.
-        parents: The element around each one; -1 for element 0.
-        spans: int64 array [elements, 2]: the first block inside of an element, and the one after the last.
-        blocks: The text in document order.
-        metas: Attributes of `<meta>`, as they are written.
-        links: Attributes of `<link>`, and of `<a>` that mention a license.
+        numbers: Index in `names` of each element's name, in document order; -1 for element 0.
+        written: The raw attributes of the elements.
+        parents: Index of each element's parent; -1 for element 0.
+        spans: int64 array [elements, 2]: the first block inside each element, and the index after the last one.
+        blocks: The blocks of text in document order.
+        metas: Raw attribute strings of `<meta>`.
+        links: Attributes of `<link>`, and of `<a>` elements that mention a license.
         times: Attributes of `<time>`.
         title: Text of `<title>`.
-        scripts: Contents of scripts with JSON-LD.
+        scripts: Contents of JSON-LD scripts.
         html: Attributes of `<html>`.
-        hidden: Number of runs of text in formatting elements that are not shown.
-        marks: The result of `compute_marks`, which is needed twice; None before.
+        hidden: Number of text runs in hidden formatting elements.
+        marks: The cached result of `compute_marks`; None if it has not been called yet.
     """
 
     names: list[str] = field(default_factory=lambda: [""])
@@ -162,11 +162,11 @@ class Tree:
     marks: tuple[Int64s, Int64s] | None = None
 
     def get_tag(self, element: int) -> str:
-        """Return the name of an element, by its index."""
+        """Return the name of the element with this index."""
         return self.names[int(self.numbers[element])]
 
     def find_elements(self, name: str) -> list[int]:
-        """Return the indices of the elements with a name, in document order."""
+        """Return the indices of the elements with the given name, in document order."""
         return np.flatnonzero(self.numbers == self.names.index(name)).tolist() if name in self.names else []
 
 
@@ -184,7 +184,7 @@ MAX_DIGITS = 7
 
 @kernel
 def measure_space(data: Bytes, at: int) -> int:
-    """Return the number of bytes of the character at `at` if `str.isspace` holds for it, else 0."""
+    """Return the number of bytes of the character at `at` if it is white space (as in `str.isspace`), else 0."""
     byte = data[at]
     if byte < 0x80:
         return int(byte == 32 or 9 <= byte <= 13 or 28 <= byte <= 31)
@@ -213,8 +213,8 @@ def read_reference(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """Read the character reference that may begin with the "&" at `at`.
 
     Returns:
-        The character's code and the number of bytes of the reference. ("&", 1) if it is a plain "&"; (-1, 1) if it is
-        not sure.
+        The code point and the number of bytes of the reference. (code of "&", 1) if it is a plain "&"; (-1, 1) if the
+        kernel cannot decide.
     """
     if at + 1 == stop or _ENDS[data[at + 1]]:
         return _AMPERSAND, 1
@@ -238,7 +238,7 @@ def read_reference(data: Bytes, at: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def _read_number(data: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """Read a numeric reference, as `read_reference` does."""
+    """Read a numeric character reference. The result is that of `read_reference`."""
     end, base, code = at + 2, 10, 0
     if end < stop and data[end] | 32 == _X:
         end, base = end + 1, 16
@@ -257,7 +257,7 @@ def _read_number(data: Bytes, at: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def write_character(text: Bytes, at: int, code: int) -> int:
-    """Write a character of the BMP from U+0080 on to `text[at:]` as UTF-8, and return its number of bytes."""
+    """Write a character from U+0080 to U+FFFF to `text[at:]` as UTF-8, and return its number of bytes."""
     if code < 0x800:
         text[at], text[at + 1] = 0xC0 | code >> 6, 0x80 | code & 0x3F
         return 2

@@ -40,7 +40,7 @@ NUM_HIDDEN, NUM_STATES = 16, 17
 
 
 def _to_int(number: int) -> int:
-    """Return a number of 64 bits instead of a literal, because kernels are compiled again for each literal."""
+    """Return a 64-bit integer in place of a literal, because kernels are compiled separately for each literal."""
     return np.int64(number)  # type: ignore[return-value]
 
 
@@ -57,16 +57,16 @@ _GREATERS, _EQUALSES = ONES * np.uint64(_GREATER), ONES * np.uint64(_EQUALS)
 
 
 class ScannedPage(NamedTuple):
-    """A page and its tokens.
+    """A page and its tokens, as arrays that the kernels fill.
 
     Attributes:
-        data: UTF-8 bytes: the names in `rules`, a space after each, and the page.
-        rules: What each of these names means; the last row is for any other name.
-        names: For each name its first byte in `data`, the first byte after it, the next name in its chain, its digest,
-            and the innermost level at which an element with it is open.
-        chains: For each hash slot the newest name in it, -1 if there is none. The number of slots is a power of two.
-        tokens: For each token what it does, the number of its name, and the first byte and the first byte after its
-            text or attributes.
+        data: UTF-8 bytes: the element names of `rules`, each followed by a space, and then the page.
+        rules: How each of these names is treated; the last row applies to all other names.
+        names: For each name, the first byte in `data`, the first byte after it, the next name in its hash chain, its
+            digest, and the level of the innermost open element with this name.
+        chains: For each hash slot, the newest name in it; -1 if there is none. The number of slots is a power of two.
+        tokens: For each token, its type, the number of its name, and the first byte and the first byte after its text
+            or attributes.
         state: Counters of the first pass; `NUM_TOKENS` and the constants after it are the indices.
     """
 
@@ -79,16 +79,17 @@ class ScannedPage(NamedTuple):
 
 
 class PageTable(NamedTuple):
-    """A page's table, and the elements that are open.
+    """A page's elements, groups of text and segments, and a stack of open elements, as arrays that the kernels fill.
 
     Attributes:
-        nodes: For each element its name, the first byte and the first byte after its attributes, its parent, the first
-            group inside and the one after the last.
-        groups: For each run of text between borders its element, its first segment, its characters in links, whether
-            its text is not in `text`, and where its characters end in `text`.
-        segments: For each its first byte and the first byte after it, both 0 for a line break; whether it is in a link.
-        text: The text of groups, with one space for white space.
-        opened: For each level the name, the element, the innermost scope, and the level below with the same name.
+        nodes: For each element, its name, the first byte and the first byte after its attributes, its parent, its first
+            group, and the index after its last group.
+        groups: For each run of text between block borders, its element, its first segment, its number of characters in
+            links, whether its text is missing from `text`, and the end of its characters in `text`.
+        segments: For each segment, its first byte and the first byte after it (both 0 for a line break), and whether it
+            is in a link.
+        text: The text of the groups, with white space collapsed to one space.
+        opened: For each level, the name, the element, the innermost scope, and the next outer level with the same name.
         state: Counters of the second pass; `NODES` and the constants after it are the indices.
     """
 
@@ -102,7 +103,7 @@ class PageTable(NamedTuple):
 
 @kernel
 def _find_byte(data: Bytes, byte: int, at: int, stop: int) -> int:
-    """Return the position of the next `byte` in `data[at:stop]`; -1 if there is none."""
+    """Return the position of the first `byte` in `data[at:stop]`; -1 if there is none."""
     pattern = ONES * np.uint64(byte)
     while at + 8 <= stop:
         word = load8(data, at) ^ pattern
@@ -119,10 +120,10 @@ def _find_byte(data: Bytes, byte: int, at: int, stop: int) -> int:
 
 @kernel
 def _contains(data: Bytes, start: int, stop: int, word: Bytes, case: int) -> bool:
-    """Return True if a word is in `data[start:stop]`.
+    """Return True if a word occurs in `data[start:stop]`.
 
     Args:
-        case: The bit that lower-case letters have, or 0 to compare letters exactly.
+        case: The bit set in lower-case letters, to ignore case; 0 to compare exactly.
     """
     for at in range(start, stop - word.size + 1):
         size = 0
@@ -144,10 +145,10 @@ def _is_same_name(data: Bytes, at: int, name: int, size: int) -> bool:
 
 @kernel
 def _find_number(data: Bytes, names: Int64s, chains: Int64s, state: Int64s, start: int, stop: int, is_new: bool) -> int:
-    """Return the number of a name. If `is_new`, a name that is not known yet gets the next number.
+    """Look up the number of an element name. If `is_new` is true, an unknown name is added.
 
     Returns:
-        The number; -1 for an unknown name, -2 if the kernel is not sure.
+        The number; -1 for an unknown name, -2 if the kernel cannot decide.
     """
     digest = stop - start
     for at in range(start, stop):
@@ -175,7 +176,7 @@ def _find_number(data: Bytes, names: Int64s, chains: Int64s, state: Int64s, star
 
 @kernel
 def _emit(tokens: Int32s, state: Int64s, what: int, name: int, start: int, stop: int) -> None:
-    """Append a token."""
+    """Append a token to `tokens`, and update the count in `state`."""
     count = state[NUM_TOKENS]
     tokens[count, 0], tokens[count, 1], tokens[count, 2], tokens[count, 3] = what, name, start, stop
     state[NUM_TOKENS] = count + 1
@@ -183,16 +184,16 @@ def _emit(tokens: Int32s, state: Int64s, what: int, name: int, start: int, stop:
 
 @kernel
 def cut_tokens(page: ScannedPage, start_of_page: int, last: int, max_elements: int) -> int:
-    """Cut a page into tags and the text between them.
+    """Split a page into tags and the text between them.
 
     Args:
-        page: The page; its tokens and state are filled.
+        page: The page. Its tokens and state are filled.
         start_of_page: First byte of the page in `page.data`.
-        last: Position of the last ">", after which no tag ends; -1 if there is none.
-        max_elements: The largest number of start tags.
+        last: Position of the last ">", after which no tag can end; -1 if there is none.
+        max_elements: Maximum number of start tags.
 
     Returns:
-        DONE, UNSURE or TOO_MANY.
+        DONE, TOO_MANY if there are too many start tags, or UNSURE if only the Python implementation can split the page.
     """
     data, rules, names, chains, tokens, state = page
     at, unknown = _0, len(rules) - 1
@@ -254,7 +255,7 @@ def cut_tokens(page: ScannedPage, start_of_page: int, last: int, max_elements: i
 
 @kernel
 def _find_tag_end(data: Bytes, state: Int64s, at: int, is_end_tag: bool) -> int:
-    """Return the position of the ">" of a tag with attributes from `at` on; -1 for an end tag with open quotes."""
+    """Return the position of the ">" that ends a tag with attributes from `at` on; -1 if a quote is open."""
     start, size = at, data.size
     if state[FAULTS] < MAX_FAULTS:
         while at < size:
@@ -281,7 +282,7 @@ def _find_tag_end(data: Bytes, state: Int64s, at: int, is_end_tag: bool) -> int:
 
 @kernel
 def _skip_value(data: Bytes, at: int) -> int:
-    """Return the position after white space and a quoted value, if its quotes are closed."""
+    """Return the position after white space and a quoted value, if the quotes are closed."""
     at = skip_spaces(data, at, data.size)
     if at < data.size and (data[at] == _QUOTE or data[at] == _APOSTROPHE):
         return max(at, _find_byte(data, _0 + data[at], at + 1, data.size) + 1)
@@ -290,7 +291,10 @@ def _skip_value(data: Bytes, at: int) -> int:
 
 @kernel
 def _skip_comment(data: Bytes, state: Int64s, at: int) -> int:
-    """Return the position after a comment, a doctype or an instruction. An unclosed comment ends with its tag."""
+    """Return the position after a comment, a doctype or a processing instruction.
+
+    An unclosed comment is treated as if it ended with its first tag.
+    """
     size = data.size
     if data[at + 1] == 33 and at + 3 < size and data[at + 2] == data[at + 3] == _DASH and state[-1] == 0:
         end = _find_byte(data, _GREATER, at + 4, size)
@@ -304,7 +308,7 @@ def _skip_comment(data: Bytes, state: Int64s, at: int) -> int:
 
 @kernel
 def _emit_start_tag(data: Bytes, tokens: Int32s, state: Int64s, number: int, does: int, start: int, end: int) -> None:
-    """Append the token of a start tag with attributes from `start` to `end`."""
+    """Append the token of a start tag whose attributes span from `start` to `end`."""
     if does == LINKED:
         if _contains(data, start, end, _LICENSE, _0):
             _emit(tokens, state, _LINK, number, start, end)
@@ -318,7 +322,7 @@ def _emit_start_tag(data: Bytes, tokens: Int32s, state: Int64s, number: int, doe
 
 @kernel
 def _may_hide(data: Bytes, start: int, stop: int) -> bool:
-    """Return False for attributes that `elements.HIDDEN_ATTRIBUTES` cannot match."""
+    """Return False if `elements.HIDDEN_ATTRIBUTES` cannot match these attributes."""
     three = 0
     for at in range(start, stop):
         if data[at] >= 0x80:
@@ -331,7 +335,7 @@ def _may_hide(data: Bytes, start: int, stop: int) -> bool:
 
 @kernel
 def _find_raw_end(data: Bytes, name: int, name_stop: int, at: int, last: int) -> int:
-    """Return the position of the end tag of an element that holds no text of the page; -1 if there is none."""
+    """Return the position of the end tag of an element without text content, e.g. a script; -1 if there is none."""
     size = name_stop - name
     while True:
         at = _find_byte(data, _LESS, at, last)
@@ -349,13 +353,13 @@ def arrange_tokens(page: ScannedPage, table: PageTable, max_depth: int, max_text
     """Build the table of a page from its tokens.
 
     Args:
-        page: The page after `cut_tokens`.
+        page: The page, after `cut_tokens`.
         table: Filled by this function.
-        max_depth: The largest number of nested elements.
-        max_text: The largest number of characters of one block.
+        max_depth: Maximum nesting depth of elements.
+        max_text: Maximum number of characters of one block.
 
     Returns:
-        DONE, UNSURE or TOO_DEEP.
+        DONE, TOO_DEEP if a limit is exceeded, or UNSURE if only the Python implementation can parse the page.
     """
     data, rules, names, _, tokens, _ = page
     nodes, groups, segments, text, opened, state = table
@@ -400,7 +404,7 @@ def arrange_tokens(page: ScannedPage, table: PageTable, max_depth: int, max_text
 
 @kernel
 def _note_hiding(state: Int64s, what: int, name: int) -> None:
-    """Remember whether the text that follows is shown."""
+    """Update the state that says whether the following text is visible."""
     if name == state[_HIDDEN]:
         state[_NUM_HIDING] += -1 if what == INLINE_END else 1
         if state[_NUM_HIDING] == 0:
@@ -411,7 +415,7 @@ def _note_hiding(state: Int64s, what: int, name: int) -> None:
 
 @kernel
 def _add_segment(segments: Int32s, state: Int64s, start: int, stop: int) -> None:
-    """Append a segment, unless it is not shown."""
+    """Append a segment, unless it is hidden."""
     if state[_HIDDEN] < 0:
         place = state[SEGMENTS]
         segments[place, 0], segments[place, 1], segments[place, 2] = start, stop, state[_IN_LINK]
@@ -420,7 +424,7 @@ def _add_segment(segments: Int32s, state: Int64s, start: int, stop: int) -> None
 
 @kernel
 def _add_run(data: Bytes, text: Bytes, segments: Int32s, state: Int64s, start: int, stop: int) -> None:
-    """Add a run of characters to the current group."""
+    """Add a run of characters to the current group of text."""
     at, size, gap, added = start, state[SIZE], state[_GAP], 0
     is_begun, has_text, mixed = state[SEGMENTS] > state[_FIRST], state[_NUM_ADDED] > 0, False
     num_characters = first = last = 0  # of the run; those before what is not white space, and up to its end
@@ -491,7 +495,7 @@ def _open(
 
 @kernel
 def _close_before(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, name: int) -> None:
-    """Close the open elements that a start tag ends."""
+    """Close the open elements that a start tag implicitly ends."""
     wall = -1
     name = min(name, len(rules) - 1)
     if rules[name, ENDS] < 0:
@@ -510,7 +514,7 @@ def _close_before(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, s
 
 @kernel
 def _close(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, name: int) -> None:
-    """Close an element, and those that are still open in it."""
+    """Close an element and the elements still open inside it."""
     wall = opened[state[_DEPTH], 2]
     rule = min(name, len(rules) - 1)
     if rules[rule, END_WALL] >= 0:
@@ -523,7 +527,7 @@ def _close(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, state: I
 
 @kernel
 def _pop_to(names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, level: int) -> None:
-    """Close all elements from a level on."""
+    """Close all open elements at `level` and deeper levels."""
     for depth in range(state[_DEPTH], level, -1):
         names[opened[depth, 0], LEVEL] = opened[depth, 3]
         nodes[opened[depth, 1], 5] = state[GROUPS]

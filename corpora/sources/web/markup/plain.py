@@ -40,11 +40,11 @@ RAW_ENDS = {
 
 
 class _LimitExceeded(Exception):
-    """A page exceeds a limit. The arguments are those of `Refused`."""
+    """Raised if a page exceeds a limit. Its arguments are the fields of `Refused`."""
 
 
 def parse_html_plain(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
-    """Parse a page in plain Python, which defines the result of `parse_html`."""
+    """Reference implementation of `parse_html` in plain Python. Also used for pages that the kernels cannot handle."""
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
     if not is_rewritten and _needs_rewriting(html, limits):
@@ -58,7 +58,7 @@ def parse_html_plain(html: str, limits: PageLimits, is_rewritten: bool = False) 
 
 
 def _needs_rewriting(html: str, limits: PageLimits) -> bool:
-    """Return True for a page that has formulas, readings or deleted text, and not too many elements."""
+    """Return True for a page that contains formulas, ruby readings or deleted text, and not too many elements."""
     builder = _Builder(replace(limits, max_depth=len(html) + 1, max_text=len(html) + 1))
     try:
         _feed_builder(builder, html.replace("\0", "") if "\0" in html else html)
@@ -68,7 +68,7 @@ def _needs_rewriting(html: str, limits: PageLimits) -> bool:
 
 
 def _feed_builder(builder: "_Builder", html: str) -> None:
-    """Cut a page into tags and the text between them, and pass them to the builder."""
+    """Split a page into tags and the text between them, and pass both to the builder."""
     position = after = num_faults = 0
     last = html.rfind(">")  # after it no tag ends
     find, match, take, start, end = html.find, TOKEN.match, builder.add_text, builder.start_element, builder.end_element
@@ -99,19 +99,19 @@ def _feed_builder(builder: "_Builder", html: str) -> None:
 
 
 class BlockText:
-    """Gathers the text of a block."""
+    """Collects the text of a block."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.size = self.links = 0
 
     def add_text(self, text: str, in_link: bool, keeps_lines: bool) -> None:
-        """Add a run of characters. White space at the beginning of the block is dropped.
+        """Add a run of characters. White space at the beginning of the block is removed.
 
         Args:
-            text: The characters as they are written, with character references.
-            in_link: True if they are in a link.
-            keeps_lines: True if line feeds are kept, as in `<pre>`.
+            text: The raw characters; character references are not resolved yet.
+            in_link: True if the characters are in a link.
+            keeps_lines: True to keep line feeds, as in `<pre>`.
         """
         if not self.parts and text.isspace():
             return
@@ -125,7 +125,7 @@ class BlockText:
             self.links += len(text.strip())
 
     def end_line(self) -> bool:
-        """End a line. Return True if the line before is empty, so that the paragraph ends as well."""
+        """End a line. Return True if the previous line is empty, so that the paragraph ends as well."""
         for part in reversed(self.parts):
             if part == "\n":
                 return True
@@ -135,7 +135,7 @@ class BlockText:
         return False
 
     def end_block(self, node: int, tag: str, blocks: list[Block]) -> None:
-        """Append the block to `blocks` if it has text, and begin the next one."""
+        """Append the block to `blocks` if it has text, and begin a new one."""
         text = "".join(self.parts)
         if tag == "pre":
             text = "\n".join(line for line in map(str.rstrip, text.expandtabs().split("\n")) if line)
@@ -149,7 +149,7 @@ class BlockText:
 
 
 class _Builder:
-    """The open elements, and the block that is being gathered."""
+    """Builds a `Tree` from tags and text, using a stack of open elements."""
 
     def __init__(self, limits: PageLimits) -> None:
         self.limits = limits
@@ -171,7 +171,7 @@ class _Builder:
         self.unended: set[str] = set()  # raw elements whose end was looked for in vain: it is not looked for again
 
     def add_text(self, text: str) -> None:
-        """Add a run of characters, unless it is not shown."""
+        """Add a run of characters, unless it is hidden."""
         if self.hidden:
             self.tree.hidden += bool(text) and not text.isspace()
             return
@@ -209,7 +209,7 @@ class _Builder:
         self._open(name, attributes)
 
     def end_element(self, name: str) -> None:
-        """Close an element, and those that are still open in it."""
+        """Close an element and the elements still open inside it."""
         if name in INLINE_TAGS:
             if name == "a":
                 self.in_link = False
@@ -231,7 +231,10 @@ class _Builder:
             self._pop_to(levels[-1])
 
     def skip_comment(self, html: str, at: int, opening: str) -> int:
-        """Return the position after a comment, a doctype or an instruction. An unclosed comment ends with its tag."""
+        """Return the position after a comment, a doctype or a processing instruction.
+
+        An unclosed comment is treated as if it ended with its first tag.
+        """
         if opening == "!--" and "!--" not in self.unended:
             if end := html.find("-->", at + 2) + 1:
                 return end + 2
@@ -239,7 +242,15 @@ class _Builder:
         return (html.find(">", at) + 1) or len(html)
 
     def skip_raw(self, html: str, name: str, attributes: str, start: int, stop: int) -> int:
-        """Return the position after an element that holds no text of the page. `stop` is the end of the last tag."""
+        """Return the position after an element whose content is not text.
+
+        Args:
+            html: The page.
+            name: Name of the element.
+            attributes: Raw attribute string of its start tag.
+            start: End of its start tag. It is returned if the element has no end tag.
+            stop: End of the page's last tag.
+        """
         self._count_element()
         self.needs_rewriting |= name == "math" or (name == "script" and "math/tex" in attributes)
         if name in self.unended or (attributes.endswith("/") and name in ("svg", "math")):
@@ -281,7 +292,7 @@ class _Builder:
             raise _LimitExceeded("too many elements", f"over {self.limits.max_nodes}")
 
     def _start_inline(self, name: str, attributes: str) -> None:
-        """Begin a formatting element. It is not in the table; only links, times and hiding are recorded."""
+        """Begin a formatting element. It is not listed in the tree; only links, times and hiding are recorded."""
         if name == "a":
             self.in_link = "href" in attributes or "href" in attributes.lower()
             if "license" in attributes:
@@ -316,7 +327,7 @@ class _Builder:
             self._pop_to(levels[-1])
 
     def _pop_to(self, level: int) -> None:
-        """Close all elements from a level on."""
+        """Close all open elements at `level` and deeper levels."""
         spans, stop = self.spans, len(self.tree.blocks)
         for name in reversed(self.names[level:]):
             self.levels[name].pop()

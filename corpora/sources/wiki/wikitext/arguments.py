@@ -28,7 +28,7 @@ _EXPONENT = re.compile(r"[0-9+\-−n]+")
 
 
 def read_arguments(body: str) -> tuple[list[str], Named]:
-    """Split a template's body, `{{name|a|k=v}}` without its braces, into positional arguments and named ones.
+    """Split the inside of a template, `name|a|k=v`, into its positional and its named arguments.
 
     Numbered arguments (`2=b`) that continue the positional ones are appended to them.
     """
@@ -46,12 +46,12 @@ def read_arguments(body: str) -> tuple[list[str], Named]:
 
 
 def is_number(text: str) -> bool:
-    """Return True if an argument is a number as people write it: "12", "-3.5", "1 200,5"."""
+    """Return True if an argument is a number in any common notation: "12", "-3.5", "1 200,5"."""
     return _NUMBER.fullmatch(text) is not None
 
 
 def group_digits(number: str) -> str:
-    """Insert commas between the thousands of numbers with four digits or more: 1234567.8 -> 1,234,567.8."""
+    """Insert commas as thousands separators into numbers with four or more digits: 1234567.8 -> 1,234,567.8."""
     return _LONG_NUMBER.sub(lambda match: f"{int(match[1]):,}", number)
 
 
@@ -61,7 +61,7 @@ _WESTERN = "0123456789"
 
 
 def to_local_quotes(text: str, wiki: str) -> str:
-    """Replace the curly quotes around a text by the quotation marks of a wiki; "" stays "".
+    """Replace the curly quotes around a string with the quotation marks of a wiki's language; "" stays "".
 
     >>> to_local_quotes("“Gut.”", "de"), to_local_quotes("“Bien.”", "fr"), to_local_quotes("“Well.”", "en")
     ('„Gut.“', '« Bien. »', '“Well.”')
@@ -71,7 +71,7 @@ def to_local_quotes(text: str, wiki: str) -> str:
 
 
 def to_local(text: str, wiki: str) -> str:
-    """Write the numbers in a text, which are in English form, as a wiki writes them.
+    """Convert the numbers in a text from the English notation to that of a wiki's language.
 
     >>> [to_local("1,234.5 km", wiki) for wiki in ("de", "fr")], to_local("1,234 km", "es")
     (['1.234,5 km', '1 234,5 km'], '1234 km')
@@ -95,9 +95,9 @@ def to_local(text: str, wiki: str) -> str:
 
 
 def to_english_number(argument: str, wiki: str) -> str:
-    """Convert an argument from a wiki's form of numbers to the English one ("1.234,5" -> "1234.5").
+    """Convert a number from the notation of a wiki's language to the English one ("1.234,5" -> "1234.5").
 
-    If the wiki uses the digits 0 to 9, an argument that is no such number is returned unchanged.
+    If the wiki uses the digits 0 to 9, an argument that is not such a number is returned unchanged.
     """
     form = read_wiki(wiki)
     if form.digits != _WESTERN:
@@ -110,14 +110,14 @@ def to_english_number(argument: str, wiki: str) -> str:
 
 
 def to_superscript(text: str) -> str:
-    """Return an exponent in superscript characters, so that 10<sup>6</sup> is not read as 106.
+    """Convert an exponent to superscript characters, so that 10<sup>6</sup> is not read as 106.
 
-    A text with other characters than digits, signs and "n" is returned unchanged.
+    A string with characters other than digits, signs and "n" is returned unchanged.
     """
     return text.translate(_SUPERSCRIPT) if _EXPONENT.fullmatch(text) else text
 
 
 def show_first(arguments: list[str], named: Named) -> str:
-    """Return the first positional argument, or else the argument `text` or `content`; "" if there is none."""
+    """Return the first positional argument, or else the named argument `text` or `content`; "" if there is none."""
     text = named.get("text") or named.get("content") or ""
     return arguments[0] if arguments else text

@@ -45,11 +45,11 @@ MAGIC_WORD = re.compile(r"__[A-Z]{3,30}__")
 
 
 def drop_tables(text: str, max_depth: int) -> str:
-    """Remove tables (`{| ... |}`), innermost first. A table that stays open loses its rows, line by line.
+    """Remove tables (`{| ... |}`), innermost first. Of an unclosed table, the rows are removed line by line.
 
     Args:
         text: Wikitext.
-        max_depth: How many levels of nested tables are removed whole.
+        max_depth: Number of levels of nested tables that are removed as a whole.
     """
     for _ in range(max_depth):
         text, count = _TABLE.subn("\n", text)
@@ -59,9 +59,9 @@ def drop_tables(text: str, max_depth: int) -> str:
 
 
 def drop_tags(text: str) -> str:
-    """Remove the tags of HTML and of MediaWiki's extensions.
+    """Remove the tags of HTML and of MediaWiki extensions.
 
-    Line breaks and blocks become white space, list items lines.
+    Line breaks and block tags become white space, and list items become lines.
     """
     text = _RAISED_TAG.sub(lambda match: to_superscript(match[1].strip()), text)
     text = _BREAK.sub(" ", _BREAKS.sub("\n\n", text))
@@ -70,15 +70,15 @@ def drop_tags(text: str) -> str:
 
 
 def decode_entities(text: str) -> str:
-    """Replace character references by their characters. A reference must end with a semicolon."""
+    """Replace character references with their characters. A reference must end with a semicolon."""
     return _ENTITY.sub(lambda match: html.unescape(match[0]), text)
 
 
 def _build_paired_pattern(names: str) -> re.Pattern[str]:
-    """Return a pattern for an element of one of the `names` and its content, in which no other of its name opens.
+    """Return a pattern for an element with one of the `names` and its content, without nested elements of that name.
 
-    The possessive loop stops at the next opening of that name, so an unclosed tag removes nothing, and a page of
-    nothing but openings is read once.
+    The possessive loop stops at the next opening tag of that name, so an unclosed tag removes nothing, and a page full
+    of opening tags is scanned only once.
     """
     body = r"[^<]*+(?:<(?!/?(?:\1)\b)[^<]*+)*+"
     return re.compile(rf"(?i)<({names})\b{ATTRIBUTES}(?<!/)>({body})</\1\s*>")
@@ -108,7 +108,7 @@ _TITLE_MARKUP = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|[\[\]']{2,}")
 
 
 def _drop_comments(text: str) -> str:
-    """Remove comments. A comment that is alone on its line is removed with the line. An unclosed one stays."""
+    """Remove comments. If a comment is alone on its line, the line is removed. An unclosed comment is kept."""
     kept, end = [], 0
     while (start := text.find("<!--", end)) >= 0 and (stop := text.find("-->", start + 4)) >= 0:
         kept.append(text[end:start])
@@ -120,21 +120,21 @@ def _drop_comments(text: str) -> str:
 
 
 def _drop_math(match: re.Match[str]) -> str:
-    """Return a formula that is readable as text (`x`, `n + 1`); "" for one in TeX."""
+    """Return the text of a readable formula (`x`, `n + 1`); "" for a formula in TeX."""
     formula = show_formula(decode_entities(match[2]))
     return "" if formula == FORMULA else formula.translate(_LITERAL)
 
 
 def _show_sign(match: re.Match[str]) -> str:
-    """Return a formula as `show_formula` does, with its marks as entities."""
+    """Convert a formula to text as `show_formula` does, with wiki markup characters escaped as entities."""
     formula = show_formula(decode_entities(match[2]))
     return MARK + (formula.translate(_LITERAL) if formula != FORMULA else formula) if formula else ""
 
 
 def _show_tex(match: re.Match[str]) -> str:
-    """Return the TeX of a formula on one line, with its marks as entities.
+    """Return the TeX of a formula on one line, with wiki markup characters escaped as entities.
 
-    A space separates double braces and brackets, which would otherwise be those of a template or link.
+    Double braces and brackets are separated by a space, so that they are not read as a template or link.
     """
     formula = _SPACE.sub(" ", decode_entities(match[2]).strip()).replace("{{", "{ {").replace("}}", "} }")
     formula = formula.replace("[[", "[ [").replace("]]", "] ]").replace("{|", "{ |").replace("|}", "| }")
@@ -145,12 +145,12 @@ MATH: dict[str, Callable[[re.Match[str]], str]] = {"placeholder": _show_sign, "t
 
 
 def _show_inline_code(match: re.Match[str]) -> str:
-    """Return code that is in a sentence; "" for a block of code."""
+    """Return code that is part of a sentence; "" for a block of code."""
     return match[2].translate(_LITERAL) if _INLINE_CODE.search(match[0], 0, match.start(2) - match.start()) else ""
 
 
 def _show_styled(match: re.Match[str], hidden: list[str]) -> str:
-    """Return the content of a styled element; "" if its style hides it. A block keeps its paragraph."""
+    """Return the content of a styled element; "" if its style hides it. A block remains a separate paragraph."""
     if _NOT_SHOWN.search(match[2]):
         hidden += filter(None, [match[3].strip()])
         return ""
@@ -159,12 +159,12 @@ def _show_styled(match: re.Match[str], hidden: list[str]) -> str:
 
 
 def drop_hidden(text: str, math: str, hidden: list[str]) -> str:
-    """Remove comments, references, code, galleries and HTML tables, and treat formulas as `math` says.
+    """Remove comments, references, code, galleries and HTML tables, and handle formulas.
 
     Args:
         text: Wikitext.
-        math: "placeholder", "tex" or "drop", a key of `MATH`.
-        hidden: Texts of elements that a style hides are appended to it.
+        math: "placeholder", "tex" or "drop" (a key of `MATH`): how formulas are handled.
+        hidden: The texts of elements hidden by their style are appended to this list.
     """
     if "math|" in text:
         text = _MATH_TEMPLATE.sub(r"<math>\1</math>", text)
@@ -192,7 +192,7 @@ def drop_hidden(text: str, math: str, hidden: list[str]) -> str:
 
 
 def parse_heading(line: str) -> tuple[int, str]:
-    """Return (level, title) of a heading line, `== Title ==`, or (0, "") for any other line.
+    """Return the (level, title) of a heading line, `== Title ==`, or (0, "") for any other line.
 
     >>> parse_heading("=== Early life ===")
     (3, 'Early life')
@@ -206,11 +206,11 @@ def parse_heading(line: str) -> tuple[int, str]:
 
 
 def drop_sections(text: str, apparatus: frozenset[str]) -> str:
-    """Remove sections with certain titles, each up to the next heading of its level or a higher one.
+    """Remove sections with certain titles. A section extends to the next heading of the same or a higher level.
 
     Args:
         text: Wikitext.
-        apparatus: Titles in lower case.
+        apparatus: Lower-case titles of the sections to remove.
     """
     kept, start, dropped_level = [], 0, 0
     for match in _HEADING.finditer(text):

@@ -24,12 +24,12 @@ _LANGUAGE_PREFIX = re.compile(r"(?:[a-z]{2,3}|simple|commons|species|meta)(?:-[a
 
 @lru_cache(maxsize=64)
 def _build_reader(hidden: frozenset[str]) -> Callable[[re.Match[str]], str]:
-    """Return `_show_link` for a wiki, so that its namespaces are not passed with each link."""
+    """Return `_show_link` with the hidden namespaces of a wiki bound, for use with `re.sub`."""
     return lambda match: _show_link(match, hidden)
 
 
 def _show_link(match: re.Match[str], hidden: frozenset[str]) -> str:
-    """Return what a link shows: its label or its target, and "" for files, categories and links between languages."""
+    """Return the rendered text of a link: its label or target, or "" for files, categories and interlanguage links."""
     target, bar, label = match[1].partition("|")
     target = target.strip()
     is_shown, target = target.startswith(":"), target.removeprefix(":")
@@ -46,26 +46,26 @@ def _show_link(match: re.Match[str], hidden: frozenset[str]) -> str:
 
 
 def _is_alone_on_line(match: re.Match[str], page: str) -> bool:
-    """Return True for a link with a namespace that is alone on its line, which is a category in any language."""
+    """Return True for a link with a namespace that is alone on its line, as categories are in any language."""
     text, end = match.string, match.end()
     return page[:1].strip() != "" and text[match.start() - 1] in "\n]" and text[end : end + 1] in ("", "\n", "[")
 
 
 def show_external_links(text: str) -> str:
-    """Replace links to other sites, `[http://... label]`, by their labels; "" if there is none."""
+    """Replace external links, `[http://... label]`, with their labels; "" if there is no label."""
     return _EXTERNAL_LINK.sub(lambda match: match[1].strip(), text)
 
 
 def show_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
-    """Replace the innermost links by what they show. Links around them need another call.
+    """Replace the innermost links with their rendered text. Call this again for links that contain other links.
 
     Args:
         text: Wikitext.
-        hidden: Names, in lower case, of the namespaces with links that show nothing.
+        hidden: Lower-case names of the namespaces whose links are not rendered.
     """
     return _LINK.sub(_build_reader(hidden), "".join(_PLAIN_LINK.split(text)))
 
 
 def show_loose_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
-    """Replace links as `show_links` does, including links with braces in them."""
+    """Replace links as `show_links` does, but also links that contain braces."""
     return _LOOSE_LINK.sub(_build_reader(hidden), text)

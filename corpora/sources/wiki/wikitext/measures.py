@@ -38,11 +38,11 @@ class MeasureUnit(NamedTuple):
     """A unit of measure.
 
     Attributes:
-        symbol: What is written after a number, such as "km" or "acres".
-        dimension: What it measures; only units of one dimension are converted into each other.
-        size: Its size in the base unit of its dimension.
-        default: Names of the units that it is converted to by default, with spaces between them.
-        multiple: What is written before the symbol, such as "million "; "" for plain units.
+        symbol: The text after a number, such as "km" or "acres".
+        dimension: The quantity measured. Only units with the same dimension can be converted into each other.
+        size: Size in the base unit of the dimension.
+        default: Space-separated names of the units to which the unit is converted by default.
+        multiple: The text before the symbol, such as "million "; "" for plain units.
     """
 
     symbol: str
@@ -53,7 +53,7 @@ class MeasureUnit(NamedTuple):
 
 
 def _read_units() -> dict[str, MeasureUnit]:
-    """Read the units of `units.txt`, by all their names."""
+    """Read the units of `units.txt` into a dictionary, with all names of each unit as keys."""
     text = files("corpora").joinpath("sources", "wiki", "wikitext", "units.txt").read_text(encoding="utf-8")
     table, _, names = text.partition("---\n")
     units = dict[str, MeasureUnit]()
@@ -78,10 +78,10 @@ _PAIRS = {"ftin": ("ft", "in"), "stlb": ("st", "lb"), "lboz": ("lb", "oz"), "miy
 
 @lru_cache(maxsize=1024)
 def find_unit(name: str) -> MeasureUnit | None:
-    """Look up a unit of measure by its name in templates. SI prefixes, powers of ten and rates are composed.
+    """Look up a unit of measure by its name in templates. SI prefixes, powers of ten and rates are recognized.
 
     Returns:
-        The unit; None if it is not known.
+        The unit; None if it is unknown.
 
     >>> [find_unit(name).symbol for name in ("GW", "koilbbl/d", "kg/m3")], find_unit("parsnip")
     (['GW', 'kbbl/d', 'kg/m³'], None)
@@ -100,7 +100,7 @@ def find_unit(name: str) -> MeasureUnit | None:
 
 
 def _build_prefixed_unit(name: str) -> MeasureUnit | None:
-    """Return the unit of a name with an SI prefix, such as "MW" or "koilbbl"; None if it has none."""
+    """Return the unit for a name with an SI prefix, such as "MW" or "koilbbl"; None if there is no prefix."""
     for length in (2, 1):
         prefix, base = name[:length], name[length:]
         if prefix in _PREFIXES and base in _PREFIXABLE:
@@ -111,7 +111,7 @@ def _build_prefixed_unit(name: str) -> MeasureUnit | None:
 
 
 def _build_rate(name: str) -> MeasureUnit | None:
-    """Return the unit of a rate, such as "m3/s", "oilbbl/d" or "$/acre"; None if a part is not known."""
+    """Return the unit for a rate, such as "m3/s", "oilbbl/d" or "$/acre"; None if a part is unknown."""
     if name in ("L/100km", "l/100km"):
         return MeasureUnit("L/100 km", "consumption", -100.0, "mpgimp mpgus")
     above, _, below = name.partition("/")
@@ -137,7 +137,7 @@ def _build_rate(name: str) -> MeasureUnit | None:
 
 
 def _parse_number(text: str) -> tuple[float, int] | None:
-    """Parse a number and its precision in decimals, which is negative for trailing zeros. None if it is no number.
+    """Parse a number and its precision in decimals, which is negative for trailing zeros. None if it is not a number.
 
     >>> _parse_number("1,200"), _parse_number("3.50"), _parse_number("1+1/2"), _parse_number("1.5e6")
     ((1200.0, -2), (3.5, 2), (1.5, 1), (1500000.0, -5))
@@ -156,7 +156,7 @@ def _parse_number(text: str) -> tuple[float, int] | None:
 
 
 def show_number(text: str) -> str:
-    """Write a number as a template shows it: commas between thousands, powers of ten raised, a space before a fraction.
+    """Format a number as a template renders it: with thousands separators, superscript exponents, and fractions.
 
     >>> show_number("12345"), show_number("1.5e6"), show_number("1+1/2")
     ('12,345', '1.5×10⁶', '1 1/2')
@@ -168,7 +168,7 @@ def show_number(text: str) -> str:
 
 
 def _round(value: float, precision: int) -> str:
-    """Round half up to `precision` decimals (negative: tens, hundreds), and write the number with commas."""
+    """Round half up to `precision` decimals (negative: tens, hundreds), and format the number with commas."""
     if value and precision > 9:
         power = math.floor(math.log10(abs(value)))
         places = min(9, max(0, precision + power))
@@ -179,10 +179,10 @@ def _round(value: float, precision: int) -> str:
 
 
 def _find_decimals(value: float, precision: int, result: float, kelvin: float | None) -> int:
-    """Return the number of decimals of a converted number: those of the input, and at least two significant figures.
+    """Return the number of decimals of a converted number: those of the input, but at least two significant figures.
 
-    Module:Convert's default is the input's decimals, moved by the order of magnitude of the conversion with a margin of
-    log10 2. Between temperatures the minimum is three significant figures in kelvin.
+    Module:Convert's default is the number of decimals of the input, shifted by the conversion's order of magnitude with
+    a margin of log10 2. For temperatures, the minimum is three significant figures in kelvin.
     """
     if kelvin is not None:
         min_decimals = 2 - math.floor(math.log10(kelvin) + 1e-9) if kelvin > 1e-8 else 2
@@ -194,14 +194,14 @@ def _find_decimals(value: float, precision: int, result: float, kelvin: float | 
 
 
 def _convert_value(value: float, unit: MeasureUnit, target: MeasureUnit) -> float:
-    """Convert a number to another unit of its dimension. Consumption (liters per distance) is the inverse of reach."""
+    """Convert a number to another unit of the same dimension. Fuel consumption (liters per distance) is inverted."""
     if unit.dimension == "consumption" and (unit.size < 0) != (target.size < 0):
         return 100.0 / (value * max(unit.size, target.size)) if value else 0.0
     return (value * unit.size + _OFFSETS.get(unit.symbol, 0.0) - _OFFSETS.get(target.symbol, 0.0)) / target.size
 
 
 def _show_in_unit(text: str, unit: MeasureUnit, target: MeasureUnit, rule: "_Rounding") -> str:
-    """Convert the number `text` from one unit to another, and write it rounded."""
+    """Convert the number `text` from one unit to another, and format it rounded."""
     value, precision = _parse_number(text) or (0.0, 0)
     if unit.dimension == "change":
         result = value * unit.size / target.size
@@ -218,7 +218,7 @@ def _show_in_unit(text: str, unit: MeasureUnit, target: MeasureUnit, rule: "_Rou
 
 
 def _as_fraction(value: float, denominator: int) -> str:
-    """Write a number as a whole and a fraction with the given denominator, reduced: 2 3/8."""
+    """Format a value as a whole number and a reduced fraction with the given denominator: 2 3/8."""
     whole, rest = divmod(math.floor(abs(value) * denominator + 0.5), denominator)
     part = Fraction(rest, denominator)
     parts = [str(whole)] if whole or not rest else []
@@ -227,13 +227,13 @@ def _as_fraction(value: float, denominator: int) -> str:
 
 
 class _Rounding(NamedTuple):
-    """How results are rounded. The first setting that is given counts, in the order denominator, step, figures, digits.
+    """Rounding of converted numbers. The first setting given is used, in the order denominator, step, figures, digits.
 
     Attributes:
         digits: Number of decimals; None to derive it from the input's precision.
         figures: Number of significant figures; 0 if not given.
-        step: Results are multiples of it; 0 if not given.
-        denominator: Results are fractions with it; 0 if not given.
+        step: Results are rounded to multiples of this number; 0 if not given.
+        denominator: Results are rounded to fractions with this denominator; 0 if not given.
     """
 
     digits: int | None
@@ -243,7 +243,7 @@ class _Rounding(NamedTuple):
 
 
 def _read_rounding(rest: list[str], named: Named) -> _Rounding:
-    """Read the rounding that a template's arguments ask for."""
+    """Parse the rounding requested by a template's arguments."""
     digits = next((int(word) for word in rest[:2] if re.fullmatch("-?[0-9]", word)), None)
     figures, denominator = (named.get(key, "") for key in ("sigfig", "frac"))
     step = _parse_number(named.get("round", ""))
@@ -272,7 +272,7 @@ def _join(numbers: list[str], between: list[str]) -> str:
 
 
 def _show_measure(numbers: str, unit: MeasureUnit) -> str:
-    """Write numbers with their unit: 5 km, 5/km², $5/acre, 5 million acres, 1 acre."""
+    """Format numbers with their unit: 5 km, 5/km², $5/acre, 5 million acres, 1 acre."""
     symbol = unit.symbol
     if symbol.startswith(tuple(_CURRENCY)):
         return f"{symbol[0]}{numbers}{symbol[1:]}"
@@ -287,7 +287,7 @@ def _to_singular(symbol: str) -> str:
 
 
 def _show_compound(number: str, rest: list[str], named: Named) -> str | None:
-    """Show a measure in several units, `{{convert|5|ft|10|in|cm}}`; None if the arguments are no such measure."""
+    """Render a measure in several units, `{{convert|5|ft|10|in|cm}}`; None if the arguments are not such a measure."""
     parts, at = [(number, rest[0])], 1
     while at + 1 < len(rest) and _parse_number(rest[at]) and rest[at + 1] in UNITS:
         parts.append((rest[at], rest[at + 1]))
@@ -316,7 +316,7 @@ def _list_default_units(unit: MeasureUnit) -> list[MeasureUnit]:
 
 
 def _show_in_two_units(numbers: list[str], between: list[str], unit: MeasureUnit, pair: tuple[str, str]) -> str:
-    """Write numbers in a pair of units: 6 ft 2 in, 10 st 5 lb."""
+    """Format numbers in a pair of units: 6 ft 2 in, 10 st 5 lb."""
     large, small = UNITS[pair[0]], UNITS[pair[1]]
     ratio, texts = round(large.size / small.size), list[str]()
     for number in numbers:
@@ -327,7 +327,7 @@ def _show_in_two_units(numbers: list[str], between: list[str], unit: MeasureUnit
 
 
 def convert(arguments: list[str], named: Named) -> str:
-    """Show `{{convert|12|km|mi}}` as 12 km (7.5 mi): the measure as given and converted, with symbols of units."""
+    """Render `{{convert|12|km|mi}}` as 12 km (7.5 mi): the measure as given and converted, with symbols of units."""
     if len(arguments) < 2 or not arguments[0]:
         return show_first(arguments, named)
     numbers, between, rest = _split_range(arguments)
@@ -346,7 +346,7 @@ def convert(arguments: list[str], named: Named) -> str:
 
 
 def _add_qualifier(given: str, row: str, unit: MeasureUnit, rest: list[str], named: Named) -> str:
-    """Add the word that a template puts after a measure (`adj=mid|wide`) or before its unit (`adj=pre|metric`)."""
+    """Insert the word that a template puts after a measure (`adj=mid|wide`) or before its unit (`adj=pre|metric`)."""
     kind = named.get("adj", "") if named.get("disp", "") != "preunit" else "pre"
     words = [word for word in rest[1:] if word.strip("-+").isalpha() and find_unit(word) is None and word not in _PAIRS]
     if kind not in ("mid", "pre") or not words:
@@ -356,7 +356,7 @@ def _add_qualifier(given: str, row: str, unit: MeasureUnit, rest: list[str], nam
 
 
 def _show_results(numbers: list[str], between: list[str], unit: MeasureUnit, asked: str, rule: _Rounding) -> list[str]:
-    """Convert a measure to the units that are asked for, or to the default ones."""
+    """Convert a measure to the requested units, or to the default ones."""
     if asked in _PAIRS and UNITS[_PAIRS[asked][0]].dimension == unit.dimension:
         return [_show_in_two_units(numbers, between, unit, _PAIRS[asked])]
     shown = []
@@ -374,7 +374,7 @@ def _show_results(numbers: list[str], between: list[str], unit: MeasureUnit, ask
 
 
 def _arrange(given: str, shown: list[str], after: list[str], named: Named, row: str = "") -> str:
-    """Join a measure and its conversions, in the order and with the marks that the template asks for."""
+    """Join a measure and its conversions, in the order and with the punctuation that the template requests."""
     converted, order = "; ".join(shown), named.get("order", "").lower()
     if not shown:
         return given
@@ -417,7 +417,7 @@ def raise_powers(unit: str) -> str:
 
 
 def _show_unit_sign(code: str) -> str:
-    """Return the sign of a unit that `{{val}}` names by a code: "m/s2", "kg.m-3", "um".
+    """Return the sign of a unit given as a code of `{{val}}`: "m/s2", "kg.m-3", "um".
 
     >>> [_show_unit_sign(code) for code in ("m.s-2", "um", "degC", "GeV/c2")]
     ['m⋅s⁻²', 'μm', '°C', 'GeV/c²']
@@ -429,7 +429,7 @@ def _show_unit_sign(code: str) -> str:
 
 
 def show_value(arguments: list[str], named: Named) -> str:
-    """Show `{{val|1.5|0.2|e=6|u=m}}` as (1.5 ± 0.2)×10⁶ m: number or range, uncertainty, power of ten, unit."""
+    """Render `{{val|1.5|0.2|e=6|u=m}}` as (1.5 ± 0.2)×10⁶ m: number or range, uncertainty, power of ten, unit."""
     numbers, between, rest = _split_range(arguments) if arguments and arguments[0] else ([""], [], [])
     text = _join([show_number(number) for number in numbers], between)
     errors = [error for error in [*rest[:2], named.get("err", "")] if error]
@@ -454,7 +454,7 @@ def show_value(arguments: list[str], named: Named) -> str:
 
 
 def show_height(arguments: list[str], named: Named) -> str:
-    """Show `{{height|ft=6|in=2}}` or `{{height|m=1.88}}` with its conversion."""
+    """Render `{{height|ft=6|in=2}}` or `{{height|m=1.88}}` with its conversion."""
     if "ft" in named:
         inches = named.get("in") or "0"
         return convert([named["ft"], "ft", inches, "in", "m"], {})
@@ -463,7 +463,7 @@ def show_height(arguments: list[str], named: Named) -> str:
 
 
 def show_density(arguments: list[str], named: Named) -> str:
-    """Show `{{pop density|5000|20|km2|sqmi}}` as 250/km² (650/sq mi); "" without two numbers."""
+    """Render `{{pop density|5000|20|km2|sqmi}}` as 250/km² (650/sq mi); "" without two numbers."""
     people, area, name, *_ = [*arguments, "", "", ""]
     number, size = _parse_number(people), _parse_number(area)
     if number is None or size is None or not size[0] or find_unit(f"/{name or 'km2'}") is None:

@@ -59,7 +59,7 @@ _LIST_MARKS = "*#:;"
 
 
 def drop_quotes(text: str) -> str:
-    """Remove the marks of bold and italic. An apostrophe next to them is kept."""
+    """Remove bold and italic markup. An apostrophe next to the markup is kept."""
     if "''''" in text:
         text = _BOLD_ELISION.sub("'", text)
     if "'''s" in text:
@@ -77,7 +77,7 @@ def collapse_spaces(text: str) -> str:
 
 
 def repair_holes(text: str) -> str:
-    """Repair what removed templates leave in a text: empty brackets, doubled or loose punctuation, doubled spaces."""
+    """Clean up after removed templates: empty brackets, doubled or stray punctuation, doubled spaces."""
     for space in "\t\xa0\u2009\u202f\u200a":
         text = text.replace(space, " ")
     text = collapse_spaces(text)
@@ -93,14 +93,14 @@ def repair_holes(text: str) -> str:
 
 
 def _is_sentence(item: str) -> bool:
-    """Return True if a list item is long enough to be prose rather than an entry."""
+    """Return True if a list item is long enough to be prose rather than a list entry."""
     return len(item.split()) >= MIN_ITEM_WORDS or len(_SPACELESS.findall(item)) >= MIN_ITEM_CHARACTERS
 
 
 def _is_shown(marks: str, item: str, keeps_lists: bool) -> bool:
-    """Return True if the item after `marks` is kept.
+    """Return True if the item after the list marker `marks` is kept.
 
-    An indented line is not a list item; a formula in it is part of a sentence.
+    An indented line is not a list item; a formula on it is part of a sentence.
     """
     if marks.strip(": "):
         return keeps_lists and _is_sentence(item)
@@ -108,7 +108,7 @@ def _is_shown(marks: str, item: str, keeps_lists: bool) -> bool:
 
 
 def _parse_marked_line(line: str, keeps_lists: bool) -> tuple[int, str]:
-    """Return (level, text) of a line that begins with a mark: the level of a heading, 0 for all other lines."""
+    """Return (level, text) of a line that begins with a marker. The level is 0 for lines other than headings."""
     first = line[0]
     if first == "=":
         level, title = parse_heading(line)
@@ -125,8 +125,8 @@ def split_paragraphs(text: str, keeps_lists: bool = True) -> list[tuple[int, str
     """Split a text into headings (level, title) and paragraphs (0, text), in their order.
 
     Args:
-        text: Text without markup, except for the marks at the beginning of lines.
-        keeps_lists: True to keep the items of lists that are sentences.
+        text: Text without markup, except for the markers at the beginning of lines.
+        keeps_lists: True to keep list items that are sentences.
     """
     blocks: list[tuple[int, str]] = []
     lines: list[str] = []
@@ -148,7 +148,7 @@ def split_paragraphs(text: str, keeps_lists: bool = True) -> list[tuple[int, str
 
 
 def without_empty_sections(blocks: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Return the blocks without headings under which no paragraph is left."""
+    """Return the blocks without headings that have no paragraph below them."""
     kept: list[tuple[int, str]] = []
     filled = [False] * 8  # by level: whether a section opened now would hold text, seen from the end
     for level, text in reversed(blocks):
@@ -197,10 +197,10 @@ class Prose(NamedTuple):
     """The prose of a page.
 
     Attributes:
-        text: Paragraphs and headings with a blank line between them.
-        sections: The headings as (level, title); each title is also a paragraph of the text.
-        unknown: The templates in its sentences that no table names.
-        hidden: Number of pieces that the page does not show, because of their style.
+        text: Paragraphs and headings, separated by blank lines.
+        sections: The headings as (level, title). Each title is also a paragraph of the text.
+        unknown: The templates in sentences that are missing from all template tables.
+        hidden: Number of pieces hidden by their style.
     """
 
     text: str
@@ -213,7 +213,7 @@ DEFAULT_SETTINGS = WikitextSettings()
 
 
 def wikitext_to_text(wikitext: str, settings: WikitextSettings = DEFAULT_SETTINGS) -> str:
-    """Return the text that `read_wikitext` extracts from a page with an unknown title.
+    """Extract the text of a page as `read_wikitext` does, without a title.
 
     >>> wikitext_to_text("'''Ayr''' is {{convert|12|km|mi}} from [[Troon|the port]].<ref>Map.</ref>")
     'Ayr is 12 km (7.5 mi) from the port.'
@@ -224,15 +224,15 @@ def wikitext_to_text(wikitext: str, settings: WikitextSettings = DEFAULT_SETTING
 def read_wikitext(wikitext: str, settings: WikitextSettings = DEFAULT_SETTINGS, title: str = "") -> Prose:
     """Extract the prose of a page.
 
-    Dropped are references, tables, files, galleries, categories, hatnotes, boxes, list items below six words, and
-    sections of apparatus (`list_apparatus_titles`). Kept are the labels of links, and what the known templates show
-    (measures, numbers, dates, foreign words, quotations). A bracket or sentence is dropped if a template in it shows
-    what cannot be known (the price of today, the reader's year).
+    Removes references, tables, files, galleries, categories, hatnotes, boxes, list items with fewer than six words, and
+    sections such as "References" (see `list_apparatus_titles`). Keeps the labels of links, and the rendered text of
+    known templates (measures, numbers, dates, foreign words, quotations). If the value of a template cannot be known
+    (today's price, the current year), the brackets or the sentence around it are removed.
 
     Args:
-        wikitext: Any string. The result holds no `RESIDUE`.
-        settings: The wiki, and how formulas and lists are treated.
-        title: Title of the page, which replaces `{{PAGENAME}}`; "" if it is not known.
+        wikitext: Any string. The result contains no match of `RESIDUE`.
+        settings: The wiki, and how formulas and lists are handled.
+        title: Title of the page, which replaces `{{PAGENAME}}`; "" if unknown.
     """
     text = "\n" + wikitext.replace("\r\n", "\n").replace("&nbsp;", " ")
     hidden: list[str] = []
@@ -273,9 +273,9 @@ _VARIANT = re.compile(r"(?:^|[;|])\s*([a-z]{2,3}(?:-[a-z]+)?)\s*:([^;|]*)")
 
 
 def _pick_variant(match: re.Match[str], codes: list[str]) -> str:
-    """Show one of the variants in `-{zh-hans:计算机; zh-hant:電腦}-` of the Chinese Wikipedia.
+    """Return one of the variants in `-{zh-hans:计算机; zh-hant:電腦}-` of the Chinese Wikipedia.
 
-    A text without codes is shown whole.
+    A text without language codes is returned whole.
     """
     flag, bar, rule = match[1].rpartition("|")
     if bar and flag.strip() and set(flag.upper()) & set("HT-"):
@@ -285,7 +285,7 @@ def _pick_variant(match: re.Match[str], codes: list[str]) -> str:
 
 
 def _resolve(text: str, hidden: frozenset[str], reader: Reader) -> str:
-    """Replace links and templates by what they show, from the innermost out."""
+    """Replace links and templates with their rendered text, from the innermost outwards."""
     if "[" in text:
         text = show_external_links(text)
     for _ in range(MAX_DEPTH):
@@ -334,12 +334,12 @@ _LIST_TITLE = re.compile(
 
 
 def is_redirect(wikitext: str) -> bool:
-    """Return True if the page only points to another, `#REDIRECT [[Target]]`, in English or another language."""
+    """Return True if the page is a redirect, `#REDIRECT [[Target]]`, in English or another language."""
     return _REDIRECT.match(wikitext) is not None
 
 
 def is_disambiguation(wikitext: str, title: str, wiki: str = "en") -> bool:
-    """Return True if the page lists the meanings of its title, which it says in the title or by a template."""
+    """Return True if the page is a disambiguation page, according to its title or a template."""
     text = wikitext.replace("_", " ")
     if _DISAMBIGUATION_TITLE.search(title) or _DISAMBIGUATION.search(text):
         return True
@@ -348,10 +348,10 @@ def is_disambiguation(wikitext: str, title: str, wiki: str = "en") -> bool:
 
 
 def is_stub(wikitext: str) -> bool:
-    """Return True if the page calls itself a stub by a template: `{{stub}}`, `{{France-geo-stub}}`, `{{Ébauche}}`."""
+    """Return True if the page has a stub template: `{{stub}}`, `{{France-geo-stub}}`, `{{Ébauche}}`."""
     return bool(_STUB.search(wikitext[-_STUB_CHARACTERS:]) or _STUB.search(wikitext[:_STUB_CHARACTERS]))
 
 
 def is_list(title: str) -> bool:
-    """Return True if the title is that of an enumeration: "List of ...", "Outline of ...", "Index of ..."."""
+    """Return True if the title is that of a list: "List of ...", "Outline of ...", "Index of ..."."""
     return _LIST_TITLE.match(title) is not None

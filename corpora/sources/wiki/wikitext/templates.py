@@ -68,7 +68,7 @@ _DATES = (words.show_event, words.show_death, words.show_free_date, words.show_a
 
 @lru_cache(maxsize=64)
 def find_expansions(wiki: str) -> dict[str, Expansion]:
-    """Return the templates that are known in a wiki: name -> function that returns the text it shows."""
+    """Map the name of each template known in a wiki to the function that renders it."""
     expansions = {name: _adapt(EXPANSIONS[kind], wiki) for name, kind in find_common_kinds().items() if wiki != "en"}
     for form in (read_wiki(ALL_WIKIS), read_wiki(wiki)):
         expansions |= {name: _adapt(EXPANSIONS[kind], wiki) for name, kind in form.map_template_kinds().items()}
@@ -79,17 +79,17 @@ def find_expansions(wiki: str) -> dict[str, Expansion]:
 
 @lru_cache(maxsize=64)
 def find_symbols(wiki: str) -> dict[str, str]:
-    """Return the templates of a wiki that always show the same text if they have no arguments: name -> text."""
+    """Map the name of each template of a wiki that always renders the same text without arguments to that text."""
     return {**read_wiki(ALL_WIKIS).symbols, **read_wiki(wiki).symbols}
 
 
 def _adapt(expansion: Expansion, wiki: str, has_number: bool = False) -> Expansion:
-    """Wrap an expansion so that it writes numbers, dates and names of languages as a wiki does.
+    """Wrap a template function so that it formats numbers, dates and language names for a wiki.
 
     Args:
-        expansion: Writes English forms.
-        wiki: Code of the wiki's language. For "en" the expansion is returned unchanged.
-        has_number: True if the first argument is a number to be converted.
+        expansion: Renders a template in English.
+        wiki: The wiki's language code. For "en" the function is returned unchanged.
+        has_number: True if the first argument is a number that must be converted to the English notation.
     """
     if wiki == "en":
         return expansion
@@ -114,18 +114,18 @@ def _adapt(expansion: Expansion, wiki: str, has_number: bool = False) -> Expansi
 
 
 def build_template_reader(wiki: str, unknown: list[UnknownTemplate]) -> Reader:
-    """Return a function that replaces a match of a template by what the template shows on a page of a wiki.
+    """Return a function that renders a template of a wiki. It takes a match of the template.
 
     Args:
-        wiki: Code of the wiki's language.
-        unknown: Templates in sentences that no file names are appended to it.
+        wiki: The wiki's language code.
+        unknown: Templates in sentences that are missing from all template tables are appended to this list.
     """
     expansions, symbols = find_expansions(wiki), find_symbols(wiki)
     return lambda match: _show_template(match, expansions, symbols, wiki, unknown)
 
 
 def _show_function(match: re.Match[str], wiki: str) -> str:
-    """Return what a parser function writes: `{{formatnum:12345}}`, `{{uc:text}}`."""
+    """Render a parser function: `{{formatnum:12345}}`, `{{uc:text}}`."""
     name, argument = match[1].lower(), match[2].partition("|")
     text = argument[0].strip()
     match name:
@@ -147,7 +147,7 @@ def _show_template(
     wiki: str,
     unknown: list[UnknownTemplate],
 ) -> str:
-    """Return what a template without inner templates shows; "" unless it is known to carry text."""
+    """Render a template that contains no other templates; "" unless it is known to carry text."""
     body = match[1]
     name = body.partition("|")[0].strip().lower()
     if "_" in name:
@@ -174,18 +174,18 @@ def _show_template(
 
 
 def _has_named_language(before: str, code: str, wiki: str) -> bool:
-    """Return True if a page that is not English has just named the language itself: "En inglés {{lang-en|mill}}"."""
+    """Return True if a non-English page has just named the language itself, as in "En inglés {{lang-en|mill}}"."""
     name = read_wiki(wiki).find_language(code).lower()
     return wiki != "en" and name != "" and before.lower().rstrip(" ,:(«„“").endswith(name)
 
 
 def show_templates(text: str, reader: Reader) -> str:
-    """Replace the innermost templates by what they show. Templates around them need another call."""
+    """Replace the innermost templates with their rendered text. Call this again for templates that contain others."""
     if "{{{" in text:
         text = _PARAMETER.sub(lambda match: match[1].partition("|")[2], text)  # {{{name|default}}}
     return _TEMPLATE.sub(reader, text)
 
 
 def show_loose_templates(text: str, reader: Reader) -> str:
-    """Replace templates as `show_templates` does, including templates with single braces in them."""
+    """Replace templates as `show_templates` does, but also templates that contain single braces."""
     return _LOOSE_TEMPLATE.sub(reader, text)

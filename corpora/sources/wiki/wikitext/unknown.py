@@ -73,12 +73,12 @@ _SENTENCE_END = re.compile(
 
 
 class UnknownTemplate(NamedTuple):
-    """A use of a template that no table names.
+    """A use of a template that is missing from all template tables.
 
     Attributes:
         name: The template's name in lower case.
-        used: The template as the page writes it, shortened.
-        shown: The text it was replaced by, or `HOLE`.
+        used: The template as it appears in the page, shortened.
+        shown: The text that replaced it, or `HOLE`.
     """
 
     name: str
@@ -87,7 +87,7 @@ class UnknownTemplate(NamedTuple):
 
     @property
     def example(self) -> str:
-        """The template as it was used and what it was read as, for people."""
+        """The template as it appears in the page, and the text that replaced it, for messages."""
         if self.shown == HOLE:
             return f"{self.used} took its sentence or bracket with it"
         outcome = f"“{self.shown[:MAX_EXAMPLE_CHARACTERS]}”" if self.shown else "nothing"
@@ -95,14 +95,14 @@ class UnknownTemplate(NamedTuple):
 
 
 class _Surroundings(NamedTuple):
-    """The text around a template on its line, and what the sentence needs in its place.
+    """The text around a template on its line, and how the sentence depends on the template.
 
     Attributes:
-        before: Up to 60 characters before it.
-        after: Up to 60 characters after it.
-        is_alone: True if nothing else is on its line.
-        is_in_sentence: True if what it shows is a part of a sentence.
-        is_needed: True if the sentence breaks off without it.
+        before: Up to 60 characters before the template.
+        after: Up to 60 characters after the template.
+        is_alone: True if nothing else is on the line.
+        is_in_sentence: True if the rendered template is part of a sentence.
+        is_needed: True if the sentence is incomplete without the template.
     """
 
     before: str
@@ -113,14 +113,14 @@ class _Surroundings(NamedTuple):
 
 
 def show_unknown(body: str, text: str, start: int, wiki: str, unknown: list[UnknownTemplate]) -> str:
-    """Return what a template shows if no table has its name.
+    """Render a template that is missing from all template tables.
 
     Args:
         body: The template without its braces.
         text: The page.
         start: Index of the template's first brace in `text`.
-        wiki: Code of the wiki's language.
-        unknown: If the template is in a sentence, it is appended to this list with what it was replaced by.
+        wiki: The wiki's language code.
+        unknown: If the template is in a sentence, it is appended to this list, with the text that replaced it.
     """
     name = body.partition("|")[0].strip()
     if _ORDINAL.fullmatch(name):
@@ -155,7 +155,7 @@ def show_unknown(body: str, text: str, start: int, wiki: str, unknown: list[Unkn
 
 
 def _read_surroundings(text: str, start: int, end: int, wiki: str) -> _Surroundings:
-    """Look at the text around the template at `text[start:end]`."""
+    """Analyze the text around the template at `text[start:end]`."""
     before = text[max(0, start - _CONTEXT_CHARACTERS) : start].rpartition("\n")[2]
     after = text[end : end + _CONTEXT_CHARACTERS].partition("\n")[0]
     is_needed = _needs_more(before, wiki)
@@ -175,7 +175,7 @@ def _is_caseless(letter: str) -> bool:
 
 
 def _needs_more(before: str, wiki: str) -> bool:
-    """Return True if a word must follow: the text ends with a currency sign, or a space after a preposition."""
+    """Return True if a word must follow: the text ends with a currency sign, or with a preposition and a space."""
     if before[-1:] in _CURRENCIES:
         return before != ""
     bare = before.rstrip(_OPENINGS)
@@ -184,13 +184,13 @@ def _needs_more(before: str, wiki: str) -> bool:
 
 
 def _show_sounds(body: str) -> str:
-    """Return the sounds in `{{IPA|/a/}}` or `{{API|a|b}}`. Other pronunciations show nothing."""
+    """Return the pronunciation in `{{IPA|/a/}}` or `{{API|a|b}}`; "" for other pronunciation templates."""
     arguments = read_arguments(body)[0]
     return "".join(arguments) if len(arguments) == 1 or "api" in body.partition("|")[0].lower() else ""
 
 
 def _show_coordinates(body: str) -> str:
-    """Show `{{coord|13|19|N|169|9|W|type:event}}` as 13°19′N 169°9′W. Decimal degrees have no letters."""
+    """Render `{{coord|13|19|N|169|9|W|type:event}}` as 13°19′N 169°9′W. Decimal degrees have no letters."""
     parts: list[str] = []
     numbers: list[str] = []
     for argument in read_arguments(body)[0]:
@@ -205,7 +205,7 @@ def _show_coordinates(body: str) -> str:
 def _show_paragraph(name: str, body: str, text: str, start: int) -> str:
     """Return the paragraph in a template that is alone on its line.
 
-    After a heading it is a note about the page, and "".
+    After a heading, it is a note about the page, and "" is returned.
     """
     if _NAMES["silent"].search(name) or not (arguments := read_arguments(body)[0]):
         return ""
@@ -215,9 +215,9 @@ def _show_paragraph(name: str, body: str, text: str, start: int) -> str:
 
 
 def _show_words(name: str, body: str, around: _Surroundings, wiki: str) -> str | None:
-    """Return what a template in a sentence shows; None if it has no words.
+    """Return the rendered text of a template in a sentence; None if the template contains no words.
 
-    If that is unclear, `HOLE` is returned if the sentence needs a word there, else "".
+    If the text is unclear, return `HOLE` if the sentence needs a word there, else "".
     """
     positional, named = read_arguments(body)
     arguments = [argument for argument in (*positional, *map(named.get, _NAMED_WORDS)) if argument]
@@ -247,7 +247,7 @@ def _show_words(name: str, body: str, around: _Surroundings, wiki: str) -> str |
 
 
 def _show_number(arguments: list[str], wiki: str, hole: str) -> str:
-    """Return a number with its unit, or the date that three arguments make.
+    """Return a number with its unit, or the date formed by three arguments.
 
     If the arguments are unclear, return `hole`.
     """
@@ -268,12 +268,12 @@ def _show_number(arguments: list[str], wiki: str, hole: str) -> str:
 
 
 def _is_between_words(around: _Surroundings) -> bool:
-    """Return True if a template is between two spaces and its sentence continues, so that a word was there."""
+    """Return True if a template is between two spaces and its sentence continues, so that a word belongs there."""
     return around.before[-1:] == " " and around.after[:1] == " " and around.after[1:2].islower()
 
 
 def without_holes(text: str) -> str:
-    """Remove the brackets, or else the sentences, that hold a marked hole. From a heading only the mark is removed."""
+    """Remove the brackets, or else the sentences, that contain a `HOLE`. In a heading, only the `HOLE` is removed."""
     if _HOLE not in text:
         return text
     return "\n".join(_drop_holes(line) if _HOLE in line else line for line in text.split("\n"))

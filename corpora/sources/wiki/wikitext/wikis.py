@@ -35,7 +35,10 @@ _BAR = re.compile(r"\s\|\s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiki:
-    """The contents of a file of `wikis/`, described in the head of this module. The defaults are how English writes."""
+    """The language-specific conventions of a wiki, read from a file in `wikis/`. The defaults are the English ones.
+
+    The fields are described at the top of this module.
+    """
 
     also: str = ""
     group: str = ","
@@ -61,11 +64,11 @@ class Wiki:
     symbols: Mapping[str, str] = field(default_factory=dict)
 
     def map_template_kinds(self) -> dict[str, str]:
-        """Return the wiki's templates: name in lower case -> its kind, a key of `EXPANSIONS`."""
+        """Map the lower-case names of the wiki's templates to their kinds, the keys of `EXPANSIONS`."""
         return {name: kind for kind, names in self.templates.items() for name in _split_at_bars(names)}
 
     def find_language(self, code: str) -> str:
-        """Look up the name of a language by its code, such as "de" or "zh-Hant"; "" if the wiki's file has none."""
+        """Look up a language's name by its code, such as "de" or "zh-Hant"; "" if the wiki's file does not list it."""
         code = code.lower()
         return self.languages.get(code) or self.languages.get(code.partition("-")[0], "")
 
@@ -76,16 +79,16 @@ def _split_at_bars(names: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def list_codes() -> frozenset[str]:
-    """Return the codes of the wikis that have a file, without "all"."""
+    """Return the codes of the wikis that have a file, except "all"."""
     return frozenset(path.name.removesuffix(".toml") for path in _FOLDER.iterdir()) - {ALL_WIKIS}
 
 
 @lru_cache(maxsize=128)
 def read_wiki(code: str) -> Wiki:
-    """Read how a wiki writes: its own file, or the file of a related language or of the one that its code begins with.
+    """Read the conventions of a wiki from its own file or from that of a related language.
 
-    A wiki that is read by another's file has no names of months and languages of its own. If no file fits, the defaults
-    are returned.
+    A code such as "zh-yue" falls back to its first part, "zh". A wiki read from another wiki's file has no month names
+    and language names of its own. If there is no matching file, the defaults are returned.
 
     >>> read_wiki("de").decimal, read_wiki("zh-yue").month, read_wiki("tlh").group
     (',', '{year}年{number}月', ',')
@@ -100,7 +103,7 @@ def read_wiki(code: str) -> Wiki:
 
 @lru_cache(maxsize=1)
 def list_known_codes() -> frozenset[str]:
-    """Return the codes of all wikis that have a file or are named in one."""
+    """Return the codes of all wikis that have a file or are named in another wiki's file."""
     return list_codes() | _map_relatives().keys() | {*_read_file(ALL_WIKIS).also.split()}
 
 
@@ -115,30 +118,30 @@ def _map_relatives() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def list_hidden_namespaces() -> frozenset[str]:
-    """Return the names, in all wikis, of the namespaces of files and categories."""
+    """Return the names of the file and category namespaces in all wikis."""
     return frozenset(name for code in list_codes() for name in _split_at_bars(read_wiki(code).files_and_categories))
 
 
 @lru_cache(maxsize=128)
 def list_disambiguation_templates(wiki: str) -> frozenset[str]:
-    """Return the names of templates that mark a page as a list of the meanings of its title, in this wiki or in all."""
+    """Return the names of templates that mark disambiguation pages, in this wiki or in all wikis."""
     return frozenset(name for code in (wiki, ALL_WIKIS) for name in _split_at_bars(read_wiki(code).disambiguation))
 
 
 @lru_cache(maxsize=128)
 def list_words_before_others(wiki: str) -> frozenset[str]:
-    """List words after which a sentence of this wiki cannot end, such as articles and prepositions.
+    """List words that cannot end a sentence in this wiki, such as articles and prepositions.
 
-    They are the wiki's own, and those of the largest wikis.
+    They include those of the largest wikis.
     """
     return frozenset(word for code in (wiki, ALL_WIKIS) for word in read_wiki(code).before_a_word.split())
 
 
 @lru_cache(maxsize=128)
 def list_apparatus_titles(wiki: str) -> frozenset[str]:
-    """List titles, in lower case, of sections without prose, such as "references" or "external links".
+    """List lower-case titles of sections without prose, such as "references" or "external links".
 
-    They are the wiki's own and the English ones, or those of all wikis if it has none.
+    They are the titles of the wiki itself and the English ones, or those of all wikis if the wiki has none.
     """
     has_own = wiki in list_codes() - {"en"} and read_wiki(wiki).apparatus
     codes = [wiki, "en"] if has_own else sorted(list_codes() | {ALL_WIKIS})
@@ -147,9 +150,9 @@ def list_apparatus_titles(wiki: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def find_common_kinds() -> dict[str, str]:
-    """Map names of templates to the kind of what they show, if they mean the same in all wikis that have them.
+    """Map template names to their kinds, if the name has the same meaning in every wiki that uses it.
 
-    The English wiki is left out, and so are names of one or two characters.
+    Omits the English wiki, and names of one or two characters.
     """
     kinds: dict[str, str] = {}
     clashes = set()

@@ -30,7 +30,7 @@ _SINCE = re.compile(r"[0-9./-]+|(?:[0-9]{1,2}\.? )?(?:de )?[^\W\d_]+\.? (?:de )?
 
 
 def show_second(arguments: list[str], named: Named) -> str:
-    """Return the second argument, or else the argument `texte` or `text`; "" if there is none."""
+    """Return the second positional argument, or else the named argument `texte` or `text`; "" if there is none."""
     return arguments[1] if len(arguments) > 1 else named.get("texte") or named.get("text") or ""
 
 
@@ -50,25 +50,25 @@ def show_spaced(arguments: list[str], named: Named) -> str:
 
 
 def show_quote(arguments: list[str], named: Named) -> str:
-    """Return the text of a quotation as a paragraph of its own."""
+    """Return the text of a quotation as a separate paragraph."""
     text = named.get("text") or named.get("quote") or (arguments[0] if arguments else "")
     return f"\n\n{text}\n\n"
 
 
 def show_language(arguments: list[str], named: Named) -> str:
-    """Show `{{langx|ru|Москва}}`: the language's name and the words, with their romanization if it is given."""
+    """Render `{{langx|ru|Москва}}`: the language's name and the words, with their romanization if it is given."""
     shown = show_in_language(arguments, named, "en")
     roman = arguments[2] if len(arguments) > 2 else named.get("translit", "")
     return shown + (f", romanized: {roman}" if roman and shown and len(arguments) > 1 else "")
 
 
 def is_language_code(code: str) -> bool:
-    """Return True for the code of a language that the English file names, such as "de" or "zh-Hant"."""
+    """Return True if a string is the code of a language listed in the English file, such as "de" or "zh-Hant"."""
     return re.fullmatch("[a-z]{2,3}(?:-[A-Za-z]{2,8})*", code) is not None and bool(read_wiki("en").find_language(code))
 
 
 def show_in_language(arguments: list[str], named: Named, wiki: str) -> str:
-    """Show `{{langx|ru|Москва}}` as a wiki writes it, or only the words if its file does not name the language."""
+    """Render `{{langx|ru|Москва}}` for a wiki; only the words if the wiki's file does not name the language."""
     if len(arguments) < 2 or not arguments[1]:
         return show_first(arguments, named) if len(arguments) < 2 else ""
     form = read_wiki(wiki)
@@ -77,49 +77,49 @@ def show_in_language(arguments: list[str], named: Named, wiki: str) -> str:
 
 
 def show_wrapped(arguments: list[str], named: Named) -> str:
-    """Show `{{citation needed|words}}`: the words that are doubted. A date says when they were, and is not shown."""
+    """Render `{{citation needed|words}}` as the words inside. A date, if given, is omitted."""
     text = show_first(arguments, named)
     return "" if _SINCE.fullmatch(text) else text
 
 
 def show_nothing(arguments: list[str], named: Named) -> str:
-    """Return "", for templates that show nothing in a sentence."""
+    """Return "", for templates that render nothing in a sentence."""
     return ""
 
 
 def show_reading(arguments: list[str], named: Named) -> str:
-    """Show `{{読み仮名|漢字|かんじ}}` of the Japanese Wikipedia as 漢字（かんじ）."""
+    """Render `{{読み仮名|漢字|かんじ}}` of the Japanese Wikipedia as 漢字（かんじ）."""
     shown, *rest = [*arguments, ""]
     return f"{shown}（{rest[0]}）" if shown and rest[0] else shown
 
 
 def show_life_dates(arguments: list[str], named: Named) -> str:
-    """Show `{{bd|1879年|3月14日|1955年|4月18日}}` of the Chinese Wikipedia as （1879年3月14日－1955年4月18日）."""
+    """Render `{{bd|1879年|3月14日|1955年|4月18日}}` of the Chinese Wikipedia as （1879年3月14日－1955年4月18日）."""
     birth, death = ("".join(arguments[at : at + 2]) for at in (0, 2))
     return f"（{birth}－{death}）" if birth or death else ""
 
 
 def show_metres(arguments: list[str], named: Named) -> str:
-    """Show `{{Höhe|1234|DE-NN}}` of the German Wikipedia as 1,234 m; `templates` writes it as the wiki does."""
+    """Render `{{Höhe|1234|DE-NN}}` of the German Wikipedia as 1,234 m, which is localized later."""
     return f"{group_digits(arguments[0])} m" if arguments and arguments[0] else ""
 
 
 def show_nihongo(arguments: list[str], named: Named) -> str:
-    """Show `{{nihongo|Sun|太陽|taiyō}}` as Sun (太陽, taiyō)."""
+    """Render `{{nihongo|Sun|太陽|taiyō}}` as Sun (太陽, taiyō)."""
     shown, *rest = [*arguments, ""]
     inside = ", ".join(part for part in rest[:2] if part)
     return f"{shown} ({inside})" if shown and inside else shown or inside
 
 
 def show_chinese(arguments: list[str], named: Named) -> str:
-    """Show `{{zh|c=北京|p=Běijīng}}` as Chinese: 北京; pinyin: Běijīng."""
+    """Render `{{zh|c=北京|p=Běijīng}}` as Chinese: 北京; pinyin: Běijīng."""
     labels = {"c": "Chinese", "s": "simplified Chinese", "t": "traditional Chinese", "p": "pinyin"}
     parts = [f"{label}: {named[key]}" for key, label in labels.items() if named.get(key)]
     return "; ".join(parts)
 
 
 def show_interlanguage_link(arguments: list[str], named: Named) -> str:
-    """Show the title in `{{ill|Title|de|Titel}}`, `{{ill|de|Titel}}` or `{{нп|Title|shown|de|Titel}}`."""
+    """Return the title in `{{ill|Title|de|Titel}}`, `{{ill|de|Titel}}` or `{{нп|Title|shown|de|Titel}}`."""
     if len(arguments) > 1 and is_language_code(arguments[0]):
         arguments = arguments[1:]
     elif len(arguments) > 2 and arguments[1] and not is_language_code(arguments[1]):
@@ -129,12 +129,12 @@ def show_interlanguage_link(arguments: list[str], named: Named) -> str:
 
 
 def show_unknowable(arguments: list[str], named: Named) -> str:
-    """Return `HOLE`, which removes the sentence: the value depends on the day of reading, or on tables of prices."""
+    """Return `HOLE`, which removes the sentence, because the value depends on the current date or on price tables."""
     return HOLE
 
 
 def show_measured(arguments: list[str], named: Named) -> str:
-    """Show `{{unité|45|km}}`, `{{unité|3|m|2}}` or `{{M|45||km}}`: a number, its unit and the unit's exponent."""
+    """Render `{{unité|45|km}}`, `{{unité|3|m|2}}` or `{{M|45||km}}`: a number, its unit and the unit's exponent."""
     number, *rest = [part for part in [*arguments, named.get("u") or named.get("ul") or ""] if part] or [""]
     text = group_digits(number)
     if power := named.get("e"):
@@ -145,18 +145,18 @@ def show_measured(arguments: list[str], named: Named) -> str:
 
 
 def show_first_three(arguments: list[str], named: Named) -> str:
-    """Show the date in `{{date de naissance|11|novembre|1866}}`. Further arguments name a calendar or a topic."""
+    """Render the date of `{{date de naissance|11|novembre|1866}}`. Further arguments name a calendar or a topic."""
     return " ".join(part for part in arguments[:3] if part)
 
 
 def show_hours(arguments: list[str], named: Named) -> str:
-    """Show `{{heure|4|30}}` as 4 h 30."""
+    """Render `{{heure|4|30}}` as 4 h 30."""
     hour, *rest = [*arguments, ""]
     return f"{hour} h {rest[0]}".strip() if hour else ""
 
 
 def show_century(arguments: list[str], named: Named) -> str:
-    """Show `{{s|XIX|e}}` as XIXe siècle. If two centuries are given, both are written."""
+    """Render `{{s|XIX|e}}` as XIXe siècle. If two centuries are given, both are written."""
     numbers = [part for part in arguments if re.fullmatch("[IVXL]+", part.upper())]
     if not numbers:
         return ""
@@ -165,76 +165,76 @@ def show_century(arguments: list[str], named: Named) -> str:
 
 
 def show_spanish_century(arguments: list[str], named: Named) -> str:
-    """Show `{{siglo|V|a|s}}` as siglo V a. C.; without the third argument only the number."""
+    """Render `{{siglo|V|a|s}}` as siglo V a. C.; without the third argument only the number."""
     number, era, shows_word = [*arguments, "", "", ""][:3]
     return ("siglo " if shows_word else "") + number + {"a": " a. C.", "d": " d. C."}.get(era.lower(), "")
 
 
 def show_century_before(arguments: list[str], named: Named) -> str:
-    """Show `{{-s|IV|e}}` as IVe siècle av. J.-C."""
+    """Render `{{-s|IV|e}}` as IVe siècle av. J.-C."""
     return f"{show_century(arguments, named)} av. J.-C." if arguments else ""
 
 
 def show_aside(arguments: list[str], named: Named) -> str:
-    """Show `{{incise|words|stop}}`: words between dashes. At the end of a sentence the second dash is left out."""
+    """Render `{{incise|words|stop}}` as words between dashes. At the end of a sentence, the second dash is omitted."""
     return f" – {show_first(arguments, named)}" + ("" if len(arguments) > 1 else " – ")
 
 
 def show_quoted(arguments: list[str], named: Named) -> str:
-    """Show `{{citation|words}}` of the French Wikipedia in quotes.
+    """Render `{{citation|words}}` of the French Wikipedia in quotes; "" for the English template of that name.
 
-    The English template has no positional arguments: "".
+    The English template has no positional arguments.
     """
     return f"“{arguments[0]}”" if arguments and arguments[0] else ""
 
 
 def show_old_style(arguments: list[str], named: Named) -> str:
-    """Show `{{OldStyleDate|14 March|1879|2 March}}` as 14 March [O.S. 2 March] 1879."""
+    """Render `{{OldStyleDate|14 March|1879|2 March}}` as 14 March [O.S. 2 March] 1879."""
     day, year, old = [*arguments[:3], "", "", ""][:3]
     return " ".join(part for part in (day, f"[O.S. {old}]" if old else "", year) if part)
 
 
 def show_ship_class(arguments: list[str], named: Named) -> str:
-    """Show `{{sclass|Nimitz|aircraft carrier}}` as Nimitz-class aircraft carrier."""
+    """Render `{{sclass|Nimitz|aircraft carrier}}` as Nimitz-class aircraft carrier."""
     name, *kind = [*arguments, ""]
     return f"{name}-class {kind[0]}".strip() if name else ""
 
 
 def show_roads(arguments: list[str], named: Named) -> str:
-    """Show `{{jct|state=CA|I|5|US|101}}` as I 5 / US 101."""
+    """Render `{{jct|state=CA|I|5|US|101}}` as I 5 / US 101."""
     pairs = [" ".join(arguments[at : at + 2]) for at in range(0, len(arguments), 2)]
     return " / ".join(pair for pair in pairs if pair.strip())
 
 
 def show_authors(arguments: list[str], named: Named) -> str:
-    """Show `{{harvtxt|Smith|Jones|1990}}` as Smith and Jones (1990)."""
+    """Render `{{harvtxt|Smith|Jones|1990}}` as Smith and Jones (1990)."""
     names = [part for part in arguments if part]
     year = f" ({names.pop()})" if len(names) > 1 and is_number(names[-1][:4]) else ""
     return " and ".join(", ".join(part) for part in (names[:-1], names[-1:]) if part) + year
 
 
 def show_list(arguments: list[str], named: Named) -> str:
-    """Return the positional arguments with commas between them, without empty ones."""
+    """Return the non-empty positional arguments, separated by commas."""
     return ", ".join(part for part in arguments if part)
 
 
 def show_circa(arguments: list[str], named: Named) -> str:
-    """Show `{{circa|1900|1910}}` as c. 1900 – c. 1910."""
+    """Render `{{circa|1900|1910}}` as c. 1900 – c. 1910."""
     return " – ".join(f"c. {year}" for year in arguments[:2]) if arguments else "c."
 
 
 def show_reign(arguments: list[str], named: Named) -> str:
-    """Show `{{reign|1558|1603}}` as r. 1558–1603."""
+    """Render `{{reign|1558|1603}}` as r. 1558–1603."""
     return "r. " + "–".join(arguments[:2])
 
 
 def show_floruit(arguments: list[str], named: Named) -> str:
-    """Show `{{floruit|1500|1520}}` as fl. 1500–1520."""
+    """Render `{{floruit|1500|1520}}` as fl. 1500–1520."""
     return "fl. " + "–".join(arguments[:2])
 
 
 def show_fraction(arguments: list[str], named: Named) -> str:
-    """Show `{{frac|3|1|2}}` as 3 1/2, `{{frac|1|2}}` as 1/2 and `{{frac|2}}` as 1/2."""
+    """Render `{{frac|3|1|2}}` as 3 1/2, `{{frac|1|2}}` as 1/2 and `{{frac|2}}` as 1/2."""
     match arguments[:3]:
         case [whole, above, below]:
             return f"{whole} {above}/{below}"
@@ -246,12 +246,12 @@ def show_fraction(arguments: list[str], named: Named) -> str:
 
 
 def show_power_of_ten(arguments: list[str], named: Named) -> str:
-    """Show `{{e|6}}` as ×10⁶. Without an argument it is the ending of a French ordinal, `XX{{e}}`."""
+    """Render `{{e|6}}` as ×10⁶. Without an argument, the template is the suffix of a French ordinal, `XX{{e}}`."""
     return "e" if not arguments else "×10" + to_superscript(show_first(arguments, named))
 
 
 def show_ordinal(arguments: list[str], named: Named) -> str:
-    """Show `{{ordinal|21}}` as 21st. A text that is no whole number is returned unchanged."""
+    """Render `{{ordinal|21}}` as 21st. A string that is not a whole number is returned unchanged."""
     number = show_first(arguments, named)
     if not re.fullmatch("[0-9]{1,15}", number):
         return number
@@ -260,43 +260,43 @@ def show_ordinal(arguments: list[str], named: Named) -> str:
 
 
 def show_ship(arguments: list[str], named: Named) -> str:
-    """Show `{{ship|HMS|Victory}}` as HMS Victory. A third argument, such as a hull number, is not shown."""
+    """Render `{{ship|HMS|Victory}}` as HMS Victory. A third argument, such as a hull number, is not shown."""
     return " ".join(part for part in arguments[:2] if part)
 
 
 def show_accidental(arguments: list[str], named: Named) -> str:
-    """Return the sign of a musical accidental by its name, such as "flat"; "" for any other text."""
+    """Return the sign of a musical accidental by its name, such as "flat"; "" for any other name."""
     sign = show_first(arguments, named)
     return {"flat": "♭", "b": "♭", "sharp": "♯", "#": "♯", "natural": "♮"}.get(sign, "")
 
 
 def build_prefixed(prefix: str) -> Expansion:
-    """Return the expansion that writes `prefix` before the first argument."""
+    """Return a function that renders a template as `prefix` followed by the first argument."""
     return lambda arguments, named: prefix + show_first(arguments, named)
 
 
 def build_suffixed(suffix: str) -> Expansion:
-    """Return the expansion that writes `suffix` after the first argument."""
+    """Return a function that renders a template as the first argument followed by `suffix`."""
     return lambda arguments, named: f"{show_first(arguments, named)}{suffix}".strip()
 
 
 def show_grouped(arguments: list[str], named: Named) -> str:
-    """Return the first argument with commas between its thousands."""
+    """Return the first argument with commas as thousands separators."""
     return group_digits(show_first(arguments, named))
 
 
 def show_superscript(arguments: list[str], named: Named) -> str:
-    """Return the first argument as superscript characters if they exist."""
+    """Return the first argument in superscript characters where they exist."""
     return to_superscript(show_first(arguments, named))
 
 
 def show_literally(arguments: list[str], named: Named) -> str:
-    """Show `{{literally|so it is}}` as lit. 'so it is'."""
+    """Render `{{literally|so it is}}` as lit. 'so it is'."""
     return f"lit. '{show_first(arguments, named)}'"
 
 
 def show_currency(arguments: list[str], named: Named) -> str:
-    """Return an amount with the sign of its currency, or else with the code before it."""
+    """Return an amount preceded by its currency sign, or by the currency code if there is no sign."""
     code = named.get("currency") or show_second(arguments, named)
     return read_wiki(ALL_WIKIS).before.get(code.lower(), f"{code} ".lstrip()) + show_first(arguments, named)
 
@@ -310,7 +310,7 @@ _AGE = re.compile(r" \(aged [0-9]+\)|^As of |^as of ")
 
 
 def format_date_in_language(text: str, wiki: str) -> str:
-    """Write the English dates in a text as a wiki writes them, and remove English words about ages.
+    """Convert the English dates in a text to the format of a wiki's language, and remove English words about ages.
 
     >>> format_date_in_language("January 2, 1950", "es"), format_date_in_language("2 May 1950", "ja")
     ('2 de enero de 1950', '1950年5月2日')
@@ -331,7 +331,7 @@ def format_date_in_language(text: str, wiki: str) -> str:
 
 
 def show_day_first(arguments: list[str], named: Named) -> str:
-    """Show `{{JULGREGDATUM|10|4|1586}}` of the German Wikipedia in digits: 10.4.1586."""
+    """Render `{{JULGREGDATUM|10|4|1586}}` of the German Wikipedia in digits: 10.4.1586."""
     return ".".join(map(str, _read_numbers(arguments[:3])))
 
 
@@ -340,9 +340,9 @@ def _is_yes(word: str | None) -> bool:
 
 
 def _format_date(numbers: list[int], has_day_first: bool) -> str:
-    """Write [year], [year, month] or [year, month, day] in words.
+    """Format [year], [year, month] or [year, month, day] as a date in words.
 
-    If the month is impossible, only the year is written.
+    If the month is invalid, only the year is returned.
     """
     year, month, day = (*numbers[:3], 0, 0)[:3]
     if not 1 <= month <= 12:
@@ -363,13 +363,13 @@ def _read_numbers(arguments: list[str]) -> list[int]:
 
 
 def show_event(arguments: list[str], named: Named) -> str:
-    """Show the date in `{{birth date|1950|1|2|df=y}}`. An age that depends on the day of reading is left out."""
+    """Render the date of `{{birth date|1950|1|2|df=y}}`. An age that depends on the current date is omitted."""
     numbers = _read_numbers(arguments)
     return _format_date(numbers, _is_yes(named.get("df"))) if numbers else show_first(arguments, named)
 
 
 def show_death(arguments: list[str], named: Named) -> str:
-    """Show `{{death date and age|2000|5|6|1920|7|1}}`: the date and the age reached."""
+    """Render `{{death date and age|2000|5|6|1920|7|1}}`: the date and the age reached."""
     numbers = _read_numbers(arguments)
     date = show_event(arguments, named)
     if len(numbers) < 6:
@@ -379,7 +379,7 @@ def show_death(arguments: list[str], named: Named) -> str:
 
 
 def show_free_date(arguments: list[str], named: Named) -> str:
-    """Show `{{date|2010-05-03|mdy}}`, or an argument that is a date in words already."""
+    """Render `{{date|2010-05-03|mdy}}` as a date in words, or return an argument that is in words already."""
     text, *rest = [*arguments, ""]
     if match := _ISO_DATE.fullmatch(text):
         return _format_date([int(part) for part in match.groups()], rest[0].lower() != "mdy")
@@ -390,13 +390,13 @@ def show_free_date(arguments: list[str], named: Named) -> str:
 
 
 def show_age(arguments: list[str], named: Named) -> str:
-    """Show `{{age|1920|7|1|2000|5|6}}` as 79. With one date it depends on the day of reading: `HOLE`."""
+    """Render `{{age|1920|7|1|2000|5|6}}` as 79. With one date, the age depends on the current date: `HOLE`."""
     numbers = _read_numbers(arguments)
     return str(numbers[3] - numbers[0] - (numbers[4:6] < numbers[1:3])) if len(numbers) >= 6 else HOLE
 
 
 def show_as_of_date(arguments: list[str], named: Named) -> str:
-    """Show `{{as of|2020|5}}` as As of May 2020, or the argument `alt` if it is given."""
+    """Render `{{as of|2020|5}}` as As of May 2020, or the argument `alt` if it is given."""
     if "alt" in named:
         return named["alt"]
     words = ("as of " if _is_yes(named.get("lc")) else "As of ") + (named.get("pre", "") + " ").lstrip()

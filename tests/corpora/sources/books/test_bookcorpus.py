@@ -186,7 +186,7 @@ def test_a_damaged_book_costs_only_itself(tmp_path: Path) -> None:
     ],
 )
 def test_a_packed_book_may_be_in_many_streams(tmp_path: Path, packed: bytes, reason: str | None) -> None:
-    """Fails where what follows the first stream is left out, or refused, or copied once for each stream before it."""
+    """Fails if what follows the first stream is left out, or refused, or copied once for each stream before it."""
     (tmp_path / "a.txt.gz").write_bytes(packed)
     (record,) = read(BookCorpusSource(path=str(tmp_path)))
     assert reasons([record]) == [reason]

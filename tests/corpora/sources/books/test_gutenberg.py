@@ -86,6 +86,6 @@ def test_notes_go_from_the_end_within_bounds() -> None:
 
 
 def test_a_number_of_thousands_of_digits_is_no_number() -> None:
-    """Fails where a header is turned into a number that Python refuses to read."""
+    """Fails if a header is turned into a number that Python refuses to read."""
     book = cut_gutenberg(f"[eBook #{'9' * 5_000}]\n*** START OF THE PROJECT GUTENBERG EBOOK A ***\nShe was.\n")
     assert (book.number, book.body.strip()) == (None, "She was.")

@@ -161,7 +161,7 @@ print(footer, refused)
 
 
 def test_a_damaged_footer_of_parquet_ends_no_process(tmp_path: Path) -> None:
-    """Fails where a flipped byte brings down the process, ends in a traceback, or loses rows without a word."""
+    """Fails if a flipped byte brings down the process, ends in a traceback, or loses rows without a word."""
     path = write_parquet(tmp_path / "a.parquet", [{"text": f"row {n}", "n": n} for n in range(6)], group_rows=3)
     command = [sys.executable, "-c", FLIP, str(path)]
     done = subprocess.run(command, cwd=SAMPLES.parents[1], capture_output=True, text=True, check=False)

@@ -42,7 +42,7 @@ cells = st.lists(st.sampled_from(['"', '""', ",", "\n", "\r\n", "a", "é", " "])
 @settings(deadline=None)
 @given(st.lists(st.lists(cells, min_size=2, max_size=4), min_size=1, max_size=5), st.integers(1, 9))
 def test_what_csv_writes_is_read(rows: list[list[str]], piece_bytes: int) -> None:
-    """Fails where a row is cut elsewhere than Python's csv ends it, in pieces of any size, or a field is another."""
+    """Fails if a row is cut elsewhere than Python's csv ends it, in pieces of any size, or a field is another."""
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
     data = text.getvalue().encode()
@@ -57,7 +57,7 @@ def test_what_csv_writes_is_read(rows: list[list[str]], piece_bytes: int) -> Non
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(["a", '"', ",", "\n", 'b"c']), max_size=30).map("".join))
 def test_rows_of_any_text_are_those_that_csv_reads(text: str) -> None:
-    """Fails where a field that Python's strict reader takes comes out otherwise, or one that it refuses is taken."""
+    """Fails if a field that Python's strict reader takes comes out otherwise, or one that it refuses is taken."""
     try:
         expected = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
     except csv.Error:

@@ -61,7 +61,7 @@ def ticket(n: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet"])
 def test_the_column_with_most_words_is_found_in_every_format(tmp_path: Path, name: str) -> None:
-    """Fails where addresses, base64, digits, JSON or one text in every row are taken for the text."""
+    """Fails if addresses, base64, digits, JSON or one text in every row are taken for the text."""
     put(tmp_path, name, [ticket(n) for n in range(60)], **({"delimiter": "\t"} if name == "a.tsv" else {}))
     found = guess(tmp_path)
     assert found.names == ("note",) and found.others[0] in ("disclaimer", "subject")
@@ -92,7 +92,7 @@ def test_a_column_called_text_is_the_text_wherever_it_holds_words(tmp_path: Path
 )
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_columns_of_all_sorts(tmp_path: Path, rows: list[dict[str, Any]], name: str, ending: str) -> None:
-    """Fails where the name is not found, or the source does not read the text under it."""
+    """Fails if the name is not found, or the source does not read the text under it."""
     put(tmp_path, f"a.{ending}", rows)
     assert guess(tmp_path).names == (name,)
     source = FilesSource(name="own", path=str(tmp_path), fields={"text": name})
@@ -113,7 +113,7 @@ def test_what_is_inside_of_objects_is_found_by_its_path(tmp_path: Path) -> None:
 
 
 def test_other_types_of_parquet(tmp_path: Path) -> None:
-    """Fails where large, encoded or binary texts are not seen, or bytes that are no text break the look."""
+    """Fails if large, encoded or binary texts are not seen, or bytes that are no text break the look."""
     texts = [said(n, 30) for n in range(6)]
     columns = {
         "image": pa.array([b"\xff\xd8" + bytes(900)] * 6),
@@ -130,7 +130,7 @@ def test_other_types_of_parquet(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_the_first_row_says_what_parts_a_table(tmp_path: Path, delimiter: str) -> None:
-    """Fails where a table of another delimiter, with a mark, quotes and line ends in fields, is read as one column."""
+    """Fails if a table of another delimiter, with a mark, quotes and line ends in fields, is read as one column."""
     rows = [{"id": n, "name, first": "Ann", "body": f'{said(n, 9)}\n"{said(n, 5)}", he said;'} for n in range(30)]
     put(tmp_path, "a.csv", rows, delimiter=delimiter, encoding="utf-8-sig")
     assert guess(tmp_path).names == ("body",)
@@ -141,7 +141,7 @@ def test_the_first_row_says_what_parts_a_table(tmp_path: Path, delimiter: str) -
 
 
 def test_a_table_that_was_read_is_read_as_before(tmp_path: Path) -> None:
-    """Fails where another sign in the names of columns takes the place of the usual one."""
+    """Fails if another sign in the names of columns takes the place of the usual one."""
     (tmp_path / "a.csv").write_text("text,a;b;c;d\nThe ferry,x;y\n")
     source = FilesSource(name="own", path=str(tmp_path))
     file = raw_file(source)
@@ -150,7 +150,7 @@ def test_a_table_that_was_read_is_read_as_before(tmp_path: Path) -> None:
 
 
 def test_files_with_other_columns_have_names_of_their_own(tmp_path: Path) -> None:
-    """Fails where one file decides for all, or names that were found come after new ones."""
+    """Fails if one file decides for all, or names that were found come after new ones."""
     put(tmp_path, "a.csv", [{"id": n, "body": said(n, 30)} for n in range(5)])
     put(tmp_path, "b.jsonl", [{"id": n, "note": said(n, 60)} for n in range(5)])
     put(tmp_path, "c.csv", [{"id": n, "body": said(n, 30), "note": said(n, 3)} for n in range(5)])
@@ -161,7 +161,7 @@ def test_files_with_other_columns_have_names_of_their_own(tmp_path: Path) -> Non
 
 
 def test_of_many_files_those_that_are_not_looked_into_have_names_too(tmp_path: Path) -> None:
-    """Fails where a file of other columns is passed over because a sample left it out."""
+    """Fails if a file of other columns is passed over because a sample left it out."""
     for n in range(150):
         put(tmp_path, f"{n:03}.jsonl", [{"rare" if n == 77 else "body": said(n, 30)}])
     found = guess(tmp_path)
@@ -169,7 +169,7 @@ def test_of_many_files_those_that_are_not_looked_into_have_names_too(tmp_path: P
 
 
 def test_tables_without_text_are_named_and_files_that_cannot_be_read_are_not(tmp_path: Path) -> None:
-    """Fails where numbers, names of columns alone, or names of people pass for a text, or damage for its absence."""
+    """Fails if numbers, names of columns alone, or names of people pass for a text, or damage for its absence."""
     (tmp_path / "prices.csv").write_text("id,amount\n1,2.50\n2,3.50\n")
     (tmp_path / "header.csv").write_text("id,amount\n")
     (tmp_path / "people.jsonl").write_text('{"id": 1, "name": "Ann Lee"}\n')
@@ -187,6 +187,6 @@ def test_tables_without_text_are_named_and_files_that_cannot_be_read_are_not(tmp
 
 
 def test_a_key_is_offered_where_it_is_one(tmp_path: Path) -> None:
-    """Fails where a number that is there twice, or is missing once, is offered: records would become one."""
+    """Fails if a number that is there twice, or is missing once, is offered: records would become one."""
     put(tmp_path, "a.csv", [{"case_id": n // 2, "doc_no": n or "", "uuid": n, "body": said(n, 9)} for n in range(9)])
     assert guess(tmp_path).keys == ("uuid",)

@@ -37,7 +37,7 @@ def source(path: Path, **settings: Any) -> FilesSource:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
 def test_every_form_has_the_same_records(tmp_path: Path, form: str, codec: str) -> None:
-    """Fails where a record is lost, cut or not found again."""
+    """Fails if a record is lost, cut or not found again."""
     path = tmp_path / "a.json"
     path.write_bytes(FORMS[form].encode(codec))
     own = source(path)
@@ -47,7 +47,7 @@ def test_every_form_has_the_same_records(tmp_path: Path, form: str, codec: str) 
 
 @pytest.mark.parametrize("data", ['{"text": "one"}', '{"text": "one",\n "by": [{"name": "Ada"}]}', '["one"]', '"one"'])
 def test_one_object_or_text_is_one_record(tmp_path: Path, data: str) -> None:
-    """Fails where a record with a list of objects is taken for that list, or a list of texts has none."""
+    """Fails if a record with a list of objects is taken for that list, or a list of texts has none."""
     (tmp_path / "a.json").write_text(data)
     assert [record.text for record in read_and_find(source(tmp_path))] == ["one"]
 
@@ -73,7 +73,7 @@ def test_a_value_that_is_no_json_costs_only_itself(tmp_path: Path, data: str, dr
 
 
 def test_a_string_in_an_array_of_objects_is_no_document(tmp_path: Path) -> None:
-    """Fails where what damage leaves of an object becomes a text."""
+    """Fails if what damage leaves of an object becomes a text."""
     (tmp_path / "a.json").write_text('[{"text": "a"}}, "text": "left", {"text": "b"}]')
     assert [record.text for record in read_and_find(source(tmp_path)) if not record.drop] == ["a", "b"]
 
@@ -88,7 +88,7 @@ JSON = st.recursive(
 @examples(1000)
 @given(st.lists(st.dictionaries(st.text(max_size=4), JSON, max_size=4), max_size=6), st.integers(0, 2), st.data())
 def test_values_are_those_that_json_reads(values: list[Any], indent: int, data: st.DataObject) -> None:
-    """Fails where brackets or quotes in strings, or the place where a piece ends, change what a value is."""
+    """Fails if brackets or quotes in strings, or the place where a piece ends, change what a value is."""
     text = json.dumps(values, ensure_ascii=data.draw(st.booleans()), indent=indent or None)
     stream = _Pieces(text.encode(errors="surrogatepass"), data.draw(st.integers(1, 9)))
     found = read_values(stream, 1 << 20, find_layout(b"["))
@@ -117,7 +117,7 @@ class _Endless(io.RawIOBase):
 
 
 def test_a_value_of_any_length_is_passed_over(tmp_path: Path) -> None:
-    """Fails where a string of 64 MB comes into memory, or costs the value after it."""
+    """Fails if a string of 64 MB comes into memory, or costs the value after it."""
     tracemalloc.start()
     lines = list(read_values(_Endless(64 << 20), 1000, find_layout(b"[")))  # type: ignore[arg-type]
     most = tracemalloc.get_traced_memory()[1]
@@ -127,7 +127,7 @@ def test_a_value_of_any_length_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_lines_in_a_json_are_cut_as_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a large file of lines is read by one worker alone."""
+    """Fails if a large file of lines is read by one worker alone."""
     monkeypatch.setattr("corpora.sources.files.formats.SLICE_BYTES", 100)
     (tmp_path / "a.json").write_text(FORMS["lines"])
     own = source(tmp_path)

@@ -18,7 +18,7 @@ HEAD = b"From: a@example.org\nDate: Mon, 02 Nov 2026 10:00:00 +0100\nSubject: "
 
 
 def test_a_message_is_its_plain_text(tmp_path: Path) -> None:
-    """Fails where encoded words, a charset or the parts of a message come out wrong."""
+    """Fails if encoded words, a charset or the parts of a message come out wrong."""
     letter = mail("Die Fähre – спасибо, 渡し舟.\n\n> quoted")
     letter.replace_header("Subject", "Zürich: 渡し舟 kam später als sonst, und niemand wusste warum")
     (tmp_path / "a.eml").write_bytes(letter.as_bytes())
@@ -50,7 +50,7 @@ def test_charsets_and_forms(head: str, body: bytes, text: str) -> None:
 
 
 def test_the_best_of_several_forms_is_read_and_attachments_are_counted() -> None:
-    """Fails where an empty plain part hides the HTML, a text is there twice, or an attached text is part of it."""
+    """Fails if an empty plain part hides the HTML, a text is there twice, or an attached text is part of it."""
     message = EmailMessage()
     message.set_content("\n")
     message.add_alternative("<p>Only here.</p>", subtype="html")
@@ -72,7 +72,7 @@ BODIES = ["One.", "Two.\n\nFrom the sea came fog.\nFrom afar", "Three."]
 
 
 def test_a_mailbox_is_cut_as_python_cuts_it(tmp_path: Path) -> None:
-    """Fails where a message is lost, a line that was escaped stays so, or one is not found again."""
+    """Fails if a message is lost, a line that was escaped stays so, or one is not found again."""
     box = mailbox.mbox(tmp_path / "a.mbox")
     for body in BODIES:
         box.add(HEAD + b"a\n\n" + body.encode())
@@ -85,7 +85,7 @@ def test_a_mailbox_is_cut_as_python_cuts_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shift", [0, 700, -3])
 def test_content_length_is_believed_where_it_is_right(tmp_path: Path, shift: int) -> None:
-    """Fails where a line of a text begins a message that it does not, or a wrong length hides one."""
+    """Fails if a line of a text begins a message that it does not, or a wrong length hides one."""
     inner = b"Look:\n\nFrom a@b Mon Jan  1 10:00:00 2026\nis how one begins.\n"
     first = HEAD + b"a\nContent-Length: %d\n\n" % (len(inner) + shift) + inner
     line = b"From a@b Mon Jan  1 10:00:00 2026\n"

@@ -41,7 +41,7 @@ def p(text: str, style: str = "") -> str:
 
 
 def test_a_word_document_is_read_as_its_reader_sees_it() -> None:
-    """Fails where runs are parted, revisions or controls are lost, or what is deleted or counted twice is there."""
+    """Fails if runs are parted, revisions or controls are lost, or what is deleted or counted twice is there."""
     body = "".join(
         (
             p("Lease of a boat house", "Title"),
@@ -95,13 +95,13 @@ def damaged_docx(name: str) -> bytes:
 @pytest.mark.parametrize("name", ["no zip", "cut", "no document", "no XML", "entity", "deep"])
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_damaged_document_is_a_bad_record(name: str) -> None:
-    """Fails where a file is read for what it is not, an entity is resolved, or another error comes through."""
+    """Fails if a file is read for what it is not, an entity is resolved, or another error comes through."""
     with pytest.raises(BadRecord):
         read_docx(damaged_docx(name), MOST)
 
 
 def test_bounds_and_locks_of_documents() -> None:
-    """Fails where a small file may unpack to any size, or an encrypted one counts as damaged."""
+    """Fails if a small file may unpack to any size, or an encrypted one counts as damaged."""
     bomb = docx("<w:p/>" * 900_000)
     assert len(bomb) < 50_000
     with pytest.raises(LargeDocument):
@@ -111,7 +111,7 @@ def test_bounds_and_locks_of_documents() -> None:
 
 
 def test_lines_of_pages_become_paragraphs() -> None:
-    """Fails where running titles stay, a paragraph ends with its page, or lists and headings run together."""
+    """Fails if running titles stay, a paragraph ends with its page, or lists and headings run together."""
     page = "Guide to the ferry, release {n}\r\n{body}\r\nChapter {n}. Harbours {n}"
     first = (
         "1 The harbour\r\nThe ferry was late on that day, for there was fog in the har\ufffebour, and\r\non the sea.",
@@ -150,7 +150,7 @@ def pdf(texts: list[str], **said: str) -> bytes:
 
 @needs_pdf
 def test_a_pdf_is_read_with_its_title() -> None:
-    """Fails where words lose their spaces, letters beyond ASCII change, or pages come in another order."""
+    """Fails if words lose their spaces, letters beyond ASCII change, or pages come in another order."""
     first = "Zürich\u2019s ferry was late on that day because\nthere was fog in the whole harbour."
     found = read_pdf(pdf([first, "Nobody saw its lights."], Title="Ferry log"), MOST)
     assert " ".join(found.paragraphs) == f"{first} Nobody saw its lights.".replace("\n", " ")
@@ -159,7 +159,7 @@ def test_a_pdf_is_read_with_its_title() -> None:
 
 @needs_pdf
 def test_damaged_and_large_pdfs() -> None:
-    """Fails where a damaged file ends in another error, or a text may have any length."""
+    """Fails if a damaged file ends in another error, or a text may have any length."""
     good = pdf(["The ferry was late."])
     for bad in (b"", b"%PDF-1.7\nnothing", good[:40]):
         with pytest.raises(BadRecord):
@@ -170,7 +170,7 @@ def test_damaged_and_large_pdfs() -> None:
 
 @needs_pdf
 def test_a_folder_of_documents_is_a_source(tmp_path: Path) -> None:
-    """Fails where a format is not known by its ending, a drop is not counted as what it is, or raw bytes are lost."""
+    """Fails if a format is not known by its ending, a drop is not counted as what it is, or raw bytes are lost."""
     (tmp_path / "a.docx").write_bytes(docx(p("The first paragraph.") + p("The second.")))
     (tmp_path / "b.pdf").write_bytes(pdf(["The ferry was late."]))
     (tmp_path / "c.PDF").write_bytes(pdf([""]))
@@ -185,7 +185,7 @@ def test_a_folder_of_documents_is_a_source(tmp_path: Path) -> None:
 
 
 def test_the_reader_of_pdf_is_named_where_there_are_some() -> None:
-    """Fails where another version of it would go unnoticed, or sources without PDF are built again for it."""
+    """Fails if another version of it would go unnoticed, or sources without PDF are built again for it."""
     source = FilesSource(name="own", path="x")
     files = [RawFile(name=name, sha256="", size_bytes=1, path="") for name in ("a.docx", "b.pdf", "c.md.gz")]
     assert (source.libraries_of(files[:1]), source.libraries_of(files[:2])) == ((), ("pypdfium2",))
@@ -195,7 +195,7 @@ def test_the_reader_of_pdf_is_named_where_there_are_some() -> None:
 def test_without_the_extra_a_pdf_is_passed_over_with_its_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a folder with a PDF cannot be read without the extra, or nothing says what to do."""
+    """Fails if a folder with a PDF cannot be read without the extra, or nothing says what to do."""
     monkeypatch.setattr(pdf_module, "LIBRARY", "no_such_library")
     (tmp_path / "a.txt").write_text("The ferry.")
     (tmp_path / "b.pdf").write_bytes(b"%PDF")

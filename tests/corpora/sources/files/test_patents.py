@@ -63,7 +63,7 @@ def facts(records: list[Record]) -> list[tuple[str | None, ...]]:
 
 
 def test_a_folder_of_patents_of_all_years_needs_no_setting(tmp_path: Path) -> None:
-    """Fails where a format of patents is not recognized, or a week's file is one document."""
+    """Fails if a format of patents is not recognized, or a week's file is one document."""
     (tmp_path / "1976.txt").write_text("HHHHHT  APS1  ISSUE - 760210\n" + GREENBOOK + GREENBOOK.replace("393", "394"))
     (tmp_path / "2001.xml").write_text(APPLICATION_2001)
     (tmp_path / "2002.xml").write_text(GRANT_2002 * 2)
@@ -91,7 +91,7 @@ def test_the_preset_reads_patents_of_every_root(tmp_path: Path) -> None:
 
 
 def test_files_of_another_preset_are_passed_over_and_named(tmp_path: Path) -> None:
-    """Fails where one file of another kind ends the reading of all."""
+    """Fails if one file of another kind ends the reading of all."""
     (tmp_path / "a.xml").write_text(GRANT_2002)
     (tmp_path / "b.nxml").write_text("<article><front/></article>")
     source = XmlSource(name="own", path=str(tmp_path), preset="patent")
@@ -112,7 +112,7 @@ def test_xml_of_another_root_is_not_read_and_named(tmp_path: Path) -> None:
 
 
 def test_damage_in_a_record_costs_no_other(tmp_path: Path) -> None:
-    """Fails where a cut, foreign or broken record ends a file, or is not counted."""
+    """Fails if a cut, foreign or broken record ends a file, or is not counted."""
     foreign, broken = GREENBOOK.replace("WKU", "XKU"), GREENBOOK.encode().replace(b"boat", b"b\xff")
     path = tmp_path / "a.txt"
     path.write_bytes((GREENBOOK + foreign).encode() + broken + (GREENBOOK + GREENBOOK[:60]).encode())

@@ -29,7 +29,7 @@ def written(folder: Path, parts: dict[str, str], name: str = "a.xlsx") -> Path:
 
 
 def test_rows_of_every_sheet_are_records(tmp_path: Path) -> None:
-    """Fails where a value is not what Excel shows, an empty row is one, or a title names the columns."""
+    """Fails if a value is not what Excel shows, an empty row is one, or a title names the columns."""
     first = sheet(
         "",
         text("B2", "All ferries"),
@@ -56,7 +56,7 @@ def test_rows_of_every_sheet_are_records(tmp_path: Path) -> None:
 
 
 def test_merged_names_of_columns(tmp_path: Path) -> None:
-    """Fails where columns under a merged name have one name, or the second row of names is a record."""
+    """Fails if columns under a merged name have one name, or the second row of names is a record."""
     rows = (text("A1", "text") + text("B1", "contact"), text("B2", "name") + text("C2", "mail"))
     body = text("A3", "Hello") + text("B3", "Ada") + text("C3", "a@b")
     path = written(tmp_path, xlsx_parts(sheet(*rows, body)))
@@ -73,7 +73,7 @@ def test_days_from_1904_and_before_march_1900(tmp_path: Path) -> None:
 
 
 def test_a_sheet_without_text_is_counted_and_no_damage(tmp_path: Path) -> None:
-    """Fails where each sheet's column of text is not found, or a price list stops a run."""
+    """Fails if each sheet's column of text is not found, or a price list stops a run."""
     line = "The ferry was late because of the fog that lay in the harbour."
     sheets = [
         sheet(text("A1", name) + text("B1", "n"), text("A2", line) + cell("B2", "7")) for name in ("body", "note")
@@ -88,7 +88,7 @@ def test_a_sheet_without_text_is_counted_and_no_damage(tmp_path: Path) -> None:
 
 
 def test_workbooks_that_cannot_be_read_say_why(tmp_path: Path) -> None:
-    """Fails where a bomb is unpacked, an entity grows, or a locked file is no more than damaged."""
+    """Fails if a bomb is unpacked, an entity grows, or a locked file is no more than damaged."""
     good = xlsx_parts(sheet(text("A1", "text"), text("A2", "a")))
     laughs = (
         f'<!DOCTYPE w [<!ENTITY a "{"ha" * 9}"><!ENTITY b "{"&a;" * 9}">]><worksheet xmlns="{SHEET}">&b;</worksheet>'
@@ -119,7 +119,7 @@ def test_a_row_that_is_too_large_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_slides_come_in_their_order_with_their_notes() -> None:
-    """Fails where the order of files counts, notes are lost, or what every slide repeats is there."""
+    """Fails if the order of files counts, notes are lost, or what every slide repeats is there."""
     table = "".join(f"<a:tc><a:txBody><a:p><a:r><a:t>{word}</a:t></a:r></a:p></a:txBody></a:tc>" for word in ("a", "b"))
     slides = {
         "z": slide(shape("First", kind="title"), shape("One", "Two"), f"<a:tbl><a:tr>{table}</a:tr></a:tbl>"),

@@ -39,14 +39,14 @@ def test_the_text_is_read_from_each_form(tmp_path: Path, form: str, codec: str) 
 
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "shift_jis", "euc_jp"])
 def test_tables_in_other_encodings(tmp_path: Path, codec: str) -> None:
-    """Fails where a sign of two bytes cuts a row, or an encoding is not recognised."""
+    """Fails if a sign of two bytes cuts a row, or an encoding is not recognised."""
     (tmp_path / "a.csv").write_bytes(f'番号,本文\n1,"{JAPANESE}\n表示"\n'.encode(codec))
     assert texts(tmp_path / "a.csv") == [f"{JAPANESE}\n表示"]
 
 
 @pytest.mark.parametrize("header", [",0,1", "0,1,2", "city,2019,2020", "id,text,n"])
 def test_names_that_are_numbers_stay_names(tmp_path: Path, header: str) -> None:
-    """Fails where the first row of a table of numbers is taken for a record."""
+    """Fails if the first row of a table of numbers is taken for a record."""
     (tmp_path / "a.csv").write_text(f"{header}\n7,{OTHER},9\n8,{OTHER},9\n")
     source = FilesSource(name="own", path=str(tmp_path), fields={"text": header.split(",")[1]})
     assert [record.text for record in read_and_find(source)] == [OTHER, OTHER]

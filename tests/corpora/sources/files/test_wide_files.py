@@ -30,7 +30,7 @@ def read(path: Path) -> tuple[FilesSource, list[RawFile], list[Record]]:
 def test_lines_are_those_of_the_same_file_in_utf_8(
     tmp_path: Path, codec: str, name: str, data: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a line is lost or cut, a file is cut where no line begins, or a record is not found again."""
+    """Fails if a line is lost or cut, a file is cut where no line begins, or a record is not found again."""
     monkeypatch.setattr(formats, "SLICE_BYTES", 500)
     path = tmp_path / name
     path.write_bytes(data.encode(codec))
@@ -41,7 +41,7 @@ def test_lines_are_those_of_the_same_file_in_utf_8(
 
 
 def test_bytes_that_are_not_in_it_end_the_file_with_a_word(tmp_path: Path) -> None:
-    """Fails where half a file passes for a whole one."""
+    """Fails if half a file passes for a whole one."""
     (tmp_path / "a.jsonl").write_bytes(LINES.encode("utf-16") + b"\x00\xd8a\x00")
     with pytest.raises(InputError, match=r"a\.jsonl cannot be read to its end: it is not utf-16-le throughout"):
         read(tmp_path)

@@ -35,7 +35,7 @@ def texts(source: FilesSource) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_members_are_read_as_files(tmp_path: Path, method: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where a member is read otherwise than the file, a line is lost where it is cut, or none is found again."""
+    """Fails if a member is read otherwise than the file, a line is lost where it is cut, or none is found again."""
     monkeypatch.setattr(formats, "SLICE_BYTES", 300)
     members = {"a/é.txt": "One.", "b.jsonl": LINES, "c.csv": "text\nTwo.\n", "d.json": '[{"text": "Three."}]'}
     (tmp_path / "in").mkdir()
@@ -58,7 +58,7 @@ def _flagged(data: bytes, flags: int, method: int) -> bytes:
 
 
 def test_what_is_not_read_of_a_zip_is_counted(tmp_path: Path) -> None:
-    """Fails where a picture, a locked member or an archive in it is lost in silence, or a name is."""
+    """Fails if a picture, a locked member or an archive in it is lost in silence, or a name is."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name in ("a.txt", "b.png", "c.zip", "__MACOSX/._a.txt", "caf\u00e9.txt", "locked.txt"):
@@ -87,7 +87,7 @@ def test_a_zip_of_which_nothing_can_be_read_says_what_it_holds(tmp_path: Path) -
 
 
 def test_names_of_code_page_437_and_of_utf_8_without_its_flag(tmp_path: Path) -> None:
-    """Fails where the name of a member is not the one that unpackers show."""
+    """Fails if the name of a member is not the one that unpackers show."""
     for name, raw, shown in (
         ("a", b"caf\x82.txt", "caf\u00e9.txt"),
         ("b", "caf\u00e9s.txt".encode(), "caf\u00e9s.txt"),
@@ -98,7 +98,7 @@ def test_names_of_code_page_437_and_of_utf_8_without_its_flag(tmp_path: Path) ->
 
 
 def test_damage_of_one_member_costs_only_that(tmp_path: Path) -> None:
-    """Fails where a bad checksum goes unseen, or one member takes the others with it."""
+    """Fails if a bad checksum goes unseen, or one member takes the others with it."""
     data = package({"a.txt": "The first.", "b.txt": "The second."}, zipfile.ZIP_STORED)
     (tmp_path / "x.zip").write_bytes(data.replace(b"The first.", b"The worst."))
     source = FilesSource(name="own", path=str(tmp_path))
@@ -117,7 +117,7 @@ def _with_one_body(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("damage", ["cut", "overlap"])
 def test_zips_whose_list_is_wrong_are_refused_with_a_remedy(tmp_path: Path, damage: str) -> None:
-    """Fails where a cut zip ends a run before it is named, or one that unpacks to petabytes is read."""
+    """Fails if a cut zip ends a run before it is named, or one that unpacks to petabytes is read."""
     data = package({f"{number}.txt": "x" * 5000 for number in range(30)}, zipfile.ZIP_STORED)
     data = data[:-100] if damage == "cut" else _with_one_body(data)
     (tmp_path / "x.zip").write_bytes(data)
@@ -136,7 +136,7 @@ def test_a_member_that_unpacks_to_far_more_is_bounded(tmp_path: Path) -> None:
 
 
 def test_a_member_is_recognised_by_its_bytes(tmp_path: Path) -> None:
-    """Fails where a zip that is written again with one more file makes all of them new, or a cache is wrong."""
+    """Fails if a zip that is written again with one more file makes all of them new, or a cache is wrong."""
     path = tmp_path / "x.zip"
     cache = StatCache()
     path.write_bytes(package({"a.txt": "One."}))
@@ -150,7 +150,7 @@ def test_a_member_is_recognised_by_its_bytes(tmp_path: Path) -> None:
 
 
 def test_resources_of_a_saved_page_are_no_documents(tmp_path: Path) -> None:
-    """Fails where frames of a page that a browser saved are documents, or a folder of texts is passed over."""
+    """Fails if frames of a page that a browser saved are documents, or a folder of texts is passed over."""
     page = f"<html><body><article><p>{'The ferry was late that day. ' * 9}</p></article></body></html>"
     for name in ("page.html", "page_files/ad.html", "page_files/js/x.txt", "own_files/kept.html"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -164,14 +164,14 @@ def test_resources_of_a_saved_page_are_no_documents(tmp_path: Path) -> None:
 
 
 def test_a_folder_may_be_called_as_what_is_in_a_zip(tmp_path: Path) -> None:
-    """Fails where the path of a file is taken for that of a member."""
+    """Fails if the path of a file is taken for that of a member."""
     (tmp_path / "data.zip!").mkdir()
     (tmp_path / "data.zip!" / "b.txt").write_text("One.")
     assert texts(FilesSource(name="own", path=str(tmp_path), encoding="auto")) == {"data.zip!/b.txt": ["One."]}
 
 
 def test_a_member_whose_header_is_damaged_is_told_as_that(tmp_path: Path) -> None:
-    """Fails where the disk is blamed for it."""
+    """Fails if the disk is blamed for it."""
     data = package({"a.txt": "One.", "b.txt": "Two."})
     (tmp_path / "x.zip").write_bytes(b"PX" + data[2:])
     source, faults = FilesSource(name="own", path=str(tmp_path)), list[OSError]()

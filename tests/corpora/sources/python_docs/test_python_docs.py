@@ -176,7 +176,7 @@ def test_module_units_refuses_what_the_parser_cannot_hold(nested: str) -> None:
 
 
 def test_half_a_character_in_a_docstring_is_none() -> None:
-    """Fails where an escape puts what no UTF-8 can hold into a text."""
+    """Fails if an escape puts what no UTF-8 can hold into a text."""
     (module,) = parse_module(b'''"""A tide \\ud800 rose."""\n''')
     assert module.docs == ["A tide \ufffd rose."]
 
@@ -196,7 +196,7 @@ def test_docstring_to_text(case: dict[str, str]) -> None:
 
 
 def test_a_module_in_quarantine_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where the parser, which may be what ended the worker, sees the module before it is looked for there."""
+    """Fails if the parser, which may be what ended the worker, sees the module before it is looked for there."""
     path = tmp_path / "toy.py"
     path.write_text(MODULE)
     monkeypatch.setattr(source_module, "parse_module", lambda data: pytest.fail("it is parsed"))

@@ -77,7 +77,7 @@ def test_a_record_without_a_date_is_damaged(tmp_path: Path, said: str) -> None:
     [(None, None, True), ("2024-03-04", "2024-03-04", True), ("2024-03-05", None, False), (None, "2024-03-03", False)],
 )
 def test_pages_of_other_days_are_dropped(tmp_path: Path, first: str | None, last: str | None, kept: bool) -> None:
-    """Fails where a page's day is that of its crawl though it says its own, or a bound is left out or in."""
+    """Fails if a page's day is that of its crawl though it says its own, or a bound is left out or in."""
     head = '<meta property="article:published_time" content="2024-03-04T05:00:00Z">'
     path = write(tmp_path / "a.warc.gz", [page(html(head=head))])
     [record] = read(CcNewsSource(path=path, first_day=first, last_day=last))
@@ -93,7 +93,7 @@ def zstd(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("frames", ["one", "each"])
 def test_a_zstd_archive_is_read_as_the_plain_one(tmp_path: Path, frames: str) -> None:
-    """Fails where a frame ends the reading, or a record cannot be found again."""
+    """Fails if a frame ends the reading, or a record cannot be found again."""
     records = [page(html(place)) + b"\r\n\r\n" for place in ("Ayr", "Troon", "Largs")]
     path = tmp_path / "a.warc.zst"
     path.write_bytes(zstd(b"".join(records)) if frames == "one" else b"".join(map(zstd, records)))
@@ -134,7 +134,7 @@ def test_every_other_record_is_a_drop_with_its_reason(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("said", ["Application/HTTP", "application/http ;msgtype=response"])
 def test_a_response_is_one_however_its_type_is_written(tmp_path: Path, said: str) -> None:
-    """Fails where only the reader of archives, which is strict about it, knows what a response is."""
+    """Fails if only the reader of archives, which is strict about it, knows what a response is."""
     found = read_one(tmp_path, page(html()).replace(b"application/http; msgtype=response", said.encode()))
     assert found.text == prose()
     again = page(html()).replace(b"WARC-Type: response\r\n", b"WARC-Type: response\r\n" * 3)

@@ -102,7 +102,7 @@ def said_by_us(data: bytes) -> list[object]:
 
 
 def test_heads_mean_what_another_reader_finds() -> None:
-    """Fails where a head that crawlers write, or a strange one, is taken apart in another way than by fastwarc."""
+    """Fails if a head that crawlers write, or a strange one, is taken apart in another way than by fastwarc."""
     rng = random.Random(7)
     found = []
     for _ in range(3_000):

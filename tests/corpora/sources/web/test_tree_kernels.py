@@ -148,7 +148,7 @@ def pages_of(path: Path) -> Iterator[str]:
 
 
 def test_the_plain_twin_is_asked_only_where_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails where common pages go the slow way."""
+    """Fails if common pages go the slow way."""
     monkeypatch.setattr(tree, "parse_html_plain", lambda *_: pytest.fail("asked"))
     assert isinstance(parse_html("<my-own>a &amp; b<br><br>c<p hidden>\u4e2d<\u4e2d></my-own><pre>\tx", LIMITS), Tree)
 

@@ -82,7 +82,7 @@ def cut(data: bytes, borders: list[int]) -> tuple[list[CutPage], int]:
 @given(st.lists(SCRAPS, max_size=12).map("".join), st.lists(st.integers(0, 400), max_size=6))
 @settings(deadline=None)
 def test_slices_cut_anywhere_give_what_the_whole_gives(text: str, borders: list[int]) -> None:
-    """Fails where a page that reaches over a border is lost, read twice, or has another place."""
+    """Fails if a page that reaches over a border is lost, read twice, or has another place."""
     data = text.encode()
     inner = sorted({border for border in borders if 0 < border < len(data)})
     whole, counted = cut(data, [0, len(data)])
@@ -263,7 +263,7 @@ def test_a_page_larger_than_allowed_is_passed_over_however_it_is_cut(
 
 
 def test_a_head_that_is_damaged_gives_no_licence_and_no_namespace(tmp_path: Path) -> None:
-    """Fails where the head's address or a namespace's number is read by what raises for one that is none."""
+    """Fails if the head's address or a namespace's number is read by what raises for one that is none."""
     head = HEAD.replace("https://ltg.example.org", "https://[ltg.example.org").replace('"14"', f'"{"9" * 5_000}"')
     path = tmp_path / "wiki.xml"
     path.write_text(head + page(1) + FOOT)

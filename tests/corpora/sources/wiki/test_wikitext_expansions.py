@@ -153,6 +153,6 @@ def test_settings_say_what_they_mean() -> None:
 
 @pytest.mark.parametrize("wiki", WIKIS)
 def test_pages_of_every_wiki_are_read_with_its_own_names(wiki: str) -> None:
-    """Fails where a template, number, date or quote of a wiki is written as the English Wikipedia has it."""
+    """Fails if a template, number, date or quote of a wiki is written as the English Wikipedia has it."""
     case = WIKIS[wiki]
     assert read_wikitext(case["input"], WikitextSettings(wiki=wiki)).text == case["expected"]

@@ -40,7 +40,7 @@ def test_every_unit_converts_by_default_to_another_of_its_dimension() -> None:
 
 
 def test_documented_forms_come_out_as_they_were_read() -> None:
-    """Fails where a form of convert, cvt, val or pop density changes; each was compared with the documentation."""
+    """Fails if a form of convert, cvt, val or pop density changes; each was compared with the documentation."""
     forms = cases_of(__file__, "measures")
     shown = {form: wikitext_to_text(f"x{form}y")[1:-1] for form in forms}
     assert len(forms) > 400 and shown == forms

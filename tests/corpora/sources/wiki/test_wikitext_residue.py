@@ -17,7 +17,7 @@ CLEAN = (
 
 
 def test_each_kind_has_a_sentence_that_shows_it() -> None:
-    """Fails where a kind is never found, or found where it is not."""
+    """Fails if a kind is never found, or found where it is not."""
     assert set(FOUND) == {*RESIDUE, *RESIDUE_ELSEWHERE, *HOLES}
     for kind, sentence in FOUND.items():
         findings = find([PageProse("a page", sentence, wiki="de" if kind in RESIDUE_ELSEWHERE else "en")])

@@ -192,7 +192,7 @@ def test_too_large_and_empty_are_drops(tmp_path: Path) -> None:
 
 
 def test_damaged_files_are_refused_with_the_byte(tmp_path: Path) -> None:
-    """Fails where a file that is cut off anywhere, or packed and damaged, gives records and no word."""
+    """Fails if a file that is cut off anywhere, or packed and damaged, gives records and no word."""
     whole = write(tmp_path / "a.xml", entry(1), entry(2)).read_bytes()
     path = tmp_path / "a.xml"
     for stop in range(30, len(whole) - 8):
@@ -210,7 +210,7 @@ def test_damaged_files_are_refused_with_the_byte(tmp_path: Path) -> None:
 @settings(deadline=None)
 @given(st.integers(0, 4), st.integers(0, 10_000), st.integers(1, 255))
 def test_a_flipped_byte_costs_no_other_record(hit: int, place: int, flip: int) -> None:
-    """Fails where damage inside one record changes another, or what is damaged is neither counted nor refused."""
+    """Fails if damage inside one record changes another, or what is damaged is neither counted nor refused."""
     entries = [entry(number) for number in range(5)]
     damaged = bytearray(entries[hit])
     at = len(b"<entry") + place % (len(damaged) - len(b"<entry") - len(b"</entry>\n"))
@@ -228,7 +228,7 @@ def test_a_flipped_byte_costs_no_other_record(hit: int, place: int, flip: int) -
 
 @pytest.mark.slow
 def test_a_record_of_many_megabytes_is_passed_over(tmp_path: Path) -> None:
-    """Fails where a record that is too large is held in memory, with tags in it or none."""
+    """Fails if a record that is too large is held in memory, with tags in it or none."""
     path, megabytes = tmp_path / "a.xml.gz", 150 if LONG else 25
     with gzip.open(path, "wb", compresslevel=1) as stream:
         stream.write(b'<set><entry id="1">')
@@ -284,7 +284,7 @@ def test_settings_are_checked(settings: dict[str, Any], says: str) -> None:
 
 
 def test_a_preset_is_what_it_fills_in(tmp_path: Path) -> None:
-    """Fails where the name of a preset, or the path, enters the identity, or a changed setting does not."""
+    """Fails if the name of a preset, or the path, enters the identity, or a changed setting does not."""
     own = XmlSource(name="a", path="x", preset="jats")
     form = own.settings()
     spelt = {key: value for key, value in form.items() if key not in ("preset", "max_record_bytes")}

@@ -28,7 +28,7 @@ def cut(data: bytes, piece_bytes: int, max_bytes: int = 10_000) -> tuple[list[Cu
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(TOKENS.split("|")), max_size=14).map("".join), st.integers(1, 12))
 def test_pieces_of_any_size_give_the_same_records(text: str, piece_bytes: int) -> None:
-    """Fails where a tag, comment or section that two pieces share is overlooked, or the count differs."""
+    """Fails if a tag, comment or section that two pieces share is overlooked, or the count differs."""
     data = text.encode()
     records, cutter, number = cut(data, piece_bytes)
     whole, one, counted = cut(data, len(data) or 1)
@@ -47,7 +47,7 @@ def test_pieces_of_any_size_give_the_same_records(text: str, piece_bytes: int) -
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(TOKENS.split("|")), max_size=14).map("".join))
 def test_tags_are_found_where_the_pattern_finds_them(text: str) -> None:
-    """Fails where the quick search for the next tag passes over one, or sees one that is none."""
+    """Fails if the quick search for the next tag passes over one, or sees one that is none."""
     data = text.encode()
     cutter = RecordCutter(("rec",), 10_000)
     at, places = 0, {needle: data.find(needle) for needle in cutter._needles}
@@ -67,7 +67,7 @@ def test_every_byte_belongs_to_the_record_that_it_is_in() -> None:
 
 
 def test_a_comment_that_begins_in_a_section_is_none() -> None:
-    """Fails where the count takes the rest of the file for a comment."""
+    """Fails if the count takes the rest of the file for a comment."""
     records, _, number = cut(b"<set><rec><![CDATA[ <!-- ]]></rec><rec>2</rec></set>", 1_000)
     assert ([record.fault for record in records], number) == (["", ""], 2)
 

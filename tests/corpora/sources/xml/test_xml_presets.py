@@ -115,7 +115,7 @@ AGAIN = (1222, [article(3, prose(3, "late"), "2023-05-01")])
 
 
 def test_the_corpus_has_the_newest_text_then_none(tmp_path: Path) -> None:
-    """Fails where an update leaves the old text, a deletion leaves any, or what comes back later stays away."""
+    """Fails if an update leaves the old text, a deletion leaves any, or what comes back later stays away."""
     runs = Runs(tmp_path)
     seen = []
     for number, parts in (BASELINE, UPDATE, DELETION, AGAIN):
@@ -131,7 +131,7 @@ def test_the_corpus_has_the_newest_text_then_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("generations", ["0123", "3210", "2031", ["0123"]])
 def test_files_in_any_order_end_in_the_same_corpus(tmp_path: Path, generations: Sequence[str]) -> None:
-    """Fails where an old file that comes in a later generation brings old or deleted text back, or all in one do."""
+    """Fails if an old file that comes in a later generation brings old or deleted text back, or all in one do."""
     runs = Runs(tmp_path)
     for files in generations:
         for file in files:
@@ -148,7 +148,7 @@ def test_the_next_baseline_revises_this_years_updates(tmp_path: Path) -> None:
 
 
 def test_the_number_orders_versions_then_files_then_dates(tmp_path: Path) -> None:
-    """Fails where two of these are the other way round, or a deletion does not go after its file's records."""
+    """Fails if two of these are the other way round, or a deletion does not go after its file's records."""
     marks = []
     cases = itertools.product(
         (1, 2), ((0, "efetch.xml"), (241220, "n1220"), (250001, "n0001")), ("2001-01-01", "2024-02-29")
@@ -183,7 +183,7 @@ def test_deletions_that_cannot_be_put_in_order_are_refused(tmp_path: Path) -> No
 
 
 def test_a_day_in_signs_that_are_no_digits_is_none(tmp_path: Path) -> None:
-    """Fails where what Python calls a digit, and cannot read as a number, is taken for a part of a date."""
+    """Fails if what Python calls a digit, and cannot read as a number, is taken for a part of a date."""
     write(tmp_path, 9, article(1, "Text.", "2024-01-05").replace("<Day>05</Day>", "<Day>\u00b2</Day>"))
     (record,) = read(pubmed(tmp_path))
     assert (record.drop, record.revision) == (None, 1_240009_20240100)
@@ -197,7 +197,7 @@ def test_a_day_in_signs_that_are_no_digits_is_none(tmp_path: Path) -> None:
     ],
 )
 def test_a_list_of_deletions_that_is_damaged_is_refused(tmp_path: Path, damaged: str, why: str) -> None:
-    """Fails where a deletion is counted and not given out, or a number is read that Python refuses to."""
+    """Fails if a deletion is counted and not given out, or a number is read that Python refuses to."""
     write(tmp_path, 9, article(1, "Text."), f"<DeleteCitation>{damaged}</DeleteCitation>")
     with pytest.raises(InputError, match=why):
         read(pubmed(tmp_path))
@@ -218,7 +218,7 @@ def test_real_citations(shared: Path) -> None:
 
 
 def test_real_articles(shared: Path) -> None:
-    """Fails where references, tables or figures come into the text, or paragraphs are lost."""
+    """Fails if references, tables or figures come into the text, or paragraphs are lost."""
     source = XmlSource(name="pmc", path=str(shared / "data" / "domains" / "biomedical" / "*.nxml"), preset="jats")
     first, second, third = read(source)
     assert [record.key for record in (first, second, third)] == ["3166277", "2599765", "3460867"]

@@ -64,7 +64,7 @@ def written(folder: Path) -> list[dict[str, Any]]:
 def test_the_rows_of_an_epoch_are_what_the_loader_gives(
     artifacts: dict[str, Artifact], kind: str, split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where an id, a mask, a label or the order is another, a deleted example is there, or one is lost."""
+    """Fails if an id, a mask, a label or the order is another, a deleted example is there, or one is lost."""
     monkeypatch.setattr(shards, "MAX_FILE_ROWS", 20)
     monkeypatch.setattr(materialised, "EXAMPLES_PER_BATCH", 9)
     artifact = artifacts[kind]
@@ -101,7 +101,7 @@ def test_what_cannot_be_written_is_refused(artifacts: dict[str, Artifact], tmp_p
 
 
 def test_a_rate_by_the_step_is_that_of_the_definition(artifacts: dict[str, Artifact]) -> None:
-    """Fails where the rate is not that of the slot's step, for whoever reads it; held-out examples have the last."""
+    """Fails if the rate is not that of the slot's step, for whoever reads it; held-out examples have the last."""
     shares = {}
     for split in ("train", "held-out"):
         shard_set = ShardSet(artifacts["by-step"].place, artifacts["by-step"].manifest, split)
@@ -115,7 +115,7 @@ def test_a_rate_by_the_step_is_that_of_the_definition(artifacts: dict[str, Artif
 def test_a_split_that_has_nothing_left_is_an_empty_file(
     artifacts: dict[str, Artifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where there is no file, or no schema in it."""
+    """Fails if there is no file, or no schema in it."""
     monkeypatch.setattr(ShardSet, "is_live", property(lambda shard_set: np.zeros(len(shard_set), bool)))
     write_epoch(artifacts["dynamic"], 0, str(tmp_path / "rows"), "train", None)
     [file] = (tmp_path / "rows").iterdir()

@@ -174,7 +174,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in RECIPES]
 )
 def test_a_recipe_is_run_twice_and_looked_into(runs: Runs, name: str) -> None:
-    """Fails where a command stumbles over what a recipe says, or the second run builds anything."""
+    """Fails if a command stumbles over what a recipe says, or the second run builds anything."""
     for package in RECIPES[name].get("packages", ()):
         pytest.importorskip(package)
     look_into(runs, runs.of(name), RECIPES[name].get("guesses", ""))
@@ -208,7 +208,7 @@ def look_into(runs: Runs, ran: Ran, part: str | bool = "", sets: Sequence[str] =
     ],
 )
 def test_a_recipe_that_comes_with_the_program_goes_through_every_command(runs: Runs, template: str) -> None:
-    """Fails where one of them, small and with all that it proposes, does not come to its end, the second run builds
+    """Fails if one of them, small and with all that it proposes, does not come to its end, the second run builds
     anything, a plan announces other stages than those of the run, or a schedule runs something else.
     """
     ran, sets = runs.of_template(template)
@@ -241,7 +241,7 @@ def test_every_key_is_in_a_recipe() -> None:
 
 
 def test_the_short_tier_has_every_family_and_objective() -> None:
-    """Fails where one is added that only the long tier trains."""
+    """Fails if one is added that only the long tier trains."""
     models = [table_of(name)["model"] for name in SHORT]
     families = {model.get("family", "bert") for model in models}
     kinds = {

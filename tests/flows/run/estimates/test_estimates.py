@@ -42,7 +42,7 @@ def near(estimated: float, came: float) -> None:
 
 
 def test_estimates_are_near_what_a_run_takes(few: World) -> None:
-    """Fails where documents, tokens or bytes are lost or counted twice on the way from the sample to the stages."""
+    """Fails if documents, tokens or bytes are lost or counted twice on the way from the sample to the stages."""
     found = {stage.stage: stage for stage in estimate(few).stages}
     built = {stage.stage.stage_folder: stage.manifest for stage in few.run().stages}
     assert set(found) == set(built)
@@ -60,7 +60,7 @@ def test_estimates_are_near_what_a_run_takes(few: World) -> None:
 
 
 def test_nothing_is_estimated_of_what_is_there(few: World) -> None:
-    """Fails where a sample is taken though nothing is to be built, or new data is estimated as if all were new."""
+    """Fails if a sample is taken though nothing is to be built, or new data is estimated as if all were new."""
     before = few.run()
     assert estimate(few).stages == ()
     few.put("pages", "b", [page(str(n), prose(n)) for n in range(300, 320)])
@@ -72,7 +72,7 @@ def test_nothing_is_estimated_of_what_is_there(few: World) -> None:
 
 
 def test_a_rule_that_would_stop_the_run_is_named_beforehand(few: World) -> None:
-    """Fails where a plan estimates a run that ends at its first rule, or names a rule that stays within its bound."""
+    """Fails if a plan estimates a run that ends at its first rule, or names a rule that stays within its bound."""
     assert estimate(few).stops == ()
     few.put("pages", "short", [page(str(n), f"The bell of ferry {n} is broken again.") for n in range(500, 640)])
     stops = estimate(few).stops
@@ -90,7 +90,7 @@ def test_text_that_would_be_read_too_often_is_told(few: World) -> None:
 
 
 def test_shards_of_some_sources_grow_with_these(few: World) -> None:
-    """Fails where the tokens of a shard set grow with sources that it does not read."""
+    """Fails if the tokens of a shard set grow with sources that it does not read."""
     text = few.text.replace("[shards]", '[[shards]]\nname = "own"\nsources = ["notes"]')
     found = {stage.stage: stage for stage in estimate(replace(few, text=text)).stages}
     run = replace(few, text=text).run()
@@ -98,7 +98,7 @@ def test_shards_of_some_sources_grow_with_these(few: World) -> None:
 
 
 def test_a_text_whose_column_was_guessed_is_sampled_under_its_name(tmp_path: Path) -> None:
-    """Fails where a plan reads a table otherwise than the run, or ends in a traceback where nothing can be read."""
+    """Fails if a plan reads a table otherwise than the run, or ends in a traceback where nothing can be read."""
     world = new_world(tmp_path)
     world.put("pages", "a", [{"n": n, "remark": prose(n)} for n in range(30)])
     world.put("notes", "a", [{"n": n} for n in range(30)])
@@ -169,7 +169,7 @@ def test_each_kind_of_stage_has_the_remedy_that_lowers_its_memory(few: World, ki
 
 
 def test_what_does_not_fit_is_refused_with_what_to_turn(few: World) -> None:
-    """Fails where a run that fills the disk or the memory is let through, or one that fits is not."""
+    """Fails if a run that fills the disk or the memory is let through, or one that fits is not."""
     store = few.recipe()
     room.refuse_without_room(store, stage(disk_bytes=1_000, memory_bytes=10**9), 2 * 10**9)
     with pytest.raises(InputError, match=r"would write about 1000000\.0 GB into .*--store"):

@@ -251,7 +251,7 @@ def test_a_planted_fault_is_named(tmp_path: Path, fault: Fault) -> None:
 
 @pytest.mark.parametrize("kind", MAKERS)
 def test_clean_rows_have_no_finding(tmp_path: Path, kind: str) -> None:
-    """Fails where a judge that warns of everything passes the test of planted faults."""
+    """Fails if a judge that warns of everything passes the test of planted faults."""
     report = report_of(tmp_path, kind, {}, *clean(kind))
     assert not report.findings, [each.line for each in report.findings]
     report.check()

@@ -52,7 +52,7 @@ def test_columns_of_conll_are_chosen_by_number(tmp_path: Path) -> None:
 
 
 def test_a_hashtag_is_a_word_and_a_comment_is_none(tmp_path: Path) -> None:
-    """Fails where every line with # is passed over: tweets begin with such words."""
+    """Fails if every line with # is passed over: tweets begin with such words."""
     path = written(tmp_path, "# id = 7\n#win\tO\n#now\tB-x\n\n#\tO\n#\tO\n\n# a comment alone\n")
     assert [each["words"] for each in read(path)[0]] == [["#win", "#now"], ["#", "#"]]
 
@@ -84,7 +84,7 @@ def test_uneven_sentences_are_counted_with_their_line(tmp_path: Path) -> None:
 
 
 def test_a_table_of_texts_is_no_file_of_tags(tmp_path: Path) -> None:
-    """Fails where each text of CoLA becomes a tag."""
+    """Fails if each text of CoLA becomes a tag."""
     path = written(tmp_path, "gj04\t1\t\tIt.\ngj04\t1\t\tThe sailors rode.\n")
     with pytest.raises(InputError, match=r"1 a tag with blanks in it: a column of texts\? \(first in line 2\)"):
         read(path, max_unusable=0.5)
@@ -123,7 +123,7 @@ def test_conll_u(tmp_path: Path) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["A", "B"]), st.integers(1, 3)) | st.none(), max_size=8))
 def test_bio2_of_iob1(chunks: list[tuple[str, int] | None]) -> None:
-    """Fails where IOB1, in which only a chunk after one of its kind begins with B-, does not become BIO2."""
+    """Fails if IOB1, in which only a chunk after one of its kind begins with B-, does not become BIO2."""
     iob1, expected, before = list[str](), list[str](), ""
     for chunk in chunks:
         if chunk is None:

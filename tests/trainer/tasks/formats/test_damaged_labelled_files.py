@@ -76,7 +76,7 @@ def read(path: Path, kind: str) -> RowCounts:
 
 @pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != "parquet"])
 def test_a_sample_of_every_format(tmp_path: Path, kind: str) -> None:
-    """Fails where the inputs below are none of their format to begin with."""
+    """Fails if the inputs below are none of their format to begin with."""
     name, data = sample(kind)
     (tmp_path / name).write_bytes(data)
     assert read(tmp_path / name, kind).given >= 1
@@ -107,7 +107,7 @@ def damaged(data: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
 def test_damaged_files(
     tmp_path_factory: pytest.TempPathFactory, kind: str, edits: list[tuple[int, int, bytes]]
 ) -> None:
-    """Fails where a reader raises what is not for the user, or loses a record."""
+    """Fails if a reader raises what is not for the user, or loses a record."""
     name, data = sample(kind)
     path = tmp_path_factory.getbasetemp() / f"{kind}-{name}"
     path.write_bytes(damaged(data, edits))
@@ -133,7 +133,7 @@ def with_others(value: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("kind", [kind for kind, (_, value) in SAMPLES.items() if not isinstance(value, str | bytes)])
 def test_values_of_other_kinds(tmp_path: Path, kind: str) -> None:
-    """Fails where a number, a list or nothing at any place of the JSON of a format is more than a reader bears."""
+    """Fails if a number, a list or nothing at any place of the JSON of a format is more than a reader bears."""
     name, value = SAMPLES[kind]
     others = [*with_others(value)]
     for other in others:
@@ -163,7 +163,7 @@ def test_a_folder_or_nothing_is_no_file(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl", "conll", "pubtator", "parquet"])
 def test_files_are_read_a_record_at_a_time(tmp_path: Path, kind: str) -> None:
-    """Fails where a file that is said to be streamed is in memory as a whole."""
+    """Fails if a file that is said to be streamed is in memory as a whole."""
     rows, path = 12_000, tmp_path / "a.any"  # large next to what other threads of the process take meanwhile
     header = {"tsv": "text\tlabel\n", "csv": "text,label\n"}.get(kind, "")
     row = {"tsv": f"{'a' * 100}\t1\n", "csv": f"{'a' * 100},1\n", "jsonl": f'{{"text": "{"a" * 100}", "label": 1}}\n',

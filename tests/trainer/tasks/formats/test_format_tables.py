@@ -226,7 +226,7 @@ def test_parquet_that_is_no_utf_8_costs_its_row_alone(tmp_path: Path) -> None:
 
 
 def test_parquet_columns_that_are_not_asked_for_are_not_read(tmp_path: Path) -> None:
-    """Fails where all columns are decoded: the damaged one would be refused."""
+    """Fails if all columns are decoded: the damaged one would be refused."""
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"noise": ["x" * 50_000], "text": ["a"], "label": [1]}), path, compression="none",
                    use_dictionary=False, write_page_checksum=True, write_statistics=False)  # fmt: skip
@@ -238,7 +238,7 @@ def test_parquet_columns_that_are_not_asked_for_are_not_read(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("ending", "cut"), [("tsv", "\t"), ("csv", ",")])
 def test_a_row_that_does_not_fit_its_header_is_counted(tmp_path: Path, ending: str, cut: str) -> None:
-    """Fails where the rest of a text is taken for its label, or a pair without its second text for a single text."""
+    """Fails if the rest of a text is taken for its label, or a pair without its second text for a single text."""
     path = tmp_path / f"rows.{ending}"
     rows = ["text,label,second", "a,1,b", "one, two,0,c", "d,1,e,, ", "f,0"]
     path.write_text("".join(row.replace(",", cut) + "\n" for row in rows))
@@ -316,7 +316,7 @@ def test_a_file_of_latin_1_is_to_be_converted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at_once", [1, 2, 7, 64])
 def test_a_list_in_json_is_read_part_by_part(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    """Fails where a value, a mark or a line is lost at the end of a part, or the whole text is read first."""
+    """Fails if a value, a mark or a line is lost at the end of a part, or the whole text is read first."""
     monkeypatch.setattr(tables, "READ_CHARACTERS", at_once)
     items = [{"a": "é, ] }"}, [1, 2], 123456, -1.5e3, True, None, "x\n", {"b": {"c": [{}]}}] * 9
     for indent, step in ((None, 0), (0, 1)):
@@ -351,7 +351,7 @@ def test_a_column_named_like_a_number_goes_by_its_name(tmp_path: Path) -> None:
 
 
 def test_a_record_of_a_megabyte(tmp_path: Path) -> None:
-    """Fails where a cell may have no more characters than the csv module allows by itself."""
+    """Fails if a cell may have no more characters than the csv module allows by itself."""
     (tmp_path / "rows.csv").write_text(f'text,label\n"{"word " * 200_000}",1\n')
     assert [len(record.values["text"]) for record in read(tmp_path / "rows.csv")[0]] == [1_000_000]
 
@@ -368,14 +368,14 @@ def test_a_record_of_a_megabyte(tmp_path: Path) -> None:
     ids=["semicolons", "as Excel says", "tabs", "bars", "commas"],
 )
 def test_a_csv_is_cut_at_the_sign_that_parts_it(tmp_path: Path, text: str) -> None:
-    """Fails where a file of another locale is refused, or a comma in a text decides."""
+    """Fails if a file of another locale is refused, or a comma in a text decides."""
     (tmp_path / "a.csv").write_text(text)
     records, _ = read(tmp_path / "a.csv")
     assert [record.values for record in records] == [{"text": "a; b", "label": "1"}, {"text": "c, d", "label": "0"}]
 
 
 def test_a_tsv_of_words_is_read_by_its_look(tmp_path: Path) -> None:
-    """Fails where a CoNLL file needs its format named, or a table of sentences is taken for one."""
+    """Fails if a CoNLL file needs its format named, or a table of sentences is taken for one."""
     path = tmp_path / "a.tsv"
     for text, words in (
         ("Ada\tB-PER\nran\tO\n\nNo\tO\n", [["Ada", "ran"], ["No"]]),
@@ -387,7 +387,7 @@ def test_a_tsv_of_words_is_read_by_its_look(tmp_path: Path) -> None:
 
 
 def test_the_rows_of_all_sheets_that_have_the_columns(tmp_path: Path) -> None:
-    """Fails where a sheet of notes hides the rows, or a workbook without the columns has none without a word."""
+    """Fails if a sheet of notes hides the rows, or a workbook without the columns has none without a word."""
 
     def cells(*rows: str) -> str:
         return sheet(*("".join(map(cell, ("A1", "B1"), row.split("|"), ("inlineStr",) * 2)) for row in rows))

@@ -80,7 +80,7 @@ LABELS = {"stsb": ["5.000", "2.5"], "qnli": ["entailment", "not_entailment"], "r
 
 @pytest.mark.parametrize("name", GLUE)
 def test_glue_as_it_is_published(tmp_path: Path, name: str) -> None:
-    """Fails where a column of a split is named otherwise, or the test split is read as if it had labels."""
+    """Fails if a column of a split is named otherwise, or the test split is read as if it had labels."""
     known = get_published_set(f"glue/{name}")
     folder = tmp_path / known.folder
     folder.mkdir()
@@ -230,7 +230,7 @@ def test_the_table_is_whole() -> None:
 
 
 def test_the_sts_benchmark_of_its_authors_is_read_whole(tmp_path: Path) -> None:
-    """Fails where rows with a licence and a source at their end are dropped, or quotes join rows."""
+    """Fails if rows with a licence and a source at their end are dropped, or quotes join rows."""
     rows = ['main-news\tMSRpar\t2012test\t0001\t5.000\tA "plane" left.\t"A plane left.',
             "main-forums\tdeft\t2014\t0002\t1.250\tA.\tB.\thttps://example.org\tCC BY"]  # fmt: skip
     for split in ("train", "dev", "test"):

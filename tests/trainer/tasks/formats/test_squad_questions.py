@@ -99,7 +99,7 @@ def test_files_that_are_no_squad_are_refused(tmp_path: Path, text: str, message:
 
 
 def test_a_json_of_questions_is_squad_or_a_list(tmp_path: Path) -> None:
-    """Fails where a user must name the format of a file that can be told by its first character."""
+    """Fails if a user must name the format of a file that can be told by its first character."""
     squad, flat = written(tmp_path, asked("a", (7, "Oslo"))), tmp_path / "list.json"
     flat.write_text(json.dumps([{"id": "a", "question": "Where?", "context": CONTEXT, "answers": []}]))
     for path, answers in ((squad, [(7, "Oslo")]), (flat, [])):

@@ -128,7 +128,7 @@ Rows = st.lists(
 
 @given(Rows)
 def test_the_best_is_that_of_the_official_script(rows: list[tuple[str, list[str], int]]) -> None:
-    """Fails where an answer that is nothing in its normal form costs nothing, or equal values are taken at once."""
+    """Fails if an answer that is nothing in its normal form costs nothing, or equal values are taken at once."""
     texts, golds, odds = zip(*rows, strict=True)
     scores = compute_optional_answer_scores(golds, texts, odds)
     for number, name in enumerate(("exact", "f1")):

@@ -13,7 +13,7 @@ from trainer.tasks.suites.split_scores import bootstrap_interval, run_paired_ran
 
 
 def test_the_interval_is_scipys() -> None:
-    """Fails where rows are drawn without replacement, or too few, or quantiles are others: widths are then far off."""
+    """Fails if rows are drawn without replacement, or too few, or quantiles are others: widths are then far off."""
     stats = pytest.importorskip("scipy.stats")
     rows = np.random.default_rng(3).exponential(size=200)
     theirs = stats.bootstrap((rows,), np.mean, method="percentile", n_resamples=4000, rng=np.random.default_rng(1))
@@ -46,7 +46,7 @@ def test_the_seed_alone_decides() -> None:
 
 
 def test_means_are_tested_at_once_as_they_are_one_by_one() -> None:
-    """Fails where the rounds that are worked out together swap other rows than the plain ones, or miss a tie."""
+    """Fails if the rounds that are worked out together swap other rows than the plain ones, or miss a tie."""
     for rows in (3, 64, 65, 200):
         one, other = np.random.default_rng(rows).integers(0, 2, (2, rows))
         plain = run_paired_randomization(one, other, lambda drawn: float(drawn.mean()), seed=rows, rounds=500)

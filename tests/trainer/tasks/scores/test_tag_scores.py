@@ -77,7 +77,7 @@ def _starts(before: str, letter: str, before_type: str, name: str) -> bool:
 
 @given(st.data())
 def test_scores_equal_to_sets_of_spans(data: st.DataObject) -> None:
-    """Fails where spans of two sentences, or of two types, are taken for one, or counts do not add up."""
+    """Fails if spans of two sentences, or of two types, are taken for one, or counts do not add up."""
     gold = data.draw(sentences("BI").filter(any))
     answers = [
         data.draw(st.lists(st.sampled_from(["O", "B-P", "I-P", "I-Q"]), min_size=len(s), max_size=len(s))) for s in gold

@@ -29,7 +29,7 @@ Tables = st.integers(1, 12).flatmap(
 @examples(15)
 @given(Pairs, Tables)
 def test_equal_to_scikit_learn(pairs: list[tuple[int, int]], tables: tuple[list[list[bool]], list[list[bool]]]) -> None:
-    """Fails where a divisor or a degenerate case is another than there (with nan for a class that is nowhere)."""
+    """Fails if a divisor or a degenerate case is another than there (with nan for a class that is nowhere)."""
     metrics = pytest.importorskip("sklearn.metrics")
     labels, answers = np.array(pairs, np.int64).T
     found = compute_class_scores(labels, answers, 4)
@@ -58,7 +58,7 @@ Values = st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=2,
 
 @given(Values)
 def test_equal_to_scipy(pairs: list[tuple[int, int]]) -> None:
-    """Fails where ties get other ranks; scipy has no correlation of a constant, here it is 0."""
+    """Fails if ties get other ranks; scipy has no correlation of a constant, here it is 0."""
     stats = pytest.importorskip("scipy.stats")
     one, other = (np.array(side, np.float64) for side in zip(*pairs, strict=True))
     found = compute_correlations(one, other)
@@ -71,6 +71,6 @@ def test_equal_to_scipy(pairs: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize("number", [0.1, 1 / 3, 1e17, -1.1])
 def test_a_constant_answer_tells_nothing(number: float) -> None:
-    """Fails where the mean of equal numbers is off by a bit and the noise is correlated."""
+    """Fails if the mean of equal numbers is off by a bit and the noise is correlated."""
     assert compute_correlations(np.full(7, number), np.arange(7.0)) == {"pearson": 0.0, "spearman": 0.0}
     assert compute_correlations(np.arange(7.0), np.full(7, number)) == {"pearson": 0.0, "spearman": 0.0}

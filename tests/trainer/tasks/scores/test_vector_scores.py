@@ -34,7 +34,7 @@ def test_by_hand() -> None:
 
 
 def test_equal_scores_are_ranked_by_falling_id() -> None:
-    """Fails where the order of the run decides, or ids are compared otherwise than by their bytes."""
+    """Fails if the order of the run decides, or ids are compared otherwise than by their bytes."""
     assert rank_documents({"d1": 1.0, "d10": 1.0, "d2": 1.0, "é": 1.0, "Z": 2.0}) == ["Z", "é", "d2", "d10", "d1"]
     assert compute_ranking_scores({"q": {"a": 1}}, {"q": {"a": 1.0, "b": 1.0}}, ["mrr"]) == {"mrr": 1 / 2}
 

@@ -43,7 +43,7 @@ def scores_of(kind: str, rows: Sequence[dict[str, Any]], **settings: Any) -> tup
 
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_each_kind_has_its_baselines(kind: str) -> None:
-    """Fails where an answer has not the form that the task's scores read, or the words of rows are not used."""
+    """Fails if an answer has not the form that the task's scores read, or the words of rows are not used."""
     metric, baselines = scores_of(kind, EXAMPLES[kind])
     assert ("majority" in baselines and baselines["majority"][metric] < 1) or kind == "choice"
     if kind in WORDS:

@@ -109,7 +109,7 @@ WRITTEN = st.one_of(WORDS_IN.map(lambda one: f"{one[0]}='{''.join(one[1])} b'"),
     )
 )
 def test_kernels_read_marks_as_their_twins(elements: list[tuple[str, str]]) -> None:
-    """Fails where a pattern is not in the table, an attribute is cut otherwise, or a class is taken for another."""
+    """Fails if a pattern is not in the table, an attribute is cut otherwise, or a class is taken for another."""
     names = ["p", "nav"]
     numbers = np.array([names.index(tag) for tag, _ in elements], np.int64)
     pieces = [written.encode() for _, written in elements]

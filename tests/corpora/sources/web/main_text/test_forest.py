@@ -84,7 +84,7 @@ def test_the_shipped_forests_are_trees_of_the_columns_there_are(name: str, colum
 
 
 def test_the_choice_has_the_best_expected_f1() -> None:
-    """Fails where another number of the best blocks would do better, counted one by one."""
+    """Fails if another number of the best blocks would do better, counted one by one."""
     source = np.random.default_rng(7)
     for _ in range(50):
         given_chances, sizes = source.random(9).round(2), source.integers(1, 400, 9)
