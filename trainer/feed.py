@@ -176,8 +176,7 @@ class Feed:
         return ((some, None) for some in split_slots(mine, size, -(-most // size)))
 
     def _split_by_tokens(self, reader: SlotReader, slots: range, budget: int) -> Iterator[tuple[Slots, int]]:
-        """Yield the slots assigned to this process, in micro-batches of at most `budget` tokens, and their padded
-        sizes.
+        """Yield the slots assigned to this process, at most `budget` tokens per micro-batch, and the padded sizes.
 
         Slots are positions in the training order.
         """

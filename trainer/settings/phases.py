@@ -161,7 +161,7 @@ class Stretch:
 
 
 def check_rate(table: str, rate: float, warmup_steps: int | None, warmup_share: float | None) -> None:
-    """Raise InputError if a learning rate or a warm-up is out of range. `table` names the recipe's table in messages."""
+    """Raise InputError if a learning rate or a warm-up is out of range. `table` is the recipe's table, for messages."""
     check_range(f"{table}.learning_rate", rate, 0, 10)
     check_range(f"{table}.warmup_steps", warmup_steps or 0, 0, MAX_STEPS)
     check_range(f"{table}.warmup_share", warmup_share or 0, 0, 1)
@@ -207,8 +207,9 @@ class BatchRamp:
         return self.first + self.multiple * ((batch - self.first) // self.multiple * step // self.steps)
 
     def count_examples_before(self, step: int, batch: int) -> int:
-        """Count the examples in all steps before `step`, given the final batch size. `step` is zero-based within the
-        phase.
+        """Count the examples in all steps before `step`, which is zero-based within the phase.
+
+        `batch` is the final batch size.
         """
         rising = min(step, self.steps)
         levels = (batch - self.first) // self.multiple
@@ -374,7 +375,7 @@ class PhaseSettings:
         return self.count_slots_before(self.steps)
 
     def count_steps(self, slots: int) -> int:
-        """Count the steps that a number of slots (positions in the training order) takes. The last may be incomplete."""
+        """Return the number of steps for a number of slots (positions in the training order), rounded up."""
         rising = 0 if self.batch_ramp is None else self.batch_ramp.steps
         if slots >= self.count_slots_before(rising):
             return rising - (self.count_slots_before(rising) - slots) // self.batch
