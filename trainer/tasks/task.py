@@ -277,9 +277,7 @@ class Task:
         raise NotImplementedError
 
     def judge(self, example: Example, prediction: Prediction) -> dict[str, Any]:
-        """Return the further keys of a labeled example's row: `gold` (the label), and `score` if one example can be
-        scored.
-        """
+        """Return the keys that only rows of labeled examples have: `gold`, and `score` if one example can be scored."""
         return {}
 
     @classmethod

@@ -39,7 +39,7 @@ _DATA, _SIZE, _WIDTH, _BOUNDS = (int(field) for field in Column)
 def digest_rows(
     columns: Int64s, first: int, last: int, seed: UInt64s, base: Number127, buffer: Bytes
 ) -> tuple[int, Number127]:
-    """Hash rows from `first` up to, but not including, `last`, and combine their hashes to one digest.
+    """Hash rows from `first` up to, but not including, `last`, and combine their hashes into one digest.
 
     Args:
         columns: int64 [columns, len(Column)], described by `Column`.
@@ -71,7 +71,7 @@ def digest_rows(
 
 @kernel
 def _locate_row(columns: Int64s, column: Integer, row: Integer) -> tuple[Integer, Integer]:
-    """Return the offsets of the first byte of a row in a column, and of the byte after its last one."""
+    """Return the offsets of a row's first byte in a column, and of the byte after its last one."""
     width = columns[column, _WIDTH]
     if width >= 0:
         return row * width, (row + 1) * width

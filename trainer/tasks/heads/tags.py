@@ -71,9 +71,7 @@ class Chains(NamedTuple):
 
 
 class ForbiddenTags(NamedTuple):
-    """Masks of forbidden tags: bool [C] for first tags, bool [C] for last tags, bool [C, C] for a tag and its
-    successor.
-    """
+    """Masks of forbidden tags: bool [C] for first tags, bool [C] for last tags, bool [C, C] for successive tags."""
 
     first: Tensor
     last: Tensor
