@@ -424,7 +424,13 @@ def judge_block(
 
 @kernel
 def keep_document(buckets: Buckets, sweep: Sweep, document: int) -> None:
-    """Add a document to the kept documents of all its buckets, so that later documents are compared with it."""
+    """Add a document to the kept documents of all its buckets, so that later documents are compared with it.
+
+    Args:
+        buckets: The buckets, updated in place.
+        sweep: The state of the sweep, updated in place.
+        document: Number of the document.
+    """
     for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
         buckets.members[buckets.offsets[bucket] + sweep.num_kept[bucket]] = document
         sweep.num_kept[bucket] += 1

@@ -77,8 +77,8 @@ class OpenWebTextSource:
                       column `text`, `.jsonl` with a field `text`; other endings in a folder are passed over
     max_record_bytes: a longer page is dropped
 
-    A page's key is the MD5 in its file's name. A page without one, and in Parquet and JSON lines, has an id made of its
-    bytes. A page that is not UTF-8 is read as windows-1252.
+    A page's key is the MD5 digest in its file's name. If there is no such name, as in Parquet and JSON lines, the
+    page's id is derived from its bytes. A page that is not UTF-8 is decoded as windows-1252.
     """
 
     kind: ClassVar[str] = "openwebtext"

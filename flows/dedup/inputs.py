@@ -122,7 +122,9 @@ class Inputs:
 
 
 def find_inputs(paths: Sequence[str], text_column: str, group: str, id_name: str) -> Inputs:
-    """List the pieces of files, folders and globs, in the given order. A file that is named twice is read once.
+    """Divide files, folders and globs into pieces (ranges of a file), in the given order.
+
+    A file that is named twice is read only once.
 
     Args:
         paths: Files, folders or glob patterns, on this machine or in an object store.
@@ -169,7 +171,7 @@ def _list_files(source: FilesSource) -> list[tuple[str, Path]]:
 
 
 def find_corpus_inputs(address: str, text_column: str) -> Inputs:
-    """List the pieces of a corpus in a store. If the address is not in a store, it is passed to `find_inputs`.
+    """Divide a corpus in a store into pieces. If the address is not in a store, it is passed to `find_inputs`.
 
     Args:
         address: A store that contains one corpus, a corpus, or files.
@@ -227,7 +229,8 @@ def read_chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: boo
 
 
 def read_parquet_schema(piece: InputPiece) -> pa.Schema | None:
-    """Read the schema of a piece's file; return None if the piece is not from a Parquet file.
+    """Read the schema of the Parquet file that a piece is a range of; return None if the piece is not from a Parquet
+    file.
 
     Raises:
         InputError: If the file cannot be read.
@@ -254,7 +257,7 @@ def list_text_names(piece: InputPiece) -> tuple[str, ...]:
 
 
 def is_json_lines(piece: InputPiece) -> bool:
-    """Return True if the rows of a piece are JSON lines, which can be written without parsing them."""
+    """Return True if the rows of a piece (a range of a file) are JSON lines, which can be copied without parsing."""
     if isinstance(piece.location, CorpusPart):
         return False
     return type(piece.source.choose_format(piece.location.file.name)) is JsonLines

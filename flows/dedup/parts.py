@@ -51,8 +51,7 @@ def find_parts(texts: pa.Array, kind: str) -> tuple[UInt64s, Int64s, Int64s]:
 
     Returns:
         The hash of each part, uint64 [parts]; the start and end of each part as byte offsets in its text, int64 with
-        shape
-        [parts, 2]; and the number of parts of each text, int64 [n].
+        shape [parts, 2]; and the number of parts of each text, int64 [n].
     """
     data, offsets = to_text_buffers(texts)
     size = len(texts) + int(np.count_nonzero(data[offsets[0] : offsets[-1]] == ord("\n")))

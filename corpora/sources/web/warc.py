@@ -93,7 +93,10 @@ def read_head(data: bytes) -> Head:
 
 
 def decode_western(value: bytes) -> str:
-    """Decode the value of an HTTP field as windows-1252, byte by byte. It never fails."""
+    """Decode the value of an HTTP field as windows-1252.
+
+    It never fails: the five bytes that windows-1252 does not define become control characters, as in browsers.
+    """
     return value.decode("latin-1").translate(WINDOWS_1252)
 
 

@@ -45,8 +45,8 @@ class MarkTable(NamedTuple):
         children: int16 array [nodes, letters]: the child node for each letter code; 0 if there is none.
         has_marks: True for each node that has `marks` or `excluded`.
         marks: int64 array [nodes, 9]: the marks of the words that end at a node. The column is 3 * (required context
-            before the word) + (required context after it). For an attribute name, the array contains the kind of its
-            value and, in column 1, the mark that the attribute itself gives.
+            before the word) + (required context after it). For the name of an attribute, column 0 contains the kind of
+            its value, and column 1 the mark that the attribute itself gives.
         excluded: Marks that are removed if a word continues up to this node.
     """
 
@@ -103,7 +103,10 @@ def read_marks(
 
 @kernel
 def _skip_name(data: Bytes, at: int, stop: int, is_name_wanted: bool) -> int:
-    """Return the end of a run of characters that may be in a name, or that may not if `is_name_wanted` is False."""
+    """Return the end of a run of name characters, or of other characters if `is_name_wanted` is False.
+
+    The run begins at `at` and ends at the latest at `stop`.
+    """
     while at < stop:
         byte = data[at]
         is_name = not (byte == _LESS or byte == _EQUALS or byte == _GREATER or byte == _SLASH)
@@ -139,7 +142,18 @@ def _find_value(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
 
 @kernel
 def _find_node(data: Bytes, start: int, stop: int, table: MarkTable, node: int) -> int:
-    """Look up a whole word, and return its node; 0 if it is not in the table, -1 if it is not ASCII."""
+    """Look up the word `data[start:stop]` in a table.
+
+    Args:
+        data: UTF-8 bytes of the page.
+        start: First byte of the word.
+        stop: First byte after the word.
+        table: The table.
+        node: The node at which the search begins, e.g. `NAME_ROOT`.
+
+    Returns:
+        The word's node; 0 if it is not in the table, -1 if it is not ASCII.
+    """
     for at in range(start, stop):
         if data[at] >= 0x80:
             return -1
@@ -164,7 +178,21 @@ def _digest(data: Bytes, start: int, stop: int, digest: int) -> int:
 def _add_marks(
     data: Bytes, start: int, stop: int, codes: Bytes, table: MarkTable, root: int, marks: Int64s, element: int
 ) -> bool:
-    """Add the marks of all words found in a class, an id etc. Return True if the kernel cannot decide."""
+    """Add the marks of all words found in a class, an id, a style etc. to `marks`, in place.
+
+    Args:
+        data: UTF-8 bytes of the page.
+        start: First byte of the value to search.
+        stop: First byte after the value.
+        codes: Scratch array for the letter codes of the value.
+        table: The words to search for.
+        root: The node at which the search begins: `WORD_ROOT` or `STYLE_ROOT`.
+        marks: The marks of each element.
+        element: Index of the element to which marks are added.
+
+    Returns:
+        True if the kernel cannot decide; then `marks` is unchanged.
+    """
     size, was_lower, result = 0, False, 0
     for at in range(start, stop):
         byte = data[at]
@@ -332,7 +360,7 @@ def find_possible_starts(codes: UInt32s, lengths: Int64s, min_size: int, haystac
 
 @kernel
 def _hash_text(codes: UInt32s, start: int) -> int:
-    """Return a hash of the eight characters that begin at `start`."""
+    """Return a hash of the eight code points from `codes[start]` on."""
     digest = 0
     for at in range(start, start + _HASHED):
         digest = digest * 0x9E3779B1 + codes[at]
@@ -341,7 +369,7 @@ def _hash_text(codes: UInt32s, start: int) -> int:
 
 @kernel
 def _can_open(codes: UInt32s, at: int, stop: int, openings: Bools) -> bool:
-    """Return False if `OPENING` cannot match at `at`. If a character is not ASCII, the result is always True."""
+    """Return False if `OPENING` cannot match at `at`. If a character that matters is not ASCII, return True."""
     while at < stop and codes[at] < 128 and _LETTERS[codes[at]] == _NO_LETTER:
         if 48 <= codes[at] <= 57 or codes[at] == 95:  # a digit, "_"
             return False

@@ -57,12 +57,13 @@ HIDDEN_ATTRIBUTES = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageLimits:
-    """The largest page that is read.
+    """Size limits of an HTML page. Larger pages are refused.
 
-    max_characters: of the decoded page
-    max_nodes:      start tags
-    max_depth:      of elements in one another
-    max_text:       characters of one block of text
+    Attributes:
+        max_characters: Maximum number of characters of the decoded page.
+        max_nodes: Maximum number of start tags.
+        max_depth: Maximum number of nested elements.
+        max_text: Maximum number of characters of one block of text.
     """
 
     max_characters: int = 20_000_000
