@@ -187,7 +187,8 @@ class TrainingJob:
         return tuple(f"{part.folder}/" if part.folder else "" for part in parts)
 
     def read_export(self) -> dict[str, Json] | None:
-        """Read the facts of the export (steps, parameters, counts and files). Return None if it is incomplete.
+        """Read the facts of the export (steps, parameters, counts and files). Return None if the export is not
+        complete.
 
         Raises:
             InputError: If the export belongs to another model.
@@ -378,9 +379,8 @@ class SettledTraining:
 def settle_phases(
     training: TrainingSettings, shards: Sequence[Manifest], before: Mapping[str, int] = MappingProxyType({})
 ) -> SettledTraining:
-    """Compute the exact length and mixture of each phase.
-
-    Weights and quotas are converted to shares of slots, and quotas also to steps.
+    """Compute the exact length and mixture of each phase: weights and quotas become shares of slots, quotas become
+    steps.
 
     Args:
         training: The settings as given in the recipe.

@@ -237,7 +237,8 @@ def describe_exit(code: int) -> str:
 
 
 def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
-    """Copy the shards of a job to a local folder, to be memory-mapped. Return a job that reads the copies.
+    """Copy the shards of a job to a local folder, so that they can be memory-mapped. Return a job that reads the
+    copies.
 
     Existing copies are reused. In windowed order, training shards are not copied, because they are fetched as they are
     read.
@@ -455,7 +456,7 @@ def run_trainer(
     nodes: Nodes = ONE_NODE,
     does: Sequence[str] = ("train",),
 ) -> int:
-    """Run a command of the trainer on a job file in separate processes. Return its exit code.
+    """Run a command of the trainer on a job file in separate processes, wait until they exit, and return the exit code.
 
     Args:
         path: The job's JSON file.

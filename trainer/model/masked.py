@@ -52,8 +52,7 @@ def compute_logits(vectors_ME: Tensor, words_VE: Tensor, bias_V: Tensor) -> Tens
     """Multiply vectors by the word embeddings and add the bias: [M, V].
 
     On CUDA the word embeddings are padded with zero rows to a multiple of ROW_MULTIPLE, which is several times faster
-    than
-    an odd number of rows. The padding is cut from the result, so no weight, softmax or file contains such rows.
+    than an odd number of rows. The padding is cut from the result, so no weight, softmax or file contains such rows.
     """
     more = -len(words_VE) % ROW_MULTIPLE
     if not (more and vectors_ME.device.type in ALIGNED_DEVICES):
