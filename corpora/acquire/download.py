@@ -61,9 +61,7 @@ class Version:
 
     @property
     def condition(self) -> str | None:
-        """The `If-Range` value for this version: the strong ETag if there is one, otherwise the Last-Modified value or
-        None.
-        """
+        """Value for an `If-Range` header: the strong ETag if there is one, otherwise the Last-Modified time or None."""
         return self.etag if self.etag is not None and not self.etag.startswith("W/") else self.modified
 
     def is_different(self, other: "Version") -> bool:
@@ -446,9 +444,7 @@ class _Download:
             part.write_note(replace(part.version, size_bytes=part.position))
 
     def _verify(self) -> None:
-        """Raise Mismatch if the received file differs from the stated size or digest, or is not of the expected file
-        type.
-        """
+        """Raise Mismatch if the file differs from the stated size or digest, or lacks its file type's first bytes."""
         part, remote = self._part, self._remote
         if remote.size_bytes not in (None, part.position):
             raise Mismatch(f"{part.position} bytes came where {remote.size_bytes} were promised")

@@ -199,11 +199,10 @@ def plan_verdicts(
 
 
 def build_verdicts(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Decide which documents are kept, and write one row per document to the "verdicts" table, in the order of the
-    inputs.
+    """Decide which documents are kept, and write one row per document to the "verdicts" table.
 
-    The rows of each part (file set) of documents are a separate record batch, so that they can be read as a range of
-    rows.
+    The rows are in the order of the inputs. The rows of each part (file set) of documents are a separate record batch,
+    so that they can be read as a range of rows.
 
     Args:
         writer: Writes the table.

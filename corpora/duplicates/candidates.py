@@ -116,6 +116,10 @@ class InputAddress:
 def read_input(place: Place, address: InputAddress) -> Input:
     """Read the manifests of an input.
 
+    Args:
+        place: The store.
+        address: The addresses of the manifests.
+
     Raises:
         Damaged: If a manifest is missing or damaged, or if its digest does not match the address.
     """
@@ -168,10 +172,8 @@ def open_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSe
     """Read the signatures of all inputs into a scratch table, with one row per document in the order of the inputs.
 
     The table has the columns CANDIDATE_COLUMNS and one column of keys per band. The keys of a document without words
-    are
-    computed from its bytes. A record without a revision gets its generation number as the revision. The table is
-    deleted
-    when the block ends.
+    are computed from its bytes. A record without a revision gets its generation number as the revision. The table is
+    deleted when the block ends.
 
     Args:
         place: The store.
@@ -219,8 +221,9 @@ def _build_columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSe
 
 
 def _compute_split_keys(group_keys: pa.Array, ids: pa.Array) -> UInt64s:
-    """Return a hash of each document's group, or of its id if it has no group. It determines which documents are held
-    out.
+    """Return a hash of each document's group, or of its id if it has no group.
+
+    It determines which documents are held out.
     """
     keys: UInt64s = group_keys.fill_null(0).to_numpy().copy()
     alone = np.flatnonzero(group_keys.is_null().to_numpy(zero_copy_only=False))
@@ -266,8 +269,9 @@ def read_document_sets(
 
 
 def _locate_rows(judged: Sequence[Manifest], rows: Int64s) -> Iterator[tuple[Manifest, Part, Int64s]]:
-    """Yield the manifest, the part and the row indices relative to the part, for each part that contains any of the
-    rows.
+    """Yield each part that contains any of the rows, with its manifest and the row indices relative to the part.
+
+    The order in each tuple is manifest, part, indices.
 
     Args:
         judged: Manifests of the documents.

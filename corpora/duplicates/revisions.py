@@ -62,6 +62,10 @@ def read_dropped(place: Place, inputs: Sequence[Input]) -> DroppedRecords:
 
     A record without a revision gets its generation number as the revision.
 
+    Args:
+        place: The store.
+        inputs: The inputs.
+
     Raises:
         Damaged: If a file is missing, damaged or has changed.
     """
@@ -83,20 +87,16 @@ def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords,
     """Decide which of the rows with equal ids are kept.
 
     Identical records without a stable key get different ids, numbered in order of appearance. Among the rows with the
-    same
-    key, the newest text is kept, in the oldest row with this text. The newest row is the one with the highest
-    (revision,
-    generation), or the last one if these are equal. For example, a page that a later dump repeats unchanged keeps its
-    row,
-    and a changed page replaces it. If the newest revision was dropped, none of the rows is kept.
+    same key, the newest text is kept, in the oldest row with this text. The newest row is the one with the highest
+    (revision, generation), or the last one if these are equal. For example, a page that a later dump repeats unchanged
+    keeps its row, and a changed page replaces it. If the newest revision was dropped, none of the rows is kept.
 
     Args:
         table: The scratch table from `open_candidates`.
         generation: int32 [rows], the generation of each row.
         dropped: The dropped records from `read_dropped`.
         forgotten: bool [rows], True for rows on the tombstone list. They are not reported as repeated or superseded,
-            but
-            they can be the newest revision and replace others.
+            but they can be the newest revision and replace others.
     """
     since = generation.astype(np.int32)
     rows = _find_shared(table.read_column("id")[:, 0], dropped.ids[:, 0])

@@ -157,8 +157,7 @@ def sign_rows(
         num_shingles: int32 [n], filled with the numbers of distinct shingles.
         set_hashes: uint64 [n], filled with the set hashes.
         values: uint64, filled with the shingles of all rows, in row order. Its length must be 0, to write no shingles,
-            or at
-            least `compute_max_shingles(offsets)`.
+            or at least `compute_max_shingles(offsets)`.
     """
     most_words, table_size = compute_buffer_sizes(offsets)
     shingles, mixed = np.empty(most_words, np.uint64), np.empty(most_words, np.uint32)

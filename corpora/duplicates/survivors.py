@@ -109,8 +109,7 @@ class Verdicts(NamedTuple):
         exact: bool [n], True if the document has the same set of shingles as the survivor.
         num_compared: Number of pairs of documents with a common band key that were compared.
         num_cut: Number of kept documents that were not compared because of `max_bucket_comparisons`, summed over
-            documents
-            and buckets.
+            documents and buckets.
     """
 
     survivor: Int64s
@@ -174,8 +173,7 @@ def judge_duplicates(
         set_hash: uint64 [n], hashes of the shingle sets, in the total order. Documents with EMPTY_SET are kept.
         band_keys: uint64 [n, bands], the band keys, in the total order.
         similarity: Compares pairs of documents, given by their positions in the total order. It is called with many
-            pairs
-            at once, not all of which may be needed.
+            pairs at once, some of which may turn out to be unnecessary.
         settings: Settings of the duplicate search.
         num_given: Number of documents at the beginning that are kept without being judged, such as those of another
             corpus.

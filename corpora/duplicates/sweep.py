@@ -48,8 +48,7 @@ class Buckets(NamedTuple):
     Attributes:
         documents: int64 [m], the position of each document in the total order.
         members: int32, the document numbers in each bucket, bucket by bucket, in ascending order. During the sweep, the
-            kept
-            documents of a bucket are moved to its beginning and overwrite documents that have been judged.
+            kept documents of a bucket are moved to its beginning and overwrite documents that have been judged.
         offsets: int64 [buckets + 1]. Bucket b is members[offsets[b]:offsets[b + 1]].
         buckets_of: int32, the bucket numbers of each document, document by document.
         heads: int64 [m + 1]. The buckets of document d are buckets_of[heads[d]:heads[d + 1]].
@@ -226,8 +225,7 @@ def list_buckets(members: Int32s, offsets: Int64s, numbers: Int32s, buckets_of: 
         offsets: int64 [buckets + 1]. Bucket b is members[offsets[b]:offsets[b + 1]].
         numbers: int32, the document number of each position in the total order.
         buckets_of: int32, as long as `members`, filled with the bucket numbers of each document, document by document.
-        heads: int64 [m + 2], zero-initialized. Afterwards, the buckets of document d are
-            buckets_of[heads[d]:heads[d + 1]].
+        heads: int64 [m + 2], zero-initialized. Afterwards, document d has buckets_of[heads[d]:heads[d + 1]].
     """
     for place in range(len(members)):
         members[place] = numbers[members[place]]
@@ -333,7 +331,7 @@ def bound_candidates(buckets: Buckets, sweep: Sweep, document: int, start: int, 
 def add_candidates(
     buckets: Buckets, sweep: Sweep, document: int, start: int, limit: int, others: Int64s, num_pairs: int
 ) -> int:
-    """Append the documents with which a document may have to be compared to `others`. Each one is added only once.
+    """Append the documents that a document may have to be compared with to `others`. Each one is added only once.
 
     These are the first kept documents of each bucket and, because the documents of the block have not been judged, all
     earlier documents of the block that may be kept.
@@ -426,7 +424,13 @@ def judge_block(
 
 @kernel
 def keep_document(buckets: Buckets, sweep: Sweep, document: int) -> None:
-    """Add a document to the kept documents of all its buckets, so that later documents are compared with it."""
+    """Add a document to the kept documents of all its buckets, so that later documents are compared with it.
+
+    Args:
+        buckets: The buckets, updated in place.
+        sweep: The state of the sweep, updated in place.
+        document: Number of the document.
+    """
     for bucket in buckets.buckets_of[buckets.heads[document] : buckets.heads[document + 1]]:
         buckets.members[buckets.offsets[bucket] + sweep.num_kept[bucket]] = document
         sweep.num_kept[bucket] += 1
@@ -434,7 +438,7 @@ def keep_document(buckets: Buckets, sweep: Sweep, document: int) -> None:
 
 @kernel
 def mark_compared(buckets: Buckets, sweep: Sweep, document: int, limit: int) -> int:
-    """Mark the kept documents with which a document is compared, and count those that exceed the limit.
+    """Mark the kept documents that a document is compared with, and count those that exceed the limit.
 
     Args:
         buckets: The buckets.
@@ -457,8 +461,9 @@ def mark_compared(buckets: Buckets, sweep: Sweep, document: int, limit: int) -> 
 
 @kernel
 def update_survivor(sweep: Sweep, document: int, other: int, common: int, union: int) -> None:
-    """Set the survivor of a document to `other` if that is more similar than the current one, or equally similar and
-    earlier.
+    """Set the survivor of a document to `other` if `other` is a better match than the current survivor.
+
+    A better match is more similar, or equally similar and earlier in the order.
 
     Args:
         sweep: The state of the sweep, updated in place.

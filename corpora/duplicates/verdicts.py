@@ -88,8 +88,7 @@ class Duplicates:
         similarity: float32 [places], similarity to the survivor.
         missing: float32 [places], share of the document's shingles that the survivor lacks.
         figures: Number of pairs that were compared, and number skipped because of the limit, by name. Empty if the
-            duplicate
-            search is disabled.
+            duplicate search is disabled.
     """
 
     order: Int32s

@@ -181,9 +181,7 @@ def sort_hashes(hashes: UInt64s, number: int, counts: UInt64s, out: UInt64s) -> 
 
 
 def count_common_plain(sets: ShingleSets, left: int, right: int) -> tuple[int, int]:
-    """Reference implementation that returns the sizes of the intersection and the union of two rows' sets,
-    for tests.
-    """
+    """Return the sizes of the intersection and the union of two rows' sets. This is for tests."""
     one, other = (set(sets.values[sets.offsets[row] : sets.offsets[row + 1]].tolist()) for row in (left, right))
     return len(one & other), len(one | other)
 

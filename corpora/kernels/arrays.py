@@ -27,11 +27,10 @@ Integer: TypeAlias = int | np.int64  # a number in a kernel
 
 @kernel
 def copy_values(source: npt.NDArray[np.generic], target: npt.NDArray[np.generic]) -> None:
-    """Copy all values of `source` to the beginning of `target`, which must be at least as long. The length is not
-    checked.
+    """Copy all values of `source` to the beginning of `target`, which must be at least as long.
 
-    In a kernel, this is faster than `target[:] = source`, and it takes half a second less to compile, because numba
-    otherwise adds code for overlapping arrays and for an error message.
+    The length is not checked. In a kernel, this is faster than `target[:] = source`, and it takes half a second less to
+    compile, because numba otherwise adds code for overlapping arrays and for an error message.
     """
     for index in range(len(source)):
         target[index] = source[index]

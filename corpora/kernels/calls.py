@@ -19,9 +19,7 @@ _TOKEN = re.compile(r"[\w.:]+|\[,*\]|[(),]")
 
 
 def format_call(kernel: Kernel, arguments: tuple[Any, ...]) -> str:
-    """Format a kernel and the numba types of its arguments as a line of text, such as "module:function(int64,
-    uint8[])".
-    """
+    """Format a kernel and the numba types of its arguments as a line, such as "module:function(int64, uint8[])"."""
     return f"{kernel.__module__}:{kernel.py_func.__qualname__}({', '.join(map(_format_type, arguments))})"
 
 

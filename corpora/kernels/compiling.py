@@ -119,8 +119,7 @@ def kernel(function: Function) -> Function:
 
 
 def set_compiling_callback(on_change: Callable[[int], None]) -> None:
-    """Set the function that is called with 1 when this process starts compiling a kernel, and with -1 when it has
-    finished.
+    """Set the function to call with 1 when this process starts compiling a kernel, and with -1 when it is done.
 
     The function is not called for kernels that are loaded from disk.
     """
@@ -239,9 +238,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def _compute_machine_digest() -> str:
-    """Return 16 hexadecimal digits that identify the user, the processor, and the version and options of the
-    compiler.
-    """
+    """Return 16 hexadecimal digits that identify the user, the processor, and the compiler with its options."""
     import llvmlite
     import numba
     import numpy
@@ -258,8 +255,7 @@ def compute_source_digest(path: Path, root: Path = ROOT) -> str:
     """Compute a digest of a source file and of all files below `root` that it imports, directly or indirectly.
 
     It is used to identify compiled code, which contains the values of imported constants. Because only paths relative
-    to
-    `root` affect it, copies of a source tree have the same digest.
+    to `root` affect it, copies of a source tree have the same digest.
 
     Args:
         path: Path of the source file.

@@ -50,8 +50,9 @@ _ENVIRONMENT = "_ZN08NumbaEnv"  # what the name of a function's environment begi
 
 
 class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
-    """The code of a kernel and of the kernels that it calls. It is LLVM bitcode until it is compiled to
-    machine code.
+    """The code of a kernel and of the kernels that it calls.
+
+    It is LLVM bitcode until it is compiled to machine code.
     """
 
     _is_native = False
@@ -68,8 +69,7 @@ class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
         """Optimize the code, compile it to machine code, and return the machine code.
 
         Functions that Python does not call are made internal. Internal functions that are called only once are always
-        inlined,
-        so that a single round of optimization is sufficient.
+        inlined, so that a single round of optimization is sufficient.
         """
         for function in self._final_module.functions:
             if not function.is_declaration and not function.name.startswith(_WRAPPER):
@@ -131,9 +131,7 @@ class _Borrower(_Compiler):
     """A compiler that omits unneeded passes, and omits reference counts in kernels that only borrow arrays."""
 
     def define_pipelines(self) -> Any:
-        """Return numba's pipeline without the unneeded passes, and with `_SkipReferenceCounts` before code
-        generation.
-        """
+        """Return numba's pipeline without unneeded passes, and with `_SkipReferenceCounts` before code generation."""
         [passes] = super().define_pipelines()
         passes.passes = [each for each in passes.passes if each[0] not in _UNUSED]
         passes.add_pass_after(_SkipReferenceCounts, IRLegalization)
@@ -154,8 +152,9 @@ class _SkipReferenceCounts(AnalysisPass):  # type: ignore[misc]
         AnalysisPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        """Enable or disable reference counts for a kernel. Return False, because the pass does not change the kernel's
-        code.
+        """Enable or disable reference counts for a kernel.
+
+        Return False, because the pass does not change the kernel's code.
         """
         state.targetctx.enable_nrt = not is_borrowing(state)
         return False
@@ -310,8 +309,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
             return form.entry_point
 
     def compile_ahead(self, arguments: tuple[Any, ...]) -> None:
-        """Compile the kernel for later calls from Python, unless it is already compiled or another process is compiling
-        it.
+        """Compile the kernel for later calls from Python, unless this has been done or another process is doing it.
 
         Args:
             arguments: The numba types of the arguments.
@@ -341,9 +339,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._folder / f"{self.py_func.__name__}-{digest[:32]}.kernel"
 
     def _read_stored(self, path: Path) -> bytes | None:
-        """Return the content of a file from the cache or else from the installed package; None if neither contains the
-        file.
-        """
+        """Return the content of a file in the cache or else in the installed package; None if it is in neither."""
         content = read_sealed(path)
         if content is None and self._shipped is not None:
             content = read_sealed(self._shipped / path.name, any_owner=True)
@@ -395,8 +391,9 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._build_form(library, stored, native)
 
     def _compile(self, arguments: tuple[Any, ...]) -> Any:
-        """Compile without reference counts where possible. If numba then reports an allocation, compile again with
-        them.
+        """Compile without reference counts where possible.
+
+        If numba then reports an allocation, compile again with them.
         """
         try:
             return self._compiler.compile(arguments, None)
@@ -441,8 +438,7 @@ def _patch_numba(target: Any, typing: Any) -> Iterator[None]:
     """Context manager that changes two things in numba while kernels are compiled.
 
     Library functions that numba compiles for a kernel remain bitcode. The result type of a library function is resolved
-    only
-    once for each combination of argument types, because numba tries all variants of `+` for each `+`.
+    only once for each combination of argument types, because numba tries all variants of `+` for each `+`.
     """
     codegen, resolve = target.codegen(), typing.resolve_function_type
 

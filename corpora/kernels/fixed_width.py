@@ -12,8 +12,9 @@ from corpora.kernels.arrays import Bytes, UInt64s
 
 
 def to_byte_matrix(column: pa.Array) -> Bytes:
-    """View a fixed-size binary column as uint8 [rows, width], without copying. The bytes of null values are
-    arbitrary.
+    """View a fixed-size binary column as uint8 [rows, width], without copying.
+
+    The bytes of null values are arbitrary.
     """
     width = column.type.byte_width
     stored = np.frombuffer(column.buffers()[1] or b"", np.uint8, width * len(column), width * column.offset)
@@ -30,8 +31,9 @@ def to_fixed_width_column(data: Any, width: int) -> pa.Array:
 
 
 def to_number_pairs(column: pa.Array) -> UInt64s:
-    """Convert a fixed-size binary column of width 16 to uint64 [rows, 2]. The pairs have the same sort order as the
-    bytes.
+    """Convert a fixed-size binary column of width 16 to uint64 [rows, 2].
+
+    The pairs have the same sort order as the bytes.
     """
     return to_byte_matrix(column).view(">u8").astype(np.uint64)
 

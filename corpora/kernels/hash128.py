@@ -41,8 +41,9 @@ def join_words(words: Number127) -> int:
 
 @kernel
 def reduce_modulo(upper: np.uint64, lower: np.uint64) -> Number127:
-    """Reduce a 128-bit number, given as two 64-bit words, modulo 2^127 - 1. The result is two words, upper
-    word first.
+    """Reduce a 128-bit number, given as two 64-bit words, modulo 2^127 - 1.
+
+    The result is two words, upper word first.
     """
     upper, lower = _add_words(upper & _LOW_63, lower, _0, upper >> _63)
     if upper > _LOW_63 or (upper == _LOW_63 and lower == _ALL):
@@ -104,8 +105,9 @@ _KEY_OF_LAST_PAIR, _KEY_OF_LOWER, _KEY_OF_UPPER = np.int64(103), np.int64(11), n
 
 @kernel
 def xxh3_128(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Hash:
-    """Compute the 128-bit XXH3 hash of `length` bytes, starting at `data[start]`. The result is two words, upper word
-    first.
+    """Compute the 128-bit XXH3 hash of `length` bytes, starting at `data[start]`.
+
+    The result is two words, upper word first.
 
     Args:
         data: uint8, the bytes. Bounds are not checked.
@@ -148,8 +150,9 @@ def _hash_medium(data: Bytes, start: Integer, length: Integer) -> Hash:
 
 @kernel
 def _hash_long(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Hash:
-    """Hash 241 or more bytes: mix stripes of 64 bytes into eight lanes, and scramble the lanes after each block of
-    stripes.
+    """Hash 241 or more bytes.
+
+    Stripes of 64 bytes are mixed into eight lanes, which are scrambled after each block of stripes.
     """
     for lane in range(8):
         lanes[lane] = _INITIAL_LANES[lane]

@@ -21,8 +21,9 @@ def _compute_pointer(context: Any, builder: Any, array_type: Any, array: Any, in
 
 
 def _swap_if_big_endian(builder: Any, word: Any) -> Any:
-    """Generate code that reverses the bytes of a word on big-endian machines, so that the first byte in memory is the
-    lowest.
+    """Generate code that reverses the bytes of a word on big-endian machines.
+
+    The first byte in memory is then always the lowest byte of the word.
     """
     return builder.bswap(word) if sys.byteorder == "big" else word
 

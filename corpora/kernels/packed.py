@@ -71,8 +71,9 @@ add_stripe: Callable[[UInt64s, Bytes, Integer, Bytes, Integer], None] = Instruct
 
 @kernel
 def load_tail(data: Bytes, index: Integer, end: Integer) -> np.uint64:
-    """Load the bytes from `index` to `end` (exclusive) into a word. At most eight bytes are loaded. Missing bytes are
-    zero.
+    """Load the bytes from `index` to `end` (exclusive) into a word.
+
+    At most eight bytes are loaded. Missing bytes are zero.
     """
     word = np.uint64(0)
     for i in range(min(8, end - index)):
@@ -138,8 +139,9 @@ def flag_spaces(word: np.uint64) -> np.uint64:
 
 @kernel
 def _flag_seven_bit_alphanumeric(word: np.uint64) -> np.uint64:
-    """Set the top bit of each byte whose lower seven bits are an ASCII letter or digit. The other bits are
-    arbitrary.
+    """Set the top bit of each byte whose lower seven bits are an ASCII letter or digit.
+
+    The other bits are arbitrary.
     """
     seven = word & LOW_SEVEN
     small = seven | CASE_BITS
@@ -165,8 +167,9 @@ def flag_ascii_marks(word: np.uint64) -> np.uint64:
 
 @kernel
 def flag_capitals(word: np.uint64) -> np.uint64:
-    """Return a word with 0x20 in each byte that is one of A-Z, and 0 in the others. Setting this bit lowercases a
-    letter.
+    """Return a word with 0x20 in each byte that is one of A-Z, and 0 in the others.
+
+    Setting this bit lowercases a letter.
     """
     seven = word & LOW_SEVEN
     capital = (seven + FROM_CAPITAL) & ~(seven + PAST_CAPITAL) & ~word & TOP_BITS

@@ -63,8 +63,9 @@ def find_start_before(data: Bytes, at: int) -> int:
 
 @kernel
 def encode(code: int) -> tuple[np.uint64, int]:
-    """Encode a code point as UTF-8. Return a word that contains the bytes, first byte lowest, and the number
-    of bytes.
+    """Encode a code point as UTF-8.
+
+    Return a word that contains the bytes, first byte lowest, and the number of bytes.
     """
     value = np.uint64(code)
     low = _HIGH_1 | (value & _SIX_BITS)

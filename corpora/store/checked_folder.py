@@ -35,26 +35,26 @@ MAX_LEVELS = 3  # of folders, from that of a model up, that may say what is in i
 
 
 def list_files(folder: Path) -> list[str]:
-    """Return the relative paths of all files in a folder and its subfolders, sorted, without complete.json."""
+    """List the relative paths of all files in a folder and its subfolders except complete.json, sorted."""
     paths = (path for path in folder.rglob("*") if path.is_file() and path.name != COMPLETE_FILE)
     return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
 def describe_files(folder: Path, names: Iterable[str]) -> dict[str, Json]:
-    """Read files completely, and describe each by size and digest.
+    """Read files completely, and return the size and digest of each.
 
     Args:
         folder: The folder.
         names: Relative paths of the files.
 
     Returns:
-        Maps each name to a JSON object with the size and the digest.
+        Maps each name to a JSON object with the file's size and digest.
     """
     return {name: _build_description((folder / name).stat().st_size, _hash_file(folder / name)) for name in names}
 
 
 def describe_bytes(data: bytes) -> Json:
-    """Describe bytes by size and digest, as `describe_files` would describe a file with these bytes."""
+    """Return the size and digest that `describe_files` would return for a file with these bytes."""
     return _build_description(len(data), xxhash.xxh3_128_hexdigest(data))
 
 
@@ -103,7 +103,7 @@ def check_files(folder: Path, files: Mapping[str, Json]) -> None:
         files: The result of `describe_files`. Other files in the folder are ignored.
 
     Raises:
-        Damaged: For the first file that is missing or different.
+        Damaged: If a file is missing or different. The error describes the first such file.
     """
     for name, expected in files.items():
         path = folder / name
@@ -123,8 +123,8 @@ def mark_complete(folder: Path, names: Iterable[str] | None = None) -> None:
 
     Args:
         folder: The folder.
-        names: The files that were written now. Entries for other files are kept from an existing complete.json
-            (default: all files are read and recorded anew).
+        names: The files that were just written. For other files, the entries of the existing complete.json are kept
+            (default: all files are read and recorded again).
 
     Raises:
         InputError: If an existing complete.json is needed and is damaged.
@@ -140,17 +140,17 @@ def mark_complete(folder: Path, names: Iterable[str] | None = None) -> None:
 def check_folder(folder: Path, names: Collection[str] | None = None, other_record: str = "") -> bool:
     """Verify the files in the folder of a model or vocabulary.
 
-    They are compared with a complete.json or a manifest in the folder, or in one of the MAX_LEVELS - 1 folders above
-    it.
+    They are compared with a complete.json or a manifest in the folder or in one of its parents, up to MAX_LEVELS - 1
+    levels above.
 
     Args:
         folder: The folder.
         names: Relative paths of the files to verify (default: all recorded files). Files without a record are ignored.
-        other_record: Text for the error message that follows the path of complete.json. It names whatever else a user
-            who changed a file on purpose has to remove.
+        other_record: Text that follows the path of complete.json in the error message. It names any other record that
+            users must remove if they have changed a file on purpose.
 
     Returns:
-        False if there is no record of files in this folder, so that nothing was verified. Otherwise True.
+        True if files were compared with a record, False if there is no record of files in this folder.
 
     Raises:
         InputError: If a file is missing, damaged or was changed, or if the record itself is damaged.
@@ -169,7 +169,7 @@ def check_folder(folder: Path, names: Collection[str] | None = None, other_recor
 
 
 def _check_against_complete(folder: Path, prefix: str, wanted_names: Collection[str] | None, other_record: str) -> bool:
-    """Compare files with complete.json, and return whether it records any file below `prefix`.
+    """Verify files with complete.json. Return True if it records any file below `prefix`.
 
     `prefix` is the path of the folder to verify, relative to the folder with complete.json.
     """
@@ -193,7 +193,7 @@ def _check_against_complete(folder: Path, prefix: str, wanted_names: Collection[
 
 
 def _check_against_manifest(folder: Path, prefix: str, wanted_names: Collection[str] | None) -> bool:
-    """Compare files other than tables with a manifest, and return whether it records any file below `prefix`.
+    """Verify files other than tables with a manifest. Return True if it records any file below `prefix`.
 
     `prefix` is the path of the folder to verify, relative to the folder with the manifest.
     """
@@ -210,9 +210,9 @@ def _check_against_manifest(folder: Path, prefix: str, wanted_names: Collection[
 
 
 def _is_ours(data: bytes, mark: bytes) -> bool:
-    """Return True if a file was written by this program, and not by another one that uses the same file name.
+    """Return True if a file was written by this program, and not by another program that uses the same file name.
 
-    `mark` is a field that our file contains even if its digest is lost.
+    `mark` is a field that this program's file contains even if its digest is lost.
     """
     return bool(find_digest(data)) or mark in data
 
@@ -230,7 +230,7 @@ def _check_stored_file(path: Path, name: str, file: StoredFile) -> None:
 
 
 def _compute_file_content(path: Path, name: str) -> Content:
-    """Memory-map a file, and return the content that a store records for it: one row with its name and bytes."""
+    """Memory-map a file, and return its content as recorded in a store: that of one row with the name and the bytes."""
     data = pa.memory_map(str(path)).read_buffer() if path.stat().st_size else pa.py_buffer(b"")
     ends = pa.py_buffer(np.array([0, data.size], np.int64))
     cell = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, ends, data])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ActivitySheet(ctypes.Structure):
-    """The shared memory in which a worker reports its activity. Texts are UTF-8, cut to the length of their field.
+    """The shared memory in which a worker reports its activity. Strings are UTF-8, truncated to their field's length.
 
     For the meaning of the fields, see `Activity`.
     """
@@ -44,10 +44,10 @@ class Activity(NamedTuple):
     Attributes:
         part: The part (set of files) that is being built.
         record: The record that is being read or processed, identified by its position in the raw input.
-        batch: The batch of records that are processed together. The same records always give the same name.
+        batch: Name of the batch of records that is being processed. The same records always have the same name.
         rows: The rows of a table that are processed together.
-        step: The processing step that the record or batch has reached.
-        changes: Number of reports so far, not counting those of a step.
+        step: The current processing step of the record or batch.
+        changes: Number of reports so far, not counting reports of steps.
         compiling: Number of kernels that are being compiled at this moment. It exceeds 1 if compiling one requires
             another.
     """
@@ -62,7 +62,7 @@ class Activity(NamedTuple):
 
     @property
     def is_limited(self) -> bool:
-        """True if texts are being processed, so that the limits on the time and memory of a record apply."""
+        """True if documents are being processed, so that the limits on time and memory per record apply."""
         return bool(self.record or self.batch or self.rows)
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ def set_sheet(sheet: Any) -> None:
 
 
 def read_activity(sheet: Any) -> Activity:
-    """Read the activity that another process reports in shared memory."""
+    """Read the activity that another process has reported in shared memory."""
     part, record, batch, rows, step = (getattr(sheet, name).decode(errors="replace") for name in TEXT_FIELDS)
     return Activity(
         part=part, record=record, batch=batch, rows=rows, step=step, changes=sheet.changes, compiling=sheet.compiling
@@ -111,18 +111,18 @@ def begin_call(suspect_batches: Collection[str]) -> None:
 
 
 def report_part(part: str) -> None:
-    """Report that this process begins to build a part (a set of files of an artifact)."""
+    """Report that this process begins building a part (a set of files of an artifact)."""
     begin_call(_suspect_batches)
     _write_field("part", part)
 
 
 def report_record(record: str) -> None:
-    """Report the record that is read from now on, or "" if none is."""
+    """Report the record that this process begins to read; "" when no record is being read."""
     _write_field("record", record)
 
 
 def report_step(step: str) -> None:
-    """Report the processing step that the current record or batch has reached."""
+    """Report the current processing step of the record or batch."""
     if _sheet is not None:
         _sheet.step = step.encode(errors="replace")[: ActivitySheet.step.size - 1]
 
@@ -130,7 +130,7 @@ def report_step(step: str) -> None:
 def report_compiling(change: int) -> None:
     """Report that the compilation of a kernel begins (`change` is 1) or ends (-1).
 
-    Time spent compiling does not count against the limit for a record.
+    Time spent compiling does not count against the time limit for a record.
     """
     if _sheet is not None:
         _sheet.compiling += change
@@ -140,7 +140,7 @@ def report_compiling(change: int) -> None:
 def run_batch(
     items: Sequence[Item], get_name: Callable[[Item], str], work: Callable[[Sequence[Item]], Result]
 ) -> list[Result]:
-    """Process a batch of records, and report it meanwhile.
+    """Process a batch of records, and report the batch as the current activity meanwhile.
 
     If a worker died during this batch before, the items are processed one at a time, so that the cause can be
     identified.
@@ -151,7 +151,7 @@ def run_batch(
         work: Processes a list of items. The result for an item must not depend on the other items.
 
     Returns:
-        A list with one result for the whole batch, or with one result per item.
+        The results of all calls to `work`: one for the whole batch, or one per item.
     """
     batch = _cut(f"of {len(items)} records, {get_name(items[0])} to {get_name(items[-1])}", "batch").decode()
     if len(items) > 1 and batch not in _suspect_batches:
@@ -165,7 +165,7 @@ def run_batch(
 
 
 def iter_reported(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    """Yield record batches, and report the rows of each one while the caller processes it."""
+    """Yield record batches unchanged. While the caller processes a batch, its rows are the reported activity."""
     first = 0
     for batch in batches:
         with _hold_report("rows", f"{first} to {first + batch.num_rows - 1}"):
@@ -175,7 +175,7 @@ def iter_reported(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBat
 
 @contextmanager
 def _hold_report(field: str, value: str) -> Iterator[None]:
-    """Report the value of a field inside the block, and clear it afterwards."""
+    """Set a field of the reported activity inside the block, and clear it afterwards."""
     _write_field(field, value)
     try:
         yield
@@ -185,7 +185,7 @@ def _hold_report(field: str, value: str) -> Iterator[None]:
 
 
 def _cut(text: str, field: str) -> bytes:
-    """Cut a text at the end of a character, so that its UTF-8 bytes fit the field and are read back as they are."""
+    """Encode a string as UTF-8, truncated at a character boundary to the length of a field."""
     value = text.encode(errors="replace")[: getattr(ActivitySheet, field).size - 1]
     return value.decode(errors="ignore").encode()
 

@@ -39,7 +39,7 @@ class Damaged(InputError):
 
 
 def seal(document: bytes) -> bytes:
-    """Append a field with the document's own SHA-256 to a JSON object that is formatted over several lines.
+    """Append a digest field to a JSON object that is formatted over several lines: the SHA-256 of the object itself.
 
     >>> seal(b'{\\n "a": 1\\n}\\n')[:20]
     b'{\\n "a": 1,\\n "digest"'
@@ -49,7 +49,7 @@ def seal(document: bytes) -> bytes:
 
 
 def find_digest(data: bytes) -> str:
-    """Find the digest at the end of a document that `seal` returned; "" if there is none.
+    """Return the digest at the end of a document written by `seal`; "" if there is none.
 
     The document is not verified.
     """
@@ -58,7 +58,7 @@ def find_digest(data: bytes) -> str:
 
 
 def unseal(data: bytes, path: str) -> dict[str, Any]:
-    """Verify a document that `seal` returned, and parse it.
+    """Verify and parse a document written by `seal`.
 
     Args:
         data: All bytes of the document.
@@ -81,7 +81,7 @@ def unseal(data: bytes, path: str) -> dict[str, Any]:
 
 @contextmanager
 def explain_parse_errors(path: str, expected: str) -> Iterator[None]:
-    """Convert errors of parsing inside the block to Damaged. An InputError is passed on unchanged.
+    """Convert parse errors inside the block to Damaged. An InputError is propagated unchanged.
 
     Args:
         path: Path of the document, for the message.

@@ -83,17 +83,17 @@ def _open_hashed(place: Place, path: str, opened: ExitStack) -> tuple[IO[bytes],
 
 
 def copy_checked_file(source: Place, path: str, file: StoredFile, target: Place, target_path: str) -> None:
-    """Copy a file to another store. The copy appears only if its bytes match the recorded digest.
+    """Copy a file to another store. The copy becomes visible only if its bytes match the recorded digest.
 
     Args:
-        source: The store that holds the file.
+        source: The store that contains the file.
         path: Path of the file, relative to `source`.
         file: The recorded digest.
         target: The store to copy to.
         target_path: Path of the copy, relative to `target`.
 
     Raises:
-        Damaged: If the bytes differ from those that were written.
+        Damaged: If the bytes do not match the recorded digest.
         FileNotFoundError: If the file is missing.
         InputError: If the copy cannot be written, e.g. because the disk is full.
     """
@@ -139,12 +139,12 @@ def _find_mismatch(data: memoryview, kind: str, file: StoredFile, checks: TableC
 
 
 def is_table(file: StoredFile) -> bool:
-    """Return True if a file is an Arrow file, so that the part record has digests of its pieces."""
+    """Return True if a file is an Arrow file. The part record stores digests for the pieces of such files."""
     return file.path.endswith(".arrow")
 
 
 def rebuild_part_record(place: Place, kind: str, folder: str, part: Part) -> PartRecord:
-    """Compute the record of a part (a set of files of an artifact) again from its files. Nothing is written.
+    """Recompute the record of a part (a set of files of an artifact) from its files. Nothing is written.
 
     One record batch is decoded at a time.
 
@@ -152,7 +152,7 @@ def rebuild_part_record(place: Place, kind: str, folder: str, part: Part) -> Par
         place: The store.
         kind: Kind of the artifact.
         folder: The folder of the part's stage in the store, `KIND/NAME`.
-        part: The part, as the manifest describes it.
+        part: The part's description from the manifest.
 
     Raises:
         Damaged: If a file is missing, damaged or was changed.
@@ -180,8 +180,8 @@ def _digest_table(data: memoryview, path: str, file: StoredFile, sorted_by: str 
 def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Yield `work(item)` for each item, in order, computed by several threads.
 
-    Items are consumed only a little ahead: at most two per thread are submitted before their results are taken. An
-    exception of `work` is raised when its item is reached, and later items are not started any more.
+    Items are consumed only slightly ahead: at most two per thread are submitted before their results are taken. An
+    exception raised by `work` is raised again when its item's turn comes, and no further items are started.
 
     >>> list(map_in_threads(abs, [-1, 2]))
     [1, 2]

@@ -59,8 +59,8 @@ class Process:
         """Return True if the process has ended.
 
         Args:
-            silent_seconds: Time since its last report. It decides only if the process is on another machine, which
-                counts as gone after MAX_SILENT_SECONDS.
+            silent_seconds: Time since its last report. It is used only if the process is on another machine. Such a
+                process is presumed to have ended after MAX_SILENT_SECONDS.
         """
         here = identify_this_process()
         if self.machine == here.machine:
@@ -89,13 +89,13 @@ def _read_pid_namespace() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """The last report of a process, which it repeats so that others know that it is alive.
+    """The last report of a process. Processes repeat their reports to show that they are alive.
 
     Attributes:
         process: The process that reported.
-        time: When it reported, by the clock of its own machine.
-        silent_seconds: Time since then, by the clock of this machine. Never negative.
-        report: What it reported.
+        time: Time of the report, by the clock of that process's machine.
+        silent_seconds: Time since the report, by the clock of this machine. Never negative.
+        report: The content of the report, as returned by `HeartbeatWriter`'s `build_report`.
     """
 
     process: Process
@@ -110,7 +110,7 @@ class Heartbeat:
 
 
 def read_heartbeat(place: Place, path: str) -> Heartbeat | None:
-    """Read the last report of a process from a file; None if the file is missing, unreadable or not a valid report."""
+    """Read the last report of a process from a file; None if the file is missing, unreadable or invalid."""
     try:
         fields = json.loads(place.read(path))
         time = datetime.fromisoformat(fields["beat"])
@@ -125,8 +125,8 @@ def read_heartbeat(place: Place, path: str) -> Heartbeat | None:
 class HeartbeatWriter:
     """Writes reports on this process (heartbeats) to a file of a store, from a background thread.
 
-    It reports until `stop` or the end of its `with` block. A report is written whenever it has changed, and every
-    HEARTBEAT_SECONDS otherwise. A report that cannot be written is tried again later.
+    It reports until `stop` is called or the `with` block ends. A report is written whenever it has changed, and every
+    HEARTBEAT_SECONDS otherwise. If a report cannot be written, the writer tries again later.
 
     Args:
         place: The store.
@@ -165,10 +165,10 @@ class HeartbeatWriter:
         self._write(self._build_report())
 
     def stop(self, keep: bool = False) -> None:
-        """Stop reporting and remove the file. It is safe to call this more than once and from any thread.
+        """Stop reporting and remove the file. This method is thread-safe and can be called more than once.
 
         Args:
-            keep: If True, the file with the last report is kept.
+            keep: If True, the file with the last report is not removed.
         """
         self._stopped.set()
         if keep:
@@ -200,8 +200,8 @@ class HeartbeatWriter:
 class ArtifactHold:
     """A lease on an artifact: protects it from removal while this object exists.
 
-    Pickled copies protect it in their processes, too. There is no protection, and no error, if the artifact does not
-    exist or its file system does not support locks, as in object stores.
+    Pickled copies protect it in their processes, too. If the artifact does not exist, or its file system does not
+    support locks (as in object stores), it is not protected, and no error is raised.
 
     Args:
         place: The store.
@@ -223,7 +223,7 @@ class ArtifactHold:
 def _lock_shared(owner: object, path: str) -> None:
     """Hold a shared lock on a file until `owner` is garbage-collected.
 
-    Nothing happens if the file does not exist or its file system does not support locks.
+    Does nothing if the file does not exist or its file system does not support locks.
     """
     try:
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -12,17 +12,17 @@ from typing import Any
 
 
 class LedgerError(Exception):
-    """Raised if rows or tokens appeared or vanished between two counts. The cause is a bug in this program."""
+    """Raised if rows or tokens were lost or added between two counts. The cause is a bug in this program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Counts of one unit in a stage: how many came in, and what became of them. `+` adds two accounts of the same unit.
+    """Counts of one unit in a stage: the number of inputs, and the number with each outcome. `+` adds two accounts.
 
     Attributes:
-        unit: What is counted, e.g. "documents".
-        total: How many came in.
-        outcomes: How many ended in each way, by the name of the outcome.
+        unit: What is counted, e.g. "documents". Only accounts with the same unit can be added.
+        total: Number of inputs.
+        outcomes: Number of inputs with each outcome, by name of the outcome.
 
     >>> account = Account(unit="records", total=58, outcomes={"documents": 40, "dropped: redirect": 18})
     >>> account.check()
@@ -38,7 +38,7 @@ class Account:
         return Account(unit=self.unit, total=self.total + other.total, outcomes=sums)
 
     def check(self) -> None:
-        """Verify that the outcomes add up to the total, and that none is negative.
+        """Verify that the outcomes add up to the total, and that no outcome is negative.
 
         Raises:
             LedgerError: If the account does not balance.
@@ -48,17 +48,17 @@ class Account:
             raise LedgerError(f"{self.total} {self.unit} came in and {added} are accounted for: {dict(self.outcomes)}")
 
     def sum_outcomes(self, prefix: str) -> int:
-        """Add up all outcomes with names that start with `prefix`, e.g. "dropped"."""
+        """Return the sum of all outcomes whose names start with `prefix`, e.g. "dropped"."""
         return sum(count for name, count in self.outcomes.items() if name.startswith(prefix))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The counts of a part (a set of files) or an artifact, from which losses can be explained. `+` adds two ledgers.
+    """The counts of a part (a set of files) or an artifact, which account for every input. `+` adds two ledgers.
 
     Attributes:
-        accounts: One account per unit, with the number that came in and what became of them.
-        figures: Further sums by name, e.g. the number of sentences, which do not have to balance.
+        accounts: One account per unit, with the number of inputs and their outcomes.
+        figures: Further sums by name, e.g. the number of sentences. They do not have to balance.
     """
 
     accounts: tuple[Account, ...] = ()
@@ -95,7 +95,7 @@ class Ledger:
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object that manifests and part records contain for the ledger. Its keys are sorted."""
+        """Convert the ledger to the JSON object stored in manifests and part records. Its keys are sorted."""
         accounts = {
             a.unit: {"total": a.total, "outcomes": dict(sorted(a.outcomes.items()))}
             for a in sorted(self.accounts, key=lambda account: account.unit)
@@ -113,9 +113,9 @@ class Ledger:
 
 
 def sum_ledgers(ledgers: Iterable[Ledger]) -> Ledger:
-    """Verify that each ledger (a set of counts) balances, and add them up.
+    """Verify that each ledger (a set of counts) balances, and return the sum of all ledgers.
 
-    The ledgers are verified one by one, because errors in two of them could cancel out. For many ledgers, this is
+    Each ledger is verified separately, because errors in two ledgers could cancel out. For many ledgers, this is
     faster than `+`.
 
     Raises:
@@ -142,7 +142,7 @@ def _add_counts(sums: defaultdict[str, int], counts: Mapping[str, int]) -> None:
 
 
 def check_edge(num_given: int, num_received: int, unit: str, edge: str) -> None:
-    """Verify that the number of units that one stage produced equals the number that the next one received.
+    """Verify that the number of units produced by one stage equals the number received by the next one.
 
     Args:
         num_given: The number produced.

@@ -37,7 +37,7 @@ _MAX_CACHED_RECORDS = 4_096  # records that a process remembers: a shard opens e
 
 
 def compute_fingerprint(**facts: Json) -> str:
-    """Return the first 24 hexadecimal digits of the sha256 of the keyword arguments as canonical JSON.
+    """Return the first 24 hexadecimal digits of the SHA-256 of the keyword arguments, serialized as canonical JSON.
 
     Raises:
         ValueError: If a number is NaN or infinite.
@@ -61,9 +61,9 @@ def to_canonical_json(value: Json) -> str:
 
 
 def fingerprint_json(facts: Mapping[str, str]) -> str:
-    """Compute the fingerprint of facts that `to_canonical_json` has already serialized. See `compute_fingerprint`.
+    """Compute the fingerprint of facts that are already serialized with `to_canonical_json`. See `compute_fingerprint`.
 
-    Settings that many parts share are then serialized only once.
+    This way, settings that many parts share are serialized only once.
     """
     pairs = ",".join(f"{_CANONICAL.encode(name)}:{fact}" for name, fact in sorted(facts.items()))
     return hashlib.sha256(f"{{{pairs}}}".encode()).hexdigest()[:24]
@@ -87,12 +87,12 @@ def _sort_keys(value: Json) -> Json:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """One file of a part (a set of files of an artifact), as manifests describe it.
+    """The description of one file in a manifest. The file belongs to a part (a set of files of an artifact).
 
     Attributes:
-        path: Path relative to the stage's folder, `KIND/NAME`. It may point into the folder of another artifact.
-        table: Name of the table that the file contains rows of, or "files" if it is not a table.
-        content: Number of rows and their digest.
+        path: Path relative to the stage's folder, `KIND/NAME`. It may point into another artifact's folder.
+        table: Name of the table whose rows the file contains, or "files" if it is not a table.
+        content: Number of rows and a digest of them.
         size_bytes: Size of the file.
         sha256: SHA-256 of the file's bytes, in hexadecimal digits.
     """
@@ -104,7 +104,7 @@ class StoredFile:
     sha256: str
 
     def to_json(self) -> dict[str, Json]:
-        """Return the JSON object that manifests and part records contain for the file."""
+        """Convert the description to the JSON object stored in manifests and part records."""
         fields = {"path": self.path, "table": self.table, "content": str(self.content)}
         return {**fields, "size_bytes": self.size_bytes, "sha256": self.sha256}
 
@@ -116,7 +116,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordAddress:
-    """Where the record of a part (the document that marks a set of files as finished) is stored.
+    """The location of a part record, the document that marks a part (a set of files) as finished.
 
     Attributes:
         path: Path relative to the stage's folder, `KIND/NAME`.
@@ -127,7 +127,7 @@ class RecordAddress:
     digest: str
 
     def to_json(self) -> dict[str, str]:
-        """Return the JSON object that manifests contain for the address."""
+        """Convert the address to the JSON object stored in manifests."""
         return {"path": self.path, "digest": self.digest}
 
 
@@ -140,10 +140,10 @@ class Part:
         fingerprint: Hash of what was requested: the part's slice of the input, and the settings and libraries that
             affect it.
         files: The files of the part.
-        ledger: Counts of what came in and what became of it.
+        ledger: Counts of the part's inputs and their outcomes.
         labels: The split, source and generation (update of the raw files) that the part belongs to, as far as they
             apply.
-        record: Where the part's record is stored, or None if it has not been written yet.
+        record: The location of the part's record; None if the record has not been written yet.
     """
 
     name: str
@@ -155,15 +155,15 @@ class Part:
 
     @property
     def content(self) -> str:
-        """A digest of the rows of all tables of the part. Parts of later stages depend on it."""
+        """A digest of the rows of all tables of the part. The fingerprints of dependent parts include this digest."""
         return compute_fingerprint(**_to_tables_json(_sum_tables([self])))
 
     def count_rows(self, table: str) -> int:
-        """Count the rows of a table in this part; 0 if the part does not have the table."""
+        """Return the number of rows of a table in this part; 0 if the part does not have the table."""
         return sum(file.content.rows for file in self.files if file.table == table)
 
     def to_json(self) -> dict[str, Json]:
-        """Return the JSON object that manifests and part records contain for the part."""
+        """Convert the part to the JSON object stored in manifests and part records."""
         files = [file.to_json() for file in self.files]
         fields = {"name": self.name, "fingerprint": self.fingerprint, "labels": dict(sorted(self.labels.items()))}
         record = {} if self.record is None else {"record": self.record.to_json()}
@@ -205,7 +205,7 @@ class Parent:
         return f"{stage_folder(self.role, self.name)}/{self.fingerprint}"
 
     def to_json(self) -> dict[str, str]:
-        """Return the JSON object that manifests contain for the parent."""
+        """Convert the parent to the JSON object stored in manifests."""
         fields = {"role": self.role, "name": self.name, "fingerprint": self.fingerprint}
         return {**fields, "label": self.label} if self.label else fields
 
@@ -225,7 +225,7 @@ class ManifestAddress:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """The description of an artifact (the result of a stage): what was requested, what it was made from, and its files.
+    """The description of an artifact (the result of a stage): what was requested, its inputs, and its files.
 
     Attributes:
         kind: Kind of the artifact, e.g. "documents".
@@ -233,7 +233,7 @@ class Manifest:
         build_version: Version of the code that built it.
         fingerprint: Hash of the request, i.e. of everything that determines the artifact's bytes.
         settings: The settings that determine its bytes.
-        parents: The artifacts and raw inputs that it was made from.
+        parents: The artifacts and raw inputs from which it was built.
         libraries: Name and version of each library that affects its bytes.
         parts: The finished parts (sets of files), in order.
         facts: Information for readers that the rows do not contain, e.g. the vocabulary size.
@@ -253,7 +253,7 @@ class Manifest:
 
     @property
     def stage_folder(self) -> str:
-        """The folder of all artifacts of this kind and name. Paths of files are relative to it."""
+        """The folder, in the store, of all artifacts of this kind and name. Paths of files are relative to it."""
         return stage_folder(self.kind, self.name)
 
     @property
@@ -269,9 +269,9 @@ class Manifest:
 
     @cached_property
     def tables(self) -> dict[str, Content]:
-        """The number of rows and a digest of them for each table, by name, over all parts.
+        """The content (number of rows and a digest of them) of each table over all parts, by table name.
 
-        They do not depend on how the rows are split into parts.
+        The contents do not depend on how the rows are divided into parts.
         """
         return _sum_tables(self.parts)
 
@@ -290,7 +290,7 @@ class Manifest:
         return sum_ledgers(part.ledger for part in self.parts)
 
     def as_parent(self, label: str = "") -> Parent:
-        """Return this artifact as a parent for another stage.
+        """Return a reference to this artifact, for use as a parent of another stage.
 
         Args:
             label: Distinguishes it from other parents with the same kind and name; "" if that is not needed.
@@ -298,7 +298,7 @@ class Manifest:
         return Parent(role=self.kind, name=self.name, fingerprint=self.fingerprint, label=label)
 
     def count_rows(self, table: str) -> int:
-        """Count the rows of a table over all parts; 0 if no part has the table."""
+        """Return the number of rows of a table over all parts; 0 if no part has the table."""
         return self.tables.get(table, Content()).rows
 
     def to_bytes(self) -> bytes:
@@ -323,7 +323,7 @@ class Manifest:
 
     @staticmethod
     def from_bytes(data: bytes, path: str) -> "Manifest":
-        """Parse a manifest that `to_bytes` returned.
+        """Parse the bytes returned by `to_bytes`.
 
         Args:
             data: All bytes of the manifest.
@@ -344,7 +344,7 @@ class Manifest:
     def with_parts(self, parts: tuple[Part, ...]) -> "Manifest":
         """Return a copy with the given parts (sets of files).
 
-        Its digest is "", because the copy is not stored anywhere.
+        The digest of the copy is "", because it is not stored anywhere.
         """
         return replace(self, parts=parts, digest="")
 
@@ -390,7 +390,7 @@ def parse_document(data: bytes, path: str) -> dict[str, Json]:
 
 
 def _check_not_format_1(data: bytes, path: str) -> None:
-    """Raise InputError if a document without a digest is of format 1.
+    """Raise InputError if a document without a digest has format version 1.
 
     Part records of that format do not contain a version, so they are recognized by their fields.
     """
@@ -406,7 +406,7 @@ def _check_not_format_1(data: bytes, path: str) -> None:
 
 
 def _sum_tables(parts: Sequence[Part]) -> dict[str, Content]:
-    """Return the number of rows and a digest of them for each table over the given parts, sorted by name."""
+    """Return the content (number of rows and a digest of them) of each table over the given parts, sorted by name."""
     contents: dict[str, list[Content]] = {}
     for part in parts:
         for file in part.files:
@@ -439,7 +439,7 @@ class PartRecord:
 
     @staticmethod
     def from_bytes(data: bytes, path: str, address: str) -> "PartRecord":
-        """Parse a record that `to_bytes` returned.
+        """Parse the bytes returned by `to_bytes`.
 
         Args:
             data: All bytes of the record.
@@ -482,7 +482,7 @@ def is_part_record(path: str) -> bool:
 
 
 def read_part_record(place: Place, stage_folder: str, address: str) -> PartRecord:
-    """Read the record of a part: the document that describes its files and has the digests of their pieces.
+    """Read the record of a part: the document that describes the part's files and has the digests of their pieces.
 
     Args:
         place: The store.
@@ -499,7 +499,7 @@ def read_part_record(place: Place, stage_folder: str, address: str) -> PartRecor
 
 
 def read_part(place: Place, stage_folder: str, address: str) -> Part:
-    """Read the description of a part from its record, without the digests of its tables, which is faster.
+    """Read the description of a part from its record. Faster than `read_part_record`, as the digests are not parsed.
 
     Args:
         place: The store.
@@ -527,13 +527,12 @@ def _parse_part(fields: Mapping[str, Json], data: bytes, address: str) -> Part:
 
 
 def read_checks(place: Place, stage_folder: str, part: Part) -> Mapping[str, TableChecks]:
-    """Read the digests with which the Arrow files of a part (a set of files) are verified. The last few thousand are
-    cached.
+    """Read the digests for verifying the Arrow files of a part. The last few thousand results are cached.
 
     Args:
         place: The store.
         stage_folder: The folder of the stage in the store, `KIND/NAME`.
-        part: The part; its `record` must not be None.
+        part: The part (a set of files); its `record` must not be None.
 
     Returns:
         Maps the path of each Arrow file, as in `StoredFile.path`, to its digests.

@@ -48,8 +48,9 @@ def plan_merge(
         kind: Kind of the new stage.
         version: Build version of the new stage.
         manifest: The artifact that the parts belong to.
-        sets: The sets of parts. A set of at most MAX_UNMERGED_PARTS parts is left as it is.
-        labels: Names of the labels whose values must be equal for parts to be merged. Merged parts keep these labels.
+        sets: The sets of parts. A set of at most MAX_UNMERGED_PARTS parts is not merged.
+        labels: Names of labels. Only parts with equal values of these labels are merged, and the merged part has the
+            same values.
         build: Builds a merged part. The `job` of its plan is a `MergeJob`.
 
     Returns:

@@ -21,11 +21,11 @@ from corpora.store.places.place import HashingSink, Place
 class PartWriter:
     """Writes the tables and files of one part (a set of files of an artifact), and records their digests.
 
-    Every build function gets one as its first argument.
+    It is the first argument of every build function.
 
     Args:
         place: The store to read from.
-        out: The store to write to. It differs from `place` only if a part is built again for comparison.
+        out: The store to write to. It differs from `place` only if a part is rebuilt for comparison.
         folder: The folder of the stage in the store, `KIND/NAME`.
         artifact: Fingerprint of the artifact that the part is built for.
         name: Name of the part.
@@ -48,18 +48,18 @@ class PartWriter:
     def create_table(
         self, table: str, schema: pa.Schema, compression: str | None = "zstd", sorted_by: str | None = None
     ) -> "Iterator[TableSink]":
-        """Open an Arrow IPC file for the rows of a table. It appears only if the block succeeds.
+        """Open an Arrow IPC file for the rows of a table. The file becomes visible only if the block succeeds.
 
         Args:
             table: Name of the table. Each name can be used once per part.
             schema: The schema of the rows.
             compression: "zstd", "lz4", or None for no compression.
             sorted_by: Name of the integer column by which all rows are sorted in ascending order, or None. If given,
-                the part record contains the first and last value of each batch, as `find_key_rows` needs. The order is
-                not checked.
+                the part record stores the first and last value of each batch, as required by `find_key_rows`. The order
+                is not checked.
 
         Yields:
-            The sink to write rows to.
+            The `TableSink` to write rows to.
         """
         path = self._build_path(f"{self._name}.{table}.arrow")
         options = pa.ipc.IpcWriteOptions(compression=compression)
@@ -78,8 +78,8 @@ class PartWriter:
         Args:
             name: Name of the file. Each name can be used once per part.
             data: All bytes of the file.
-            table: Name under which the file is recorded. The content recorded is that of one row with the name and the
-                bytes.
+            table: Name under which the file is recorded. Its recorded content is that of a table with one row,
+                consisting of the name and the bytes.
         """
         path = self._build_path(name)
         with self._out.create(f"{self._folder}/{path}", is_final=True) as sink:
@@ -98,7 +98,7 @@ class PartWriter:
 
 
 class _Tap:
-    """A file wrapper that also keeps the bytes written since the last `take_written`."""
+    """A file wrapper that also stores the bytes written since the last call of `take_written`."""
 
     closed = False
 
@@ -107,7 +107,7 @@ class _Tap:
         self._last: list[bytes] = []
 
     def write(self, data: Any) -> int:
-        """Write bytes or an Arrow buffer, and keep a copy."""
+        """Write bytes or an Arrow buffer, and store a copy."""
         self._last.append(bytes(data))
         return self._sink.write(self._last[-1])
 
@@ -120,13 +120,13 @@ class _Tap:
         return self._sink.tell()
 
     def take_written(self) -> memoryview:
-        """Return the bytes written since the last call, and forget them."""
+        """Return the bytes written since the last call, and discard the stored copy."""
         last, self._last = b"".join(self._last), []
         return memoryview(last)
 
 
 class TableSink:
-    """Writes rows to one table of a part, and computes the digests by which readers verify them. See `create_table`."""
+    """Writes rows to one table of a part, and computes the digests for its verification. See `create_table`."""
 
     def __init__(self, writer: Any, tap: _Tap, sorted_by: str | None) -> None:
         self._writer = writer
@@ -160,7 +160,7 @@ class TableSink:
         )
 
     def _without_head(self, written: memoryview) -> memoryview:
-        """Return the written bytes without the head of the file, which precedes the first batch."""
+        """Remove the file's head, which precedes the first batch, from the bytes written so far."""
         if self._head:
             return written
         length = measure_head(written)

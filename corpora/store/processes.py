@@ -42,7 +42,7 @@ def list_process_tree(pid: int) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Return True if a process exists and has not ended. A zombie (ended, but not waited for) is not alive."""
+    """Return True if a process exists and has not ended. A zombie (ended, but not yet reaped) is not alive."""
     return _read_stat(pid)[:1] not in ([], ["Z"], ["X"])
 
 
@@ -77,7 +77,7 @@ def send_signal(pid: int, number: signal.Signals) -> None:
 
 
 def read_cpu_seconds(pids: Iterable[int]) -> float:
-    """Read the total user and system time of the given processes and of their children that have been waited for."""
+    """Return the total user and system time, in seconds, of the given processes and of their reaped children."""
     return sum(int(ticks) for pid in pids for ticks in _read_stat(pid)[11:15]) / _TICKS_PER_SECOND
 
 
@@ -88,7 +88,7 @@ def read_resident_bytes(pid: int) -> int:
 
 
 def exit_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends. If the parent is already gone, exit immediately.
+    """Make the kernel kill this process when its parent ends. If the parent has already ended, exit immediately.
 
     Args:
         parent: The expected id of the parent process.
@@ -104,14 +104,14 @@ def exit_with_parent(parent: int) -> None:
 
 
 def name_process(name: str) -> None:
-    """Set the name that `ps -e` and `top` show for this process. It is cut after 15 bytes."""
+    """Set the name that `ps -e` and `top` show for this process. It is truncated to 15 bytes."""
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def exit_now(code: int) -> NoReturn:
     """Flush the standard streams and exit immediately, without finalizing the interpreter.
 
-    During finalization, a thread of torch that still holds a tensor of a finished collective can abort the process,
+    During finalization, a torch thread that still holds a tensor of a finished collective can abort the process,
     although its work is done.
     """
     sys.stdout.flush()

@@ -45,12 +45,12 @@ def _mix(word: Word) -> Word:
 
 
 def fold(state: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
-    """Hash an item's number into a state, and return the item's key: uint64, in the common shape of the arguments.
+    """Combine a state with an item's number, and return the item's key: uint64, in the arguments' broadcast shape.
 
-    For a fixed `state`, different items give different results.
+    With the same `state`, different items always have different keys.
 
     Args:
-        state: The state to start from, as `compute_address` returns it.
+        state: The state to start from, as returned by `compute_address`.
         item: The item's number, from 0 up to, but not including, 2^64.
     """
     with np.errstate(over="ignore"):
@@ -58,11 +58,11 @@ def fold(state: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
 
 
 def compute_address(seed: int, purpose: str, epoch: npt.ArrayLike = 0) -> UInt64s:
-    """Compute the state that all items of a purpose and epoch share. `fold(state, item)` is the key of an item.
+    """Compute the state shared by all items of a purpose and epoch. `fold(state, item)` is the key of an item.
 
     Args:
         seed: The seed, from 0 up to, but not including, 2^64.
-        purpose: Any text. Its SHA-256 enters the state, so different purposes give unrelated random numbers.
+        purpose: Any string. Different purposes give unrelated random numbers.
         epoch: The epoch or an array of epochs, in the same range as `seed`.
 
     Returns:
@@ -75,13 +75,13 @@ def compute_address(seed: int, purpose: str, epoch: npt.ArrayLike = 0) -> UInt64
 
 
 def compute_root(seed: int, purpose: str) -> np.uint64:
-    """Compute the state that all epochs of a purpose share, for use in compiled kernels.
+    """Compute the state shared by all epochs of a purpose, for use in compiled kernels.
 
-    There, `fold_one(fold_one(root, epoch), item)` is the key of an item.
+    In a kernel, `fold_one(fold_one(root, epoch), item)` is the key of an item.
 
     Args:
         seed: The seed, from 0 up to, but not including, 2^64.
-        purpose: Any text. Different purposes give unrelated random numbers.
+        purpose: Any string. Different purposes give unrelated random numbers.
     """
     return np.uint64(fold(int.from_bytes(sha256(purpose.encode()).digest()[:8], "little"), seed))
 
@@ -91,15 +91,15 @@ def compute_keys(seed: int, purpose: str, epoch: npt.ArrayLike, item: npt.ArrayL
 
     Args:
         seed: The seed, from 0 up to, but not including, 2^64.
-        purpose: Any text. Different purposes give unrelated random numbers.
+        purpose: Any string. Different purposes give unrelated random numbers.
         epoch: The epoch or an array of epochs, in the same range as `seed`.
         item: The item's number or an array of numbers, in the same range.
 
     Returns:
-        uint64, in the common shape of `epoch` and `item` (0-d for two scalars).
+        uint64, in the broadcast shape of `epoch` and `item` (0-d for two scalars).
 
     Raises:
-        OverflowError: If a Python integer is out of range. Negative numbers in an array are not noticed.
+        OverflowError: If a Python integer is out of range. Negative numbers in an array are not detected.
 
     >>> int(compute_keys(42, "mask", 0, 7)) == int(compute_keys(42, "mask", 0, [6, 7])[1])
     True
@@ -108,9 +108,9 @@ def compute_keys(seed: int, purpose: str, epoch: npt.ArrayLike, item: npt.ArrayL
 
 
 def draw(key: npt.ArrayLike, counter: npt.ArrayLike) -> UInt64s:
-    """Draw random words that are uniform in [0, 2^64): uint64, in the common shape of the arguments.
+    """Draw random integers that are uniform in [0, 2^64): uint64, in the broadcast shape of the arguments.
 
-    The same arguments always give the same words.
+    The same arguments always give the same integers.
 
     Args:
         key: The keys of items, from `compute_keys`.
@@ -121,7 +121,7 @@ def draw(key: npt.ArrayLike, counter: npt.ArrayLike) -> UInt64s:
 
 
 def draw_below(key: npt.ArrayLike, counter: npt.ArrayLike, bound: int) -> UInt64s:
-    """Draw random integers that are uniform in [0, bound): uint64, in the common shape of `key` and `counter`.
+    """Draw random integers that are uniform in [0, bound): uint64, in the broadcast shape of `key` and `counter`.
 
     The result is the high word of draw * bound (Lemire 2019). Each value's probability differs from 1/bound by less
     than 2^-64.
@@ -137,7 +137,7 @@ def draw_below(key: npt.ArrayLike, counter: npt.ArrayLike, bound: int) -> UInt64
 
 
 def draw_uniform(key: npt.ArrayLike, counter: npt.ArrayLike) -> Float64s:
-    """Draw random numbers that are uniform in [0, 1): float64, in the common shape of the arguments.
+    """Draw random numbers that are uniform in [0, 1): float64, in the broadcast shape of the arguments.
 
     They are multiples of 2^-53, all equally likely.
 
@@ -161,13 +161,13 @@ _mix_one = kernel(_mix)
 
 @kernel
 def fold_one(state: np.uint64, item: np.uint64) -> np.uint64:
-    """Hash one item's number into a state, inside a compiled kernel. See `fold`."""
+    """Combine a state with one item's number, inside a compiled kernel. See `fold`."""
     return _mix_one(_mix_one(state + GOLDEN_RATIO) ^ item)
 
 
 @kernel
 def draw_one(key: np.uint64, counter: int | np.int64 | np.uint64) -> np.uint64:
-    """Draw one random word that is uniform in [0, 2^64), inside a compiled kernel. See `draw`."""
+    """Draw one random integer that is uniform in [0, 2^64), inside a compiled kernel. See `draw`."""
     return _mix_one(key + (np.uint64(counter) + _1) * GOLDEN_RATIO)
 
 

@@ -28,9 +28,9 @@ Column = npt.NDArray[Any]
 
 
 def make_scratch_folder(place: Place) -> str:
-    """Create the folder for scratch files while working on a store, and return its path.
+    """Create the folder for temporary files while working on a store, and return its path.
 
-    This is the store's own folder, or the system's temporary folder for object stores.
+    For a local store, it is the store's own folder; for an object store, the system's temporary folder.
 
     Raises:
         InputError: If the folder cannot be created.
@@ -49,7 +49,7 @@ def explain_scratch_errors(folder: str, size_bytes: int = 0) -> Iterator[None]:
 
     Args:
         folder: The folder of the scratch file.
-        size_bytes: Number of bytes that could not be allocated, for the message, or 0 if it is not known.
+        size_bytes: Number of bytes that could not be allocated, for the message; 0 if unknown.
     """
     try:
         yield
@@ -63,10 +63,10 @@ def explain_scratch_errors(folder: str, size_bytes: int = 0) -> Iterator[None]:
 
 @contextmanager
 def open_scratch_file(folder: str) -> Iterator[Any]:
-    """Open an anonymous file in a folder. The system removes it when it is closed.
+    """Open an anonymous file in a folder. The operating system removes it when it is closed.
 
     Raises:
-        InputError: If the disk refuses it.
+        InputError: If the file cannot be created.
     """
     with explain_scratch_errors(folder):
         file = tempfile.TemporaryFile(dir=folder, buffering=0)
@@ -75,7 +75,12 @@ def open_scratch_file(folder: str) -> Iterator[Any]:
 
 
 def append_bytes(file: Any, folder: str, data: memoryview) -> None:
-    """Write all bytes at the current position of a scratch file. `folder` is the file's folder, for messages.
+    """Write all of `data` at the current position of a scratch file.
+
+    Args:
+        file: The file.
+        folder: The folder of the file, for messages.
+        data: The bytes to write.
 
     Raises:
         InputError: If the disk is full.
@@ -86,9 +91,14 @@ def append_bytes(file: Any, folder: str, data: memoryview) -> None:
 
 
 def read_bytes(file: Any, offset: int, buffer: memoryview) -> None:
-    """Fill a buffer with bytes of a scratch file, starting at `offset`.
+    """Fill a buffer with bytes of a scratch file.
 
     An assertion fails if the file ends before the buffer is full.
+
+    Args:
+        file: The file.
+        offset: Offset in the file of the first byte to read.
+        buffer: The buffer to fill.
     """
     while buffer:
         num_read = os.preadv(file.fileno(), [buffer[:_MAX_CALL_BYTES]], offset)
@@ -97,12 +107,12 @@ def read_bytes(file: Any, offset: int, buffer: memoryview) -> None:
 
 
 class ScratchTable:
-    """A table on disk for columns that do not fit in memory. Rows are appended first and read by column afterwards.
+    """A temporary table on disk for columns that do not fit in memory. Rows are appended, and later read by column.
 
     Args:
         file: An open scratch file. See `open_scratch_file`.
         folder: The folder of the file, for messages.
-        dtypes: The numpy dtype of each column by name. `np.dtype((np.uint64, 2))` gives a column of shape [rows, 2].
+        dtypes: The numpy dtype of each column by name. `np.dtype((np.uint64, 2))` is a column of shape [rows, 2].
 
     Attributes:
         rows: Number of rows appended so far.
@@ -133,7 +143,7 @@ class ScratchTable:
     def append(self, columns: Mapping[str, Column]) -> None:
         """Append rows.
 
-        The arrays are kept until BLOCK_ROWS rows are waiting, and must not be changed until then.
+        The arrays are kept in memory until BLOCK_ROWS rows have been collected, and must not be modified until then.
 
         Args:
             columns: Maps the name of each column to an array. All arrays must have the same length.
@@ -149,7 +159,7 @@ class ScratchTable:
             self.flush()
 
     def flush(self) -> None:
-        """Write the rows that are still in memory. The read methods do this first.
+        """Write the rows that are still in memory. The read methods call this first.
 
         Raises:
             InputError: If the disk is full.
@@ -191,7 +201,7 @@ class ScratchTable:
         return values
 
     def read_values(self, name: str, rows: Int64s) -> Column:
-        """Read the values of a column in the given rows. Only the blocks with these rows are read.
+        """Read the values of a column in the given rows. Only the blocks that contain these rows are read.
 
         Args:
             name: Name of the column.
@@ -221,7 +231,7 @@ def open_scratch_table(folder: str, dtypes: Mapping[str, npt.DTypeLike]) -> Iter
     """Open an empty scratch table in a folder. Its file is removed at the end of the block.
 
     Raises:
-        InputError: If the disk refuses the file.
+        InputError: If the file cannot be created.
     """
     with open_scratch_file(folder) as file:
         yield ScratchTable(file, folder, dtypes)

@@ -27,7 +27,7 @@ MAX_SHOWN_CHARACTERS = 60  # characters of a name, which may be the text of a fi
 
 
 def limit_field(default: Any) -> Any:
-    """Declare a setting that limits a run and does not affect its output, so that fingerprints leave it out.
+    """Declare a setting that limits a run without affecting its output, so that it is omitted from fingerprints.
 
     Args:
         default: The default value.
@@ -39,12 +39,12 @@ def limit_field(default: Any) -> Any:
 
 
 def later_field(neutral: Any) -> Any:
-    """Declare a setting that was added in a later version. Fingerprints leave it out while it has its default value.
+    """Declare a setting that was added in a later version. Fingerprints omit it while it has its default value.
 
     Artifacts that were built before the setting existed therefore keep their fingerprints.
 
     Args:
-        neutral: The default value. It must give the same output as the versions without the setting.
+        neutral: The default value. With this value, the output must be the same as in versions without the setting.
 
     Returns:
         The field of a dataclass.
@@ -55,7 +55,7 @@ def later_field(neutral: Any) -> Any:
 def later_table(kind: type[Settings]) -> Any:
     """Declare a nested settings dataclass that was added in a later version.
 
-    Fingerprints leave it out while all of its settings have their default values.
+    It is omitted from fingerprints while all of its settings have their default values.
 
     Args:
         kind: The dataclass; all of its fields need defaults.
@@ -86,10 +86,10 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def to_settings_json(settings: Any) -> dict[str, Json]:
-    """Convert settings to the JSON value that enters a fingerprint. Nested dataclasses are included.
+    """Convert settings to the JSON value used in a fingerprint. Nested dataclasses are included.
 
-    Left out are fields declared with `limit_field`, and fields declared with `later_field` or `later_table` that have
-    their default value.
+    Omits fields declared with `limit_field`, and fields declared with `later_field` or `later_table` that have their
+    default value.
 
     >>> @dataclasses.dataclass
     ... class Example:
@@ -159,7 +159,7 @@ SHARE = NumberRange(float, 0, 1)
 
 
 def check_range(key: str, value: float, low: float, high: float = math.inf, remedy: str = "") -> None:
-    """Raise InputError unless low <= value <= high. NaN raises it, too.
+    """Raise InputError unless low <= value <= high. NaN also raises InputError.
 
     Args:
         key: Name of the value, for the message.
@@ -175,15 +175,21 @@ def check_range(key: str, value: float, low: float, high: float = math.inf, reme
 
 
 def check_choice(key: str, value: str, choices: Collection[str]) -> None:
-    """Raise InputError if a value is not one of the choices. `key` is the name of the value in the message."""
+    """Raise InputError if a value is not one of the choices.
+
+    Args:
+        key: Name of the value, for the message.
+        value: The value to check.
+        choices: The valid values.
+    """
     if value not in choices:
         raise InputError(f"{key} = {value!r} is not known: {suggest(value, choices)}")
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """Return the end of an error message about an unknown name: the most similar known name, and a list of valid names.
+    """Return the end of an error message about an unknown name: the most similar known name, and the valid names.
 
-    At most MAX_SUGGESTIONS names are listed, and a long name is cut.
+    At most MAX_SUGGESTIONS names are listed, and long names are truncated.
 
     >>> suggest("pages", ["book", "page"]), suggest("x", ["book", "page"])
     ("did you mean 'page'? It must be one of 'book', 'page'.", "it must be one of 'book', 'page'.")
@@ -210,7 +216,7 @@ def bind_settings(kind: type[Settings], table: Mapping[str, Json], table_name: s
     Raises:
         InputError: If a key is unknown or missing, or if a value has the wrong type.
 
-    Errors that the dataclass raises for its values are passed on unchanged.
+    Exceptions raised by the dataclass itself are propagated unchanged.
     """
     types_by_key, required = _list_fields(kind)  # type: ignore[arg-type]
     check_keys(table, types_by_key, table_name)
@@ -229,7 +235,13 @@ def _list_fields(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def check_keys(keys: Iterable[str], known: Collection[str], owner: str) -> None:
-    """Raise InputError for the first unknown key, with a suggestion. `owner` describes the table in the message."""
+    """Raise InputError for the first unknown key. The message suggests a similar known key.
+
+    Args:
+        keys: The keys to check.
+        known: The valid keys.
+        owner: A description of the table, for the message.
+    """
     for key in keys:
         if key not in known:
             raise InputError(f"{owner} has no key {key!r}: {suggest(key, known)}")

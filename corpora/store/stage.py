@@ -50,7 +50,7 @@ _MAX_CACHED_MANIFESTS = 16  # manifests that a process remembers: those of the a
 
 
 class NotReproducible(Exception):
-    """Raised if a part that was built again has different rows although its inputs are the same.
+    """Raised if a rebuilt part has different rows although its inputs are the same.
 
     The cause is a bug in this program, or a source that changed although its checksum did not.
     """
@@ -58,18 +58,17 @@ class NotReproducible(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartPlan:
-    """The plan of one part of an artifact: a fixed slice of the stage's input, and the files that are built from it
-    together.
+    """The plan for building one part of an artifact: a fixed slice of the stage's input becomes one set of files.
 
     Attributes:
         name: Name of the part, unique in the stage.
         key: Identifies the part's slice of the input. Together with the stage's settings and build version, it
-            determines the part's bytes, so it enters the fingerprint.
-        job: Whatever the build function needs to find that input on this machine. It does not enter the fingerprint.
-        labels: The split, source or generation (update of the raw files) that the part belongs to. They enter the
+            determines the part's bytes, so it is part of the fingerprint.
+        job: Any data that the build function needs to find the input on this machine. Not part of the fingerprint.
+        labels: The split, source or generation (update of the raw files) that the part belongs to. They are part of the
             fingerprint.
         known_fingerprint: The part's fingerprint, if the artifact that the stage continues contains the part, else "".
-            If it is given, `key`, `job` and `labels` are not used to find the part.
+            If given, `key`, `job` and `labels` are not used to find the part.
     """
 
     name: str
@@ -81,22 +80,22 @@ class PartPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """The plan of one artifact: everything that determines its bytes, its parts, and the function that builds a part.
+    """The plan for building one artifact: everything that determines its bytes, its parts, and the build function.
 
     Attributes:
         kind: Kind of the artifact, e.g. "documents".
         name: Name of the artifact. Artifacts of the same kind and name share a folder.
         build_version: Version of the code that builds this kind. It is increased when the code's output changes.
         settings: The settings that determine the artifact's bytes.
-        parents: The artifacts and raw inputs that it is made from.
+        parents: The artifacts and raw inputs from which it is built.
         libraries: Name and version of each library that affects the bytes.
         parts: The parts to build, in order.
-        build: Called with a writer and a part's plan. It writes the part and returns its ledger.
-        facts: Information for readers that the rows do not contain. It does not enter the fingerprint.
-        part_settings: The subset of `settings` that enters the parts' fingerprints (default: all of them). Leave out a
-            setting that only selects the parts, so that parts are reused after it changes.
-        previous: The artifact that this one continues. If it is given, finished parts are reused from it and from no
-            other artifact of this name.
+        build: Called with a `PartWriter` and a `PartPlan`. It writes the part's files and returns the part's ledger.
+        facts: Information for readers that the rows do not contain. Not part of the fingerprint.
+        part_settings: The subset of `settings` that is included in the parts' fingerprints (default: all of them). Omit
+            a setting that only selects the parts, so that parts are reused after it changes.
+        previous: The artifact that this one continues. If given, finished parts are reused only from it, and not from
+            other artifacts with this name.
     """
 
     kind: str
@@ -134,7 +133,7 @@ class Stage:
 
     @cached_property
     def _shared_facts(self) -> dict[str, str]:
-        """The facts that enter the fingerprint of every part, each as canonical JSON."""
+        """The facts that are included in the fingerprint of every part, each as canonical JSON."""
         settings = self.settings if self.part_settings is None else self.part_settings
         facts = {
             "kind": self.kind,
@@ -156,11 +155,11 @@ class Stage:
 
     @property
     def without_parts(self) -> "Stage":
-        """A copy without parts and without `previous`, small enough to send to workers. Its fingerprint is the same."""
+        """A copy without `parts` and `previous`, small enough to send to workers. Its fingerprint is the same."""
         return replace(self, parts=(), previous=None)
 
     def build_placeholder(self) -> Manifest:
-        """Return a manifest without parts, so that stages that depend on this artifact can already be planned.
+        """Return a manifest without parts, so that later stages can already be planned on top of this artifact.
 
         The manifest has the final fingerprint, but no rows can be read from it.
         """
@@ -179,15 +178,15 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The state of a stage in a store, as `survey_stage` finds it: which of its parts (sets of files) exist.
+    """The state of a stage in a store, as returned by `survey_stage`: which of its parts (sets of files) exist.
 
     Attributes:
-        manifest: The published manifest, or None if it is missing or damaged, or if a file of its parts is missing.
+        manifest: The published manifest; None if it is missing or damaged, or if a file of its parts is missing.
         done: The finished parts by name.
         missing: The plans of the parts that have to be built.
-        damaged: Names of the parts in the published manifest that have a file that is missing, has the wrong size, or
-            is known to be damaged.
-        num_reused: Number of finished parts with files in the folder of another artifact.
+        damaged: Names of the parts in the published manifest with a file that is missing, has the wrong size, or is
+            known to be damaged.
+        num_reused: Number of finished parts with files in another artifact's folder.
         other_manifests: The other artifacts of this kind and name that were searched for reusable parts. Their `parts`
             are empty here, to save memory.
         faults: The damaged manifests and part records that were ignored.
@@ -234,7 +233,11 @@ def read_manifest(place: Place, folder: str) -> Manifest | None:
 
 @lru_cache(maxsize=_MAX_CACHED_MANIFESTS)
 def read_manifest_at(place: Place, address: ManifestAddress) -> Manifest:
-    """Read the version of a manifest that an address identifies. Recent results are cached in this process.
+    """Read the version of a manifest that is identified by an address. Recent results are cached in this process.
+
+    Args:
+        place: The store.
+        address: The manifest's folder and digest.
 
     Raises:
         Damaged: If the manifest is missing or damaged, or has a different digest.
@@ -267,6 +270,11 @@ def read_manifest_address(place: Place, folder: str) -> ManifestAddress:
 def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:
     """Read the manifests (descriptions) of all published artifacts of a kind and name, sorted by fingerprint.
 
+    Args:
+        place: The store.
+        kind: Kind of the artifacts, e.g. "documents".
+        name: Name of the artifacts.
+
     Raises:
         Damaged: If one of the manifests is damaged or was changed.
         InputError: If one cannot be read, or was written by an incompatible version of this program.
@@ -292,7 +300,7 @@ def list_missing_files(sizes: Mapping[str, int], folder: str, part: Part) -> lis
 
 
 def survey_stage(place: Place, stage: Stage, damaged_paths: Collection[str] = ()) -> Survey:
-    """Find out which parts of a stage the store already contains. No rows are read.
+    """Determine which parts of a stage the store already contains. No rows are read.
 
     If the artifact is published and complete, only its manifest is read. Otherwise, finished parts are also looked up
     in the part records of this artifact, in other artifacts of the same kind and name, and in the part records of
@@ -301,10 +309,10 @@ def survey_stage(place: Place, stage: Stage, damaged_paths: Collection[str] = ()
     Args:
         place: The store.
         stage: The stage to look for.
-        damaged_paths: Paths, in the store, of files that are known to be damaged. They count as missing.
+        damaged_paths: Paths, in the store, of files that are known to be damaged. They are treated as missing.
 
     Raises:
-        Damaged: If parts are missing that only `stage.previous` can supply, and one of its files is missing there.
+        Damaged: If a missing part can only come from `stage.previous`, and one of its files is missing there.
         InputError: If the store cannot be read, or contains files of an incompatible version of this program.
     """
     sizes = {path: size for path, size in place.list_files(stage.stage_folder).items() if path not in damaged_paths}
@@ -392,7 +400,14 @@ def _read_if_complete(place: Place, stage: Stage, sizes: Mapping[str, int]) -> M
 
 
 def _read_if_sound(place: Place, path: str, sizes: Mapping[str, int], faults: list[Damaged]) -> Manifest | None:
-    """Return the manifest at a path, or None if it is missing or damaged. Damage is appended to `faults`."""
+    """Read the manifest at a path; None if it is missing or damaged.
+
+    Args:
+        place: The store.
+        path: Path of the manifest in the store.
+        sizes: Size in bytes of each existing file, by its path in the store.
+        faults: The error is appended to this list if the manifest is damaged.
+    """
     if path not in sizes:
         return None
     try:
@@ -425,14 +440,14 @@ class _FinishedParts:
                 self.parts[part.fingerprint] = part
 
     def add_record(self, path: str) -> None:
-        """Add the part that a part record describes. A damaged record is noted in `faults` and skipped."""
+        """Add the part described by the part record at `path`. A damaged record is added to `faults` and skipped."""
         try:
             self.add([read_part(self.place, self.folder, path.removeprefix(f"{self.folder}/"))])
         except Damaged as fault:
             self.faults.append(fault)
 
     def add_manifest(self, path: str) -> None:
-        """Add the parts of another artifact. A damaged manifest is noted in `faults` and skipped."""
+        """Add the parts of another artifact. A damaged manifest is added to `faults` and skipped."""
         other = _read_if_sound(self.place, path, self.sizes, self.faults)
         if other is not None:
             self.add(other.parts)
@@ -479,7 +494,7 @@ def build_part(
         place: The store to read from.
         stage: The stage that the part belongs to. Its `parts` may be empty.
         plan: The part to build.
-        out: The store to write to (default: `place`). Pass another one to build a part again only to compare it.
+        out: The store to write to (default: `place`). Use a different store to rebuild a part only for comparison.
         may_be_published: False if the artifact is known to have no manifest yet. Then the new rows are not compared
             with the published ones.
 
@@ -490,7 +505,7 @@ def build_part(
         NotReproducible: If the published manifest has different rows for this part. The new files are deleted.
         LedgerError: If the counts do not balance.
 
-    Errors of the build function are passed on unchanged.
+    Exceptions of the build function are propagated unchanged.
     """
     out = out or place
     report_part(f"{stage.stage_folder}: part {plan.name}")
@@ -514,23 +529,22 @@ def build_part(
 def build_parts(
     place: Place, stage: Stage, plans: Sequence[PartPlan], damaged_paths: Collection[str] = ()
 ) -> list[Part]:
-    """Build several parts (sets of files) one after another, and skip those that this artifact has finished already.
+    """Build several parts (sets of files) one after another. Parts already finished in this artifact are skipped.
 
     Args:
         place: The store.
         stage: The stage that the parts belong to.
         plans: The parts to build.
-        damaged_paths: Paths, in the store, of files that are known to be damaged. A part with such a file is built
-            again.
+        damaged_paths: Paths, in the store, of files that are known to be damaged. A part with such a file is rebuilt.
 
     Returns:
         All parts, in the order of `plans`.
 
     Raises:
-        FileFault: If raw files cannot be read. The remaining parts are built first, and one error reports all such
-            files.
+        FileFault: If raw files cannot be read. It is raised after the other parts have been built, and reports all
+            such files.
 
-    Other errors of `build_part` stop the build at once.
+    Any other exception of `build_part` stops the build at once.
     """
     listed = place.list_files(stage.folder) if plans else {}
     sizes = {path: size for path, size in listed.items() if path not in damaged_paths}
@@ -564,7 +578,7 @@ def _read_finished_part(place: Place, stage: Stage, plan: PartPlan, sizes: Mappi
 
 
 def _check_same_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
-    """Compare a part that was built again with the published one.
+    """Compare a rebuilt part with the published one.
 
     If their rows differ, the new files are deleted and NotReproducible is raised.
     """
@@ -587,16 +601,16 @@ def _read_promised_parts(place: Place, folder: str) -> tuple[Part, ...]:
 
 
 def list_contents(part: Part) -> list[tuple[str, str]]:
-    """List the table and the content of each file of a part (a set of files), both as text.
+    """Return the (table name, content) of each file of a part, both as strings.
 
-    The content of a file is the number of its rows and a digest of them, so two builds of a part give equal lists if
-    their rows are equal.
+    The content of a file is its number of rows and a digest of them. Two builds of a part return equal lists if their
+    rows are equal.
     """
     return [(file.table, str(file.content)) for file in part.files]
 
 
 def publish_stage(place: Place, stage: Stage, survey: Survey, parts: Iterable[Part] = ()) -> Manifest:
-    """Write the manifest of a stage, after every part is finished. Until then, readers see no artifact.
+    """Write the manifest of a stage after all of its parts are finished. Before that, readers do not see the artifact.
 
     The manifest is written atomically. If two runs publish the same fingerprint, both succeed, because they write the
     same bytes.
@@ -604,7 +618,7 @@ def publish_stage(place: Place, stage: Stage, survey: Survey, parts: Iterable[Pa
     Args:
         place: The store.
         stage: The stage to publish.
-        survey: The result of `survey_stage` from before the build. If it has a manifest, that one is returned.
+        survey: The result of `survey_stage` from before the build. If it has a manifest, that manifest is returned.
         parts: Results of `build_parts`. Missing parts that are not given here are read from their records.
 
     Returns:
@@ -644,7 +658,7 @@ def publish_stage(place: Place, stage: Stage, survey: Survey, parts: Iterable[Pa
 def build_stage(place: Place, stage: Stage) -> Manifest:
     """Build all missing parts of a stage in this process, publish the artifact, and return its manifest.
 
-    Errors are those of `survey_stage`, `build_parts` and `publish_stage`.
+    Raises the exceptions of `survey_stage`, `build_parts` and `publish_stage`.
     """
     survey = survey_stage(place, stage)
     return publish_stage(place, stage, survey, build_parts(place, stage, survey.missing))

@@ -43,9 +43,9 @@ def read_part_table(
     columns: Sequence[str] | None = None,
     rows: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of one table of one part. Only the needed columns and batches are read and verified.
+    """Yield the record batches of one table of one part. Only the required columns and batches are read and verified.
 
-    A part is a set of files of an artifact. Rows are numbered through all its files of the table.
+    A part is a set of files of an artifact. Rows are numbered consecutively across its files of the table.
 
     Args:
         place: The store.
@@ -54,9 +54,9 @@ def read_part_table(
         table: Name of the table. If the part does not have it, nothing is yielded.
         columns: Names of the columns to read, in this order (default: all columns).
         rows: Zero-based indices of the rows to read, relative to the part (default: all rows). Indices outside the part
-            are ignored. For a `range`, whose step must be 1, whole record batches are yielded, of which the first and
-            the last may be cut. Any other sequence must be in ascending order, and each row is yielded as a batch of
-            its own.
+            are ignored. For a `range`, whose step must be 1, the rows are yielded as in the file, one batch for each
+            record batch in the range; the first and last batch may be cut. Any other sequence must be in ascending
+            order, and each row is yielded as a separate batch.
 
     Raises:
         Damaged: During iteration, if a file that is read is missing, damaged or was changed.
@@ -97,7 +97,7 @@ class MappedBatch(NamedTuple):
 
     Attributes:
         rows: The record batch.
-        check: Verifies the columns of the batch, and raises Damaged if one of them is damaged. Call it before use.
+        check: Verifies the columns of the batch, and raises Damaged if one is damaged. Call it before using the rows.
     """
 
     rows: pa.RecordBatch
@@ -109,7 +109,7 @@ def map_part_table(
 ) -> Iterator[MappedBatch]:
     """Yield the record batches of one table of one part (a set of files) without verifying their columns.
 
-    The caller verifies each batch before it uses the rows. From an object store, batches are verified as they are
+    The caller must verify each batch before using its rows. Batches from an object store are verified as they are
     fetched.
 
     Args:
@@ -135,7 +135,7 @@ def _iter_table_files(
 
 
 def _find_checks(place: Place, stage_folder: str, part: Part, file: StoredFile) -> TableChecks:
-    """Find the digests of an Arrow file in the record of its part.
+    """Find the digests of an Arrow file in its part's record.
 
     Raises:
         Damaged: If the record is missing or damaged, or does not describe the file.
@@ -172,8 +172,8 @@ def read_table(
 def find_key_rows(place: Place, stage_folder: str, part: Part, table: str, first: int, last: int) -> range:
     """Find a range of rows that includes all rows of a part with keys from `first` to `last`, both inclusive.
 
-    The range consists of whole record batches, so it may also include other keys. It is found from the part's record,
-    without reading any rows.
+    The range consists of whole record batches, so it may also include rows with other keys. It is determined from the
+    part's record, without reading any rows.
 
     Args:
         place: The store.
@@ -207,13 +207,13 @@ def find_key_rows(place: Place, stage_folder: str, part: Part, table: str, first
 def compute_slice_contents(place: Place, manifest: Manifest, table: str, bounds: Sequence[int]) -> list[Content]:
     """Compute the content of each slice of a table: the number of rows and a digest of them.
 
-    For whole record batches, it is taken from the part records. Only batches that are cut by a bound are read.
+    The contents of whole record batches are taken from the part records. Only batches that are cut by a bound are read.
 
     Args:
         place: The store.
         manifest: The manifest of the artifact.
         table: Name of the table.
-        bounds: Zero-based row indices over all parts, in ascending order. There must be at least one.
+        bounds: Zero-based row indices over all parts, in ascending order. Must not be empty.
 
     Returns:
         One content for each pair of neighboring bounds: rows `bounds[i]` up to, but not including, `bounds[i + 1]`.
@@ -255,7 +255,7 @@ def read_file(place: Place, stage_folder: str, file: StoredFile) -> bytes:
     Args:
         place: The store.
         stage_folder: The folder of the file's stage in the store, `KIND/NAME`.
-        file: The file, as a manifest describes it.
+        file: The file's description from a manifest.
 
     Raises:
         Damaged: If the file is missing, damaged or was changed.
@@ -309,7 +309,7 @@ class _TableFile:
     columns: Sequence[str] | None
 
     def iter_batches(self, rows: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
-        """Yield the batches that contain the given rows, cut to these rows, or all batches if `rows` is None."""
+        """Yield the batches that contain the given rows, cut to these rows. If `rows` is None, yield all batches."""
         self._check_record()
         slices = self._locate_rows(rows)
         if not slices:
@@ -394,7 +394,7 @@ class _TableFile:
         return source
 
     def _check_record(self) -> None:
-        """Raise Damaged if the part's record is inconsistent with the size or the number of rows of the file."""
+        """Raise Damaged if the part's record does not match the size or the number of rows of the file."""
         ends = [self.checks.head_bytes, *(batch.end for batch in self.checks.batches)]
         is_wrong = (
             sum(batch.rows for batch in self.checks.batches) != self.file.content.rows
@@ -428,9 +428,9 @@ class _TableFile:
         self.check_piece(data[: batch.metadata_bytes], batch.digests[0], f"the metadata of record batch {number}")
 
     def check_columns(self, number: int, schema: pa.Schema, spans: Sequence[Span], body: memoryview) -> None:
-        """Verify those columns of record batch `number` that are to be read.
+        """Verify the required columns of record batch `number`.
 
-        `spans` has the first and the end byte of every column in `body`.
+        `spans` has the first byte of every column in `body`, and the byte after its last one.
         """
         digests = self.checks.batches[number].digests
         if len(digests) != 1 + len(schema):
@@ -446,7 +446,7 @@ class _TableFile:
 
 
 class _MappedFile:
-    """A local file that is mapped into memory. Uncompressed columns are not copied."""
+    """A memory-mapped local file. Uncompressed columns are not copied."""
 
     def __init__(self, table: _TableFile, source: pa.NativeFile) -> None:
         self._table = table
@@ -460,7 +460,7 @@ class _MappedFile:
             raise table.build_damage("the record of its part describes other batches than it has")
 
     def check(self, number: int) -> None:
-        """Verify the metadata and the needed columns of record batch `number`."""
+        """Verify the metadata and the required columns of record batch `number`."""
         checks = self._table.checks.batches[number]
         message = self._data[checks.offset : checks.end]
         self._table.check_metadata(number, message)
@@ -468,12 +468,12 @@ class _MappedFile:
         self._table.check_columns(number, self._schema, locate_columns(metadata, self._schema, len(body)), body)
 
     def read_batch(self, number: int) -> pa.RecordBatch:
-        """Return record batch `number` with the needed columns, without verifying it."""
+        """Return record batch `number` with the required columns, without verifying it."""
         return self._reader.get_batch(number)
 
 
 class _FetchedFile:
-    """A file in an object store, from which only the needed byte ranges are fetched."""
+    """A file in an object store, from which only the required byte ranges are fetched."""
 
     def __init__(self, table: _TableFile, source: pa.NativeFile) -> None:
         self._table = table
@@ -484,10 +484,10 @@ class _FetchedFile:
         self._schema = pa.ipc.open_stream(self._head).schema
 
     def check(self, number: int) -> None:
-        """Do nothing, because `read_batch` has verified the batch already."""
+        """Do nothing, because `read_batch` has already verified the batch."""
 
     def read_batch(self, number: int) -> pa.RecordBatch:
-        """Fetch, verify and decode the needed columns of record batch `number`."""
+        """Fetch, verify and decode the required columns of record batch `number`."""
         checks = self._table.checks.batches[number]
         message = bytearray(len(self._head) + checks.end - checks.offset)
         view = memoryview(message)[len(self._head) :]
@@ -517,7 +517,7 @@ def join_spans(spans: Sequence[Span]) -> list[Span]:
     """Merge neighboring byte ranges that are at most 64 KB apart.
 
     Args:
-        spans: (first byte, byte after the last), in ascending order and without overlaps.
+        spans: Pairs of (first byte, byte after the last), in ascending order and without overlaps.
 
     >>> join_spans([(0, 8), (8, 24), (1_000_000, 1_000_008)])
     [(0, 24), (1000000, 1000008)]

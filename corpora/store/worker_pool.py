@@ -104,8 +104,8 @@ class WorkerDied(Exception):
     """Raised if a worker process ended before it finished a call.
 
     Attributes:
-        message: What happened.
-        record: Name of the record that the worker was processing, or "" if it is not known.
+        message: Description of what happened.
+        record: Name of the record that the worker was processing; "" if unknown.
     """
 
     def __init__(self, message: str, record: str = "") -> None:
@@ -118,7 +118,7 @@ class WorkerDied(Exception):
 
 
 class PoolClosed(WorkerDied):
-    """Raised by calls that are still running or waiting when the pool is closed."""
+    """Raised by running or waiting calls if the pool is closed."""
 
 
 def discard_line(line: str) -> None:
@@ -132,14 +132,14 @@ def keep_waiting() -> None:
 class WorkerPool:
     """A pool of worker processes that run module-level functions.
 
-    Any number of threads may use the pool at the same time. Each call waits until a worker is free.
+    The pool is thread-safe. Each call waits until a worker is free.
 
     Args:
         num_workers: Maximum number of workers. Each one is started when it is first needed.
         limits: Limits on time and memory (default: `WorkerLimits()`).
         tell: Called with a one-line message if a call is repeated. It may be called from any thread.
         on_poll: Called every POLL_SECONDS by the thread that waits for a call. If it raises an exception, the call is
-            canceled, its worker is killed, and the exception is passed on.
+            canceled, its worker is killed, and the exception is propagated.
     """
 
     def __init__(
@@ -168,10 +168,10 @@ class WorkerPool:
         self.close()
 
     def fork_workers(self, number: int) -> None:
-        """Start up to `number` workers as forks of this process, which is faster than spawning them.
+        """Start up to `number` workers by forking this process, which is faster than spawning them.
 
-        Workers that replace them later are spawned. Call this only while the process has no threads that may hold a
-        lock, no locked files and no client of a server, because a fork would inherit them.
+        If such a worker is replaced later, the new one is spawned. Call this only while the process has no threads that
+        may hold a lock, no locked files and no server connections, because a fork would inherit them.
         """
         gc.freeze()  # a collection would write to pages that the forks share
         with self._changed:
@@ -181,9 +181,9 @@ class WorkerPool:
                 self._idle.append(worker)
 
     def limit_workers(self, number: int) -> None:
-        """Reduce the maximum number of workers to `number`, and end idle workers beyond it.
+        """Reduce the maximum number of workers to `number`, and end surplus idle workers.
 
-        No call may be running.
+        Must not be called while a call is running.
         """
         with self._changed:
             self.num_workers = number
@@ -199,7 +199,7 @@ class WorkerPool:
         case, the repeated call processes these records one by one.
 
         Args:
-            function: The function to call. It must be picklable, like its arguments and its result.
+            function: The function to call. The function, its arguments and its result must be picklable.
             *args: Positional arguments.
             **kwargs: Keyword arguments.
 
@@ -226,7 +226,7 @@ class WorkerPool:
                 self.tell(f"{death} Its records are taken one by one.")
 
     def get_progress(self) -> tuple[Activity, ...]:
-        """Return the current activity of each worker. The result changes while any worker makes progress."""
+        """Return the current activity of each worker. The result changes as long as any worker makes progress."""
         with self._changed:
             workers = list(self._workers)
         return tuple(worker.read_activity() for worker in workers)
@@ -234,7 +234,7 @@ class WorkerPool:
     def close(self) -> None:
         """Kill all workers at once. Running calls raise PoolClosed.
 
-        The pool can be used again afterwards: new calls start new workers.
+        The pool remains usable: later calls start new workers.
         """
         with self._changed:
             workers, self._workers, self._idle = self._workers, set(), []
@@ -248,8 +248,12 @@ class WorkerPool:
     def _call(self, function: Callable[..., object], args: Any, kwargs: Any) -> Any:
         """Run one call on one worker, without repeating it.
 
-        Raises the exception of the function, WorkerDied, or one of the private exceptions after which `run` repeats the
-        call.
+        Raises:
+            PoolClosed: If the pool was closed meanwhile.
+            WorkerDied: If the worker process ended and the call should not be repeated.
+            _WorkerStalled, _DiedOverBatch: If `run` should repeat the call.
+
+        Exceptions of the function are raised here, too.
         """
         worker = self._take_worker(function.__qualname__)
         with self._changed:
@@ -306,7 +310,7 @@ class _DiedOverBatch(WorkerDied):
 
 
 class _WorkerEnded(Exception):
-    """Raised if a worker process is gone.
+    """Raised if a worker process has ended.
 
     Attributes:
         is_blamed: True if the record or batch that it was processing is the likely cause.
@@ -320,13 +324,13 @@ class _WorkerEnded(Exception):
 
 
 def _build_error(end: _WorkerEnded, activity: Activity, purpose: str, suspect_batches: Collection[str]) -> Exception:
-    """Return the exception to raise for a worker that is gone.
+    """Build the exception to raise for a worker that has ended.
 
     Args:
-        end: Why the worker is gone.
+        end: The reason why the worker has ended.
         activity: The last activity that it reported.
         purpose: Name of the function that it ran, for the message.
-        suspect_batches: Names of the batches that it was told to process one record at a time.
+        suspect_batches: Names of the batches that it had to process one record at a time.
     """
     work = f" over {activity}" if str(activity) else ""
     if end.is_stalled:
@@ -340,7 +344,7 @@ def _build_error(end: _WorkerEnded, activity: Activity, purpose: str, suspect_ba
 
 
 class _Worker:
-    """A worker process and the pipe to it. `is_busy` is True from when a call is sent until its answer has arrived."""
+    """A worker process and the pipe to it. `is_busy` is True while a call is running."""
 
     def __init__(self, is_fork: bool = False) -> None:
         context: Any = multiprocessing.get_context("fork" if is_fork else "spawn")
@@ -381,10 +385,10 @@ class _Worker:
             on_poll: Called every POLL_SECONDS while waiting.
 
         Returns:
-            (True, result of the function) or (False, exception that it raised).
+            (True, result of the function) or (False, exception raised by the function).
 
         Raises:
-            _WorkerEnded: If the process ended or was killed before it answered.
+            _WorkerEnded: If the process ended or was killed before the function returned.
         """
         # Raises before the worker hears of the call. Bytes: a view into the pickler's buffer that outlives the
         # buffer, as in the traceback of a broken pipe, ends a Python 3.12 process.
@@ -414,11 +418,11 @@ class _Worker:
         return pid
 
     def read_activity(self) -> Activity:
-        """Return what the process is working on, or was working on when it ended."""
+        """Return the current activity of the process, or the last one if the process has ended."""
         return read_activity(self._sheet)
 
     def is_alive(self) -> bool:
-        """Return True if the process is running and can take a call."""
+        """Return True if the process is running and can accept a call."""
         return not self._killed and self._process.is_alive()
 
     def kill(self) -> None:
@@ -444,7 +448,7 @@ class _Worker:
 
 
 class _Exchange:
-    """Sends a call and receives the answer on a thread of its own, so that a worker that hangs blocks nobody else."""
+    """Sends a call and receives the result in a separate thread, so that a hanging worker blocks no other call."""
 
     def __init__(self, pipe: Connection, call: bytes) -> None:
         self.done = threading.Event()
@@ -462,7 +466,7 @@ class _Exchange:
 
 
 class _Watch:
-    """Measures the time and memory that a worker has used since it last reported a different activity."""
+    """Measures the time and memory used by a worker since its reported activity last changed."""
 
     def __init__(self, limits: WorkerLimits, pid: int) -> None:
         self._limits = limits
@@ -475,6 +479,10 @@ class _Watch:
 
     def check(self, activity: Activity, now: float) -> None:
         """Update the measurements, and compare them with the limits.
+
+        Args:
+            activity: The worker's current activity.
+            now: The current time in seconds, from a monotonic clock.
 
         Raises:
             _WorkerEnded: If a limit is exceeded, or the worker has made no progress for too long.
@@ -526,7 +534,7 @@ def _serve_as_fork(parent_pipe: Connection, pipe: Connection, sheet: Any) -> Non
 
 
 def _serve_calls(pipe: Connection, sheet: Any) -> None:
-    """Run calls that arrive through the pipe and send back their answers, until the pipe is closed.
+    """Run calls that arrive through the pipe and send back their results, until the pipe is closed.
 
     `sheet` is the shared memory in which the worker reports its current activity.
     """
@@ -557,7 +565,7 @@ def _answer(call: bytes) -> bytes:
 
 
 def _exit_with_parent() -> None:
-    """End this worker as soon as its parent process is gone, from a thread that waits for the parent."""
+    """Start a thread that waits for the parent process and ends this worker as soon as the parent has ended."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

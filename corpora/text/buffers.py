@@ -18,9 +18,9 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 class TextBuffers(NamedTuple):
-    """The UTF-8 bytes of a text column and the first byte of each row, as read-only views of Arrow's memory.
+    """The UTF-8 bytes of a text column and the offset of each row, as read-only views of Arrow's memory.
 
-    data:    uint8, the bytes of all rows one after another
+    data:    uint8, the concatenated bytes of all rows
     offsets: int64, n + 1 entries; row i is data[offsets[i]:offsets[i + 1]]
     """
 
@@ -29,7 +29,7 @@ class TextBuffers(NamedTuple):
 
 
 def to_text_buffers(column: pa.Array) -> TextBuffers:
-    """Return the buffers of a large_string or large_binary array without nulls; slices are allowed, nothing is copied.
+    """Return the buffers of a large_string or large_binary array without nulls. Slices are allowed; nothing is copied.
 
     Raises:
         InputError: If the column has another type, nulls, or rows that are not valid UTF-8.
@@ -50,11 +50,11 @@ def to_text_buffers(column: pa.Array) -> TextBuffers:
 
 
 def check_texts(data: Bytes, starts: Int64s, ends: Int64s) -> None:
-    """Check texts in a byte buffer: text i is data[starts[i]:ends[i]].
+    """Check the texts in a byte buffer, where text i is data[starts[i]:ends[i]].
 
     Raises:
-        InputError: If there are not as many ends as starts, or a text is outside of the data, cuts a character, or is
-            not valid UTF-8.
+        InputError: If `starts` and `ends` differ in length, or a text is outside `data`, starts or ends within a
+            character, or is not valid UTF-8.
     """
     if len(starts) != len(ends):
         raise InputError(f"{len(starts)} texts begin and {len(ends)} end: give one end for each start.")
@@ -78,7 +78,7 @@ def check_texts(data: Bytes, starts: Int64s, ends: Int64s) -> None:
 
 
 def _check_column(column: pa.Array) -> None:
-    """Raise InputError if a large_string column is not valid UTF-8 with offsets inside of its data."""
+    """Raise InputError if a large_string column is not valid UTF-8, or if offsets lie outside its data."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -89,7 +89,7 @@ def _check_column(column: pa.Array) -> None:
 
 
 def make_read_only(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    """Return the array as a contiguous read-only view, like Arrow's arrays, so that each kernel compiles once."""
+    """Return a contiguous read-only view of an array, like Arrow's arrays, so that kernels are compiled only once."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

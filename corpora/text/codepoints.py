@@ -45,7 +45,7 @@ def classify_character(character: str) -> int:
 
 @cache
 def read_character_classes() -> Bytes:
-    """Return the class of every code point below 0x20000 as uint8, from disk if it was computed before; cached."""
+    """Return the class of each code point below 0x20000 (uint8). The array is cached in memory and on disk."""
     name = f"character classes, Unicode {unicodedata.unidata_version}"
     return read_or_make_arrays(name, __file__, lambda: {"classes": _build_character_classes()})["classes"]
 
@@ -65,7 +65,10 @@ def _build_character_classes() -> Bytes:
 
 @kernel
 def classify_at(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
-    """Return the class of the character at byte `at` of valid UTF-8, and its width in bytes."""
+    """Return the class and the width in bytes of the character at byte `at` of valid UTF-8.
+
+    `classes` is the array that `read_character_classes` returns.
+    """
     code, width = decode(data, at)
     if code < classes.size:
         return int(classes[code]), width
@@ -73,7 +76,7 @@ def classify_at(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
 
 
 def pack_word(word: bytes) -> int:
-    """Pack a word into one integer as `pack_bytes` does.
+    """Pack a word into an integer as `pack_bytes` does.
 
     >>> pack_word(b"Dr") == pack_word(b"dr") == 0x6472
     True
@@ -84,9 +87,9 @@ def pack_word(word: bytes) -> int:
 
 @kernel
 def pack_bytes(data: Bytes, start: int, stop: int) -> int:
-    """Pack data[start:stop] into one integer, big-endian, with ASCII capitals lower-case.
+    """Pack data[start:stop] into a big-endian integer, with ASCII capitals converted to lower case.
 
-    It is 0 for no bytes or more than eight.
+    Returns 0 if there are no bytes or more than eight.
     """
     if stop - start > 8:
         return 0

@@ -40,11 +40,11 @@ _AMPERSANDS, _TAGS = ONES * np.uint64(ord("&")), ONES * np.uint64(ord("<"))
 
 
 class Signs(NamedTuple):
-    """Lookup tables that tell the lines that ftfy may change.
+    """Lookup tables for finding the lines that ftfy may change.
 
-    flags:   uint8, for each code point below 0x30000 a sum of the constants above
-    classes: uint8, for each of them its class; 0 if it is in no pair
-    pairs:   uint8 matrix: 1 if a character of the first class before one of the second may be mojibake
+    flags:   uint8, bit flags (the constants above) of each code point below 0x30000
+    classes: uint8, class of each of these code points, or 0 if it is not part of any pair
+    pairs:   uint8 matrix: 1 if a character of the first class followed by one of the second may be mojibake
     """
 
     flags: Bytes
@@ -54,10 +54,11 @@ class Signs(NamedTuple):
 
 @cache
 def read_line_signs(narrow: bool = False) -> Signs:
-    """Return the tables that follow from ftfy's own pattern and from Unicode, from disk if computed before; cached.
+    """Return lookup tables derived from ftfy's own pattern and from Unicode. They are cached in memory and on disk.
 
-    ftfy tries another encoding only if its pattern of bad sequences is found. Each of its alternatives needs a C1
-    control, one of the two special cases above, or two certain neighbors beyond ASCII (`find_bad_pairs`).
+    ftfy tries another encoding only if its pattern of bad sequences matches. Each alternative of this pattern needs a
+    C1 control character, one of the two special cases above, or a specific pair of non-ASCII neighbors
+    (`find_bad_pairs`).
 
     Args:
         narrow: True if ftfy also changes full-width forms.
@@ -88,7 +89,11 @@ def _build_line_signs(narrow: bool) -> Signs:
 
 
 def find_bad_pairs(pattern: str) -> list[tuple[frozenset[int], frozenset[int]]]:
-    """Find, for each alternative of ftfy's pattern that lists two neighbors beyond ASCII, the two that match least.
+    """Find pairs of neighboring non-ASCII characters in ftfy's pattern of bad sequences.
+
+    Returns:
+        For each alternative of the pattern that lists such neighbors, the pair of character sets with the fewest
+        matches.
 
     >>> [["".join(map(chr, side)) for side in pair] for pair in find_bad_pairs("[a-z] Ã [©±] | вЂ")][1]
     ['в', 'Ђ']
@@ -104,7 +109,7 @@ def find_bad_pairs(pattern: str) -> list[tuple[frozenset[int], frozenset[int]]]:
 
 
 def _list_characters(element: str) -> frozenset[int]:
-    """Return the code points beyond ASCII that a class of characters or a single character lists."""
+    """Return the non-ASCII code points in a character class, or of a single character."""
     spans = re.findall("([^\0-\x7f])-([^\0-\x7f])", element)
     ranges = chain.from_iterable(range(ord(low), ord(high) + 1) for low, high in spans)
     escaped = (int(code, 16) for code in re.findall(r"\\x([0-9a-f]{2})", element))
@@ -112,7 +117,7 @@ def _list_characters(element: str) -> frozenset[int]:
 
 
 def _find_joining() -> set[int]:
-    """Return the code points that are not NFC by themselves, or that may join or move before what precedes them."""
+    """Return the code points that are not NFC by themselves, or may combine or swap with preceding characters."""
     joining = {code for code in range(0xA0, _FLAGS_SIZE) if unicodedata.combining(chr(code))}
     joining |= {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}  # Hangul vowels and finals, joined by rule
     for code in chain(range(0xA0, 0xAC00), range(0xF900, _FLAGS_SIZE)):
@@ -128,9 +133,9 @@ def _find_joining() -> set[int]:
 def find_suspect_lines(
     data: Bytes, offsets: Int64s, flags: Bytes, classes: Bytes, pairs: Bytes
 ) -> tuple[Int64s, Int64s, Int64s, Bools, Bytes]:
-    """Find the lines of a column that repair could change.
+    """Find the lines of a column that repair might change.
 
-    A "<" turns the reading of HTML entities off for the rest of its document, its own line included.
+    A "<" disables the replacement of HTML entities in its own line and the rest of the document.
 
     Returns:
         Five arrays with an entry for each line: its row, its first byte in `data`, the byte after it, whether an
@@ -155,7 +160,7 @@ def find_suspect_lines(
 
 @kernel
 def _flag_not_plain(word: np.uint64) -> np.uint64:
-    """Return 0x80 in each byte that is not printable ASCII, or is & or <."""
+    """Return 0x80 in each byte that is not printable ASCII, or is "&" or "<"."""
     seven = word & LOW_SEVEN
     marks = ~((seven ^ _AMPERSANDS) + LOW_SEVEN) | ~((seven ^ _TAGS) + LOW_SEVEN)
     return (word | ~(seven + _FROM_SPACE) | (seven + _FROM_DELETE) | marks) & TOP_BITS
@@ -163,7 +168,10 @@ def _flag_not_plain(word: np.uint64) -> np.uint64:
 
 @kernel
 def _inspect_line(data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes, pairs: Bytes) -> tuple[int, int, bool]:
-    """Return the end of the line at `at`, why ftfy could change it (0: it cannot), and whether it has a "<"."""
+    """Inspect the line at byte `at` for anything that ftfy might change.
+
+    Returns the end of the line, the reasons (bit flags, or 0 if there are none), and whether the line contains "<".
+    """
     suspect, tagged = 0, False
     before, kind = 0, 0  # the flags and the class of the character before this one
     while at < stop:

@@ -29,7 +29,7 @@ _MASK64 = (1 << 64) - 1
 
 
 def hash_ngram(run: Sequence[str]) -> int:
-    """Compute the 64-bit hash of a run of words: a polynomial in their hashes, then the finalizer of MurmurHash3."""
+    """Compute the 64-bit hash of a run of words: a polynomial in the word hashes, then MurmurHash3's finalizer."""
     value = 0
     for word in run:
         value = (value * int(SHINGLE_FACTOR) + hash_word(word.encode())) & _MASK64
@@ -37,9 +37,9 @@ def hash_ngram(run: Sequence[str]) -> int:
 
 
 def hash_text_ngrams(text: str, n: int) -> list[int]:
-    """Hash every run of `n` words of a text, in order; [] if it has fewer words.
+    """Return the hashes of all runs of `n` words in a text, in order. Returns [] if there are fewer words.
 
-    It is the reference implementation of `hash_ngrams`.
+    Reference implementation of `hash_ngrams`, for tests.
 
     >>> hash_text_ngrams("One two THREE", 2) == hash_text_ngrams("one, two;\\nthree!", 2)
     True
@@ -52,10 +52,10 @@ _0, _1 = np.uint64(0), np.uint64(1)
 
 
 def hash_ngrams(texts: pa.Array, n: int) -> tuple[UInt64s, Int64s]:
-    """Hash the n-grams of every row of a large_string column without nulls, as `hash_text_ngrams` does.
+    """Hash the n-grams of each row of a large_string column without nulls, as `hash_text_ngrams` does.
 
     Returns:
-        The hashes of all rows one after another (uint64), and offsets: row i has hashes[offsets[i]:offsets[i + 1]].
+        The hashes of all rows (uint64), and n + 1 offsets: row i has hashes[offsets[i]:offsets[i + 1]].
     """
     data, offsets = to_text_buffers(texts)
     # A word and what parts it from the next are two bytes at least, or one character of three.
@@ -67,7 +67,7 @@ def hash_ngrams(texts: pa.Array, n: int) -> tuple[UInt64s, Int64s]:
 
 @kernel
 def _hash_rows(data: Bytes, offsets: Int64s, n: int, tables: WordTables, out: UInt64s, ends: Int64s) -> int:
-    """Fill `out` with the hashes of all rows and `ends` with the end of each row; return the number of hashes."""
+    """Write the hashes of all rows to `out`, and the end of each row to `ends`. Return the number of hashes."""
     size = 0
     for row in range(offsets.size - 1):
         rest = out[size:]
@@ -78,7 +78,7 @@ def _hash_rows(data: Bytes, offsets: Int64s, n: int, tables: WordTables, out: UI
 
 @kernel
 def hash_runs(hashes: UInt64s, num_words: int, n: int) -> int:
-    """Replace the hashes of words, in place, by those of the runs of n words; return the number of runs."""
+    """Replace the word hashes, in place, by the hashes of all runs of `n` words. Return the number of runs."""
     leave, value, leaving = _1, _0, _0
     for _ in range(n):
         leave *= SHINGLE_FACTOR
@@ -91,10 +91,10 @@ def hash_runs(hashes: UInt64s, num_words: int, n: int) -> int:
 
 
 def make_slots(keys: UInt64s) -> Int32s:
-    """Build the hash table in which `find_key` looks for keys: open addressing, -1 in free slots, at most half full.
+    """Build the hash table that `find_key` searches: open addressing, -1 in empty slots, at most half full.
 
     Args:
-        keys: Different, well-mixed 64-bit hashes: their low bits choose the slot.
+        keys: Distinct, well-mixed 64-bit hashes. Their low bits select the slot.
     """
     size = 2
     while size < 2 * keys.size:
@@ -107,7 +107,7 @@ def make_slots(keys: UInt64s) -> Int32s:
 
 @kernel
 def _fill_slots(keys: UInt64s, slots: Int32s) -> None:
-    """Put every key into its slot, or the next free one."""
+    """Store each key's index in its slot, or in the next empty one."""
     mask = np.uint64(slots.size - 1)
     for index in range(keys.size):
         place = keys[index] & mask
@@ -118,9 +118,9 @@ def _fill_slots(keys: UInt64s, slots: Int32s) -> None:
 
 @kernel
 def find_key(key: np.uint64, keys: UInt64s, slots: Int32s) -> int:
-    """Return the index of a key among `keys`, or -1 if it is not one of them.
+    """Return the index of `key` in `keys`, or -1 if it is not present.
 
-    `slots` is the hash table that `make_slots` built of the keys.
+    `slots` is the hash table that `make_slots` built from `keys`.
     """
     mask = np.uint64(slots.size - 1)
     place = key & mask

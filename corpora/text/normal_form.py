@@ -17,7 +17,7 @@ _MARKS_END = 0x20000  # from here on nothing is a mark, or decomposes into one f
 
 
 def to_nfc(text: str) -> str:
-    """Convert a text to NFC, in time linear in its length.
+    """Convert a text to NFC, in linear time.
 
     >>> to_nfc("e\\u0316\\u0301") == "é\\u0316"
     True
@@ -28,7 +28,7 @@ def to_nfc(text: str) -> str:
 
 
 def is_non_starter(character: str) -> bool:
-    """Return True if a character is, or decomposes into, marks that Unicode puts into a canonical order."""
+    """Return True if a character is, or decomposes into, combining marks to which canonical ordering applies."""
     return unicodedata.combining(unicodedata.normalize("NFD", character)[0]) > 0
 
 
@@ -39,7 +39,7 @@ def _build_long_run_pattern() -> re.Pattern[str]:
 
 
 def _sort_marks(run: re.Match[str]) -> str:
-    """Return the marks of a run, decomposed and in canonical order."""
+    """Return a run of combining marks, decomposed and in canonical order."""
     single = {character: unicodedata.normalize("NFD", character) for character in set(run[0])}
     marks = chain.from_iterable(map(single.__getitem__, run[0]))
     return "".join(sorted(marks, key=unicodedata.combining))

@@ -41,9 +41,9 @@ _AFTER_DECODING = (
 
 
 class RepairedText(NamedTuple):
-    """A text after repair.
+    """A repaired text.
 
-    `given_up` is the number of its lines that were read MAX_READINGS times and might change further.
+    `given_up` is the number of lines that were decoded MAX_READINGS times and might still be repaired further.
     """
 
     text: str
@@ -51,18 +51,18 @@ class RepairedText(NamedTuple):
 
 
 class _ReadingBudget:
-    """A budget of characters that may still be read of a line, so that repairing it takes linear time."""
+    """The number of characters that may still be decoded for a line. It makes the repair of a line take linear time."""
 
     def __init__(self, line: str) -> None:
         self._left = MAX_READINGS * len(line)
 
     @property
     def is_spent(self) -> bool:
-        """True if more was taken than the budget had."""
+        """True if more characters were taken than the budget had."""
         return self._left < 0
 
     def take(self, text: str) -> bool:
-        """Take a text's characters from the budget; return True if it was enough."""
+        """Subtract a text's length from the budget. Return True if the budget was sufficient."""
         self._left -= len(text)
         return not self.is_spent
 
@@ -72,7 +72,7 @@ def repair(text: str, config: TextFixerConfig) -> RepairedText:
 
     Args:
         text: The text.
-        config: The options of ftfy, with normalization "NFC" and without explanation.
+        config: ftfy's options, with normalization "NFC" and without explanation.
 
     >>> repair("cafÃ© &amp;lt;\n", TextFixerConfig(explain=False))
     RepairedText(text='café <\n', given_up=0)
@@ -92,7 +92,7 @@ def repair(text: str, config: TextFixerConfig) -> RepairedText:
 
 
 def _repair_line(line: str, config: TextFixerConfig, readings: _ReadingBudget) -> str:
-    """Apply all fixes repeatedly until nothing changes or the budget is spent."""
+    """Apply all fixes repeatedly until the line no longer changes or the budget is spent."""
     while readings.take(line):
         before = line
         if config.unescape_html:
@@ -108,7 +108,7 @@ def _repair_line(line: str, config: TextFixerConfig, readings: _ReadingBudget) -
 
 
 def _decode(text: str, readings: _ReadingBudget) -> str:
-    """Decode a text in the encoding that was meant, as `ftfy.fix_encoding` does."""
+    """Decode a text in its intended encoding, as `ftfy.fix_encoding` does."""
     while readings.take(text):
         before = text
         text = _decode_once(text, readings)
@@ -118,7 +118,7 @@ def _decode(text: str, readings: _ReadingBudget) -> str:
 
 
 def _decode_once(text: str, readings: _ReadingBudget) -> str:
-    """Apply the first of ftfy's repairs that changes a text: of the whole, of pieces, of stray control characters."""
+    """Apply the first of ftfy's repairs that changes the text: of the whole text, parts, or control characters."""
     if text.isascii() or not is_bad(text):
         return text
     possible = [encoding for encoding in CHARMAP_ENCODINGS if possible_encoding(text, encoding)]
@@ -141,14 +141,14 @@ def _decode_once(text: str, readings: _ReadingBudget) -> str:
 
 
 def _restore_lost_bytes(data: bytes, encoding: str) -> bytes:
-    """Return bytes that should be UTF-8 with those that other programs took for spaces or left out."""
+    """Restore bytes of UTF-8 text that other programs removed or replaced by spaces."""
     if encoding != "macroman" and ALTERED_UTF8_RE.search(data):
         data = fixes.restore_byte_a0(data)
     return bytes(fixes.replace_lossy_sequences(data)) if encoding.startswith("sloppy") else data
 
 
 def _decode_utf8(data: bytes) -> str:
-    """Decode UTF-8, also with Java's zero and with characters in two halves. Raises UnicodeDecodeError."""
+    """Decode UTF-8, including Java's encoding of NUL and surrogate pairs. Raises UnicodeDecodeError."""
     if 0xED not in data and 0xC0 not in data:
         return data.decode()
     halves = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
@@ -156,7 +156,7 @@ def _decode_utf8(data: bytes) -> str:
 
 
 def _decode_pieces(text: str, readings: _ReadingBudget) -> str:
-    """Decode each piece of a text that looks like UTF-8 by itself, as `fixes.decode_inconsistent_utf8` does."""
+    """Decode each part of a text that looks like UTF-8 by itself, as `fixes.decode_inconsistent_utf8` does."""
 
     def meant(match: re.Match[str]) -> str:
         piece = match[0]
@@ -171,7 +171,7 @@ def _decode_pieces(text: str, readings: _ReadingBudget) -> str:
 
 @kernel
 def replace_curly_quotes(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
-    """Replace curly quotes in a column by straight ones; return new bytes and new offsets, which begin at 0."""
+    """Replace curly quotes in a column by straight quotes. Return new bytes and new offsets, which start at 0."""
     out = np.empty(offsets[-1] - offsets[0], np.uint8)
     ends = np.zeros(offsets.size, np.int64)
     size = 0

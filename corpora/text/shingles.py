@@ -31,7 +31,7 @@ _MASK64 = (1 << 64) - 1
 
 
 def hash_shingle(word_hashes: Sequence[int]) -> int:
-    """Compute the 64-bit hash of a run of word hashes: a polynomial in them, then the finalizer of MurmurHash3."""
+    """Compute the 64-bit hash of a run of word hashes: a polynomial in the hashes, then MurmurHash3's finalizer."""
     value = 0
     for word in word_hashes:
         value = (value * int(SHINGLE_FACTOR) + word) & _MASK64
@@ -39,7 +39,7 @@ def hash_shingle(word_hashes: Sequence[int]) -> int:
 
 
 def hash_text_shingles(text: str, length: int = 5) -> set[int]:
-    """Return the shingle set of a text: the 64-bit hash of each run of `length` consecutive words.
+    """Return the shingle set of a text: the 64-bit hashes of all runs of `length` consecutive words.
 
     >>> [len(hash_text_shingles(text)) for text in ("one two three four five six", "One!", "...")]
     [2, 1, 0]
@@ -58,9 +58,11 @@ def hash_text_shingles(text: str, length: int = 5) -> set[int]:
 
 @kernel
 def hash_shingles(words: UInt64s, num_words: int, length: int) -> int:
-    """Replace the word hashes in `words`, in place, by those of the runs of `length` words; return the number of runs.
+    """Replace the word hashes in `words`, in place, by the hashes of all runs of `length` words.
 
-    Fewer words than `length` make one run, as if words with the hash zero followed; no word makes none.
+    Return the number of runs.
+
+    If there are fewer words than `length`, they form one run, padded with zero hashes. Without words there is no run.
     """
     if num_words == 0:
         return 0
@@ -81,12 +83,13 @@ def hash_shingles(words: UInt64s, num_words: int, length: int) -> int:
 
 @kernel
 def keep_distinct(values: UInt64s, num_values: int, table: UInt64s) -> int:
-    """Move the distinct ones of the first `num_values` values to the front, in order; return their number.
+    """Move the distinct values among the first `num_values` to the front, in order. Return their number.
 
     Args:
-        values: Well-mixed hashes: their low bits choose the slot. Changed in place.
-        num_values: Number of values to look at.
-        table: Scratch memory of at least the power of two that is twice `num_values` or more; overwritten.
+        values: Well-mixed hashes, whose low bits select the slot. Changed in place.
+        num_values: Number of values to check.
+        table: Scratch memory, overwritten. Its size is at least the smallest power of two that is twice `num_values` or
+            more.
     """
     size = 1
     while size < 2 * num_values:
@@ -116,22 +119,22 @@ def write_shingles(
     out: UInt64s,
     table: UInt64s,
 ) -> int:
-    """Write the shingle set of data[start:end] to the front of `out`; return the size of the set.
+    """Write the shingle set of data[start:end] to the front of `out`. Return the size of the set.
 
-    `out` and `table` must be as large as `compute_buffer_sizes` says.
+    `out` and `table` must have at least the sizes that `compute_buffer_sizes` returns.
     """
     num_words = hash_words(data, start, end, tables, out)
     return keep_distinct(out, hash_shingles(out, num_words, length), table)
 
 
 def compute_max_shingles(offsets: Int64s) -> int:
-    """Return an upper bound of the number of shingles in all rows of a column, by its offsets."""
+    """Return an upper bound for the number of shingles in all rows of a column, given its offsets."""
     return int((np.diff(offsets) + 1).sum()) // 2 + len(offsets)
 
 
 @kernel
 def compute_buffer_sizes(offsets: Int64s) -> tuple[int, int]:
-    """Compute the sizes that `out` and `table` of `write_shingles` need for the longest row of a column."""
+    """Compute the sizes of `out` and `table` that `write_shingles` needs for the longest row of a column."""
     room, size = compute_max_words(offsets), 2
     while size < 2 * room:
         size *= 2

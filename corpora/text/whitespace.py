@@ -28,16 +28,16 @@ _LEAD_2, _LEAD_3, _UP_TO_3 = (ONES * np.uint64(byte) for byte in (0xC2, 0xE0, 0x
 
 
 def tidy_text(text: str) -> str:
-    """Normalize only white space: one kind of line break and of space, none doubled, none at the ends."""
+    """Normalize white space: unify line breaks and spaces, collapse repeated ones, and trim both ends."""
     text = _SPACES.sub(" ", LINE_BREAK.sub("\n", text))
     return re.sub("\n{3,}", "\n\n", re.sub(" ?\n ?", "\n", text)).strip(" \n")
 
 
 @kernel
 def measure_break(data: Bytes, at: int, stop: int) -> int:
-    """Return the width in bytes of the line break at `at`; 0 if there is none.
+    """Return the width in bytes of the line break at `at`, or 0 if there is none.
 
-    Breaks are LF, VT, FF, CR, CR LF, U+2028 and U+2029.
+    Line breaks are LF, VT, FF, CR, CR LF, U+2028 and U+2029.
     """
     if at >= stop:
         return 0
@@ -51,7 +51,7 @@ def measure_break(data: Bytes, at: int, stop: int) -> int:
 
 @kernel
 def _measure_space(data: Bytes, at: int) -> int:
-    """Return the width in bytes of the space at `at`: tab, space and the spaces of Unicode; 0 if there is none."""
+    """Return the width in bytes of the space at `at` (tab, space or another Unicode space), or 0 if there is none."""
     byte = data[at]
     if byte == 32 or byte == 9:
         return 1
@@ -68,7 +68,7 @@ def _measure_space(data: Bytes, at: int) -> int:
 def tidy(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
     """Normalize the white space of a column, as `tidy_text` does.
 
-    Returns new bytes and new offsets, which begin at 0.
+    Returns new bytes and new offsets, which start at 0.
     """
     out = np.empty(offsets[-1] - offsets[0] + WORD_BYTES, np.uint8)
     ends = np.zeros(offsets.size, np.int64)
@@ -81,16 +81,17 @@ def tidy(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
 
 @kernel
 def _flag_equal(word: np.uint64, bytes_: np.uint64) -> np.uint64:
-    """Return 0x80 in each byte that is equal in both words."""
+    """Return 0x80 in each byte position at which both words have the same byte."""
     differing = word ^ bytes_
     return ~(((differing & LOW_SEVEN) + LOW_SEVEN) | differing) & TOP_BITS
 
 
 @kernel
 def _count_plain_bytes(word: np.uint64) -> int:
-    """Return how many bytes, from the first on, are text with single spaces that something else follows.
+    """Return the number of leading bytes that are text with single spaces, each followed by other text.
 
-    Text is printable ASCII, and all bytes of characters that do not begin as spaces and breaks beyond ASCII do.
+    Text is printable ASCII, and the bytes of all non-ASCII characters whose first byte cannot start a space or line
+    break.
     """
     seven = word & LOW_SEVEN
     spaces = ~((seven ^ CASE_BITS) + LOW_SEVEN) & ~word & TOP_BITS  # the bit of case is the space itself
@@ -102,7 +103,7 @@ def _count_plain_bytes(word: np.uint64) -> int:
 
 @kernel
 def _tidy_row(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> int:
-    """Write one row after the first `size` bytes of `out`; return the new size."""
+    """Append a normalized row after the first `size` bytes of `out`. Return the new size."""
     begin, newlines, spaces = size, 0, 0
     while at < stop:
         if newlines + spaces == 0 and size > begin and at + WORD_BYTES <= stop:

@@ -42,7 +42,7 @@ _KIND_BITS, _BYTE, _WIDE = 7, 0xFF, 0x80
 
 @kernel
 def compute_max_words(offsets: Int64s) -> int:
-    """Return an upper bound of the number of words in the longest row of a column, by its offsets."""
+    """Return an upper bound for the number of words in any row of a column, given its offsets."""
     longest = 0
     for row in range(offsets.size - 1):
         longest = max(longest, offsets[row + 1] - offsets[row])
@@ -51,16 +51,19 @@ def compute_max_words(offsets: Int64s) -> int:
 
 @kernel
 def read_entry(chunk: np.uint64, entries: UInt32s) -> tuple[int, int, int]:
-    """Read the character that eight bytes begin with: its code point, its table entry and its width in bytes."""
+    """Decode the first character of an eight-byte chunk.
+
+    Return its code point, its entry in `entries`, and its width in bytes.
+    """
     code, width = decode_word(chunk)
     return code, (int(entries[code]) if code < entries.size else OUTSIDE), width
 
 
 @kernel
 def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: UInt64s) -> int:
-    """Write the hash of each word of data[start:stop] to `out`, in order; return the number of words.
+    """Write the hash of each word of data[start:stop] to `out`, in order. Return the number of words.
 
-    `out` needs room for (stop - start + 1) // 2 words.
+    `out` needs at least (stop - start + 1) // 2 entries.
     """
     num_words, state, inside, calm, entries = 0, EMPTY_WORD, False, True, tables.entries
     at: Integer = np.int64(start)
@@ -104,9 +107,9 @@ def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: UInt
 
 @kernel
 def _hash_ascii(data: Bytes, at: Integer, stop: int, out: UInt64s, num_words: int) -> tuple[int, Integer]:
-    """Hash words 64 bytes at a time, from byte `at`, up to the first byte beyond ASCII or the last 72 bytes.
+    """Hash words 64 bytes at a time from byte `at`, up to the first non-ASCII byte or the last 72 bytes.
 
-    Returns the new number of words, and a byte at which a word may begin.
+    Returns the new number of words, and a byte at which a word may start.
     """
     while at + _WINDOW + 8 <= stop:
         bits, wide = word_bits(data, at), ~below_bits(data, at, _WIDE)
@@ -141,12 +144,12 @@ def _hash_characters(
     out: UInt64s,
     num_words: int,
 ) -> tuple[int, Integer]:
-    """Continue from byte `at`, character by character, until no word is open and an ASCII character follows.
+    """Hash words character by character from byte `at`, until an ASCII character follows the end of a word.
 
     Args:
-        word: The open word: its hash so far, the bytes that are not mixed in yet, and their number of bits.
+        word: The unfinished word: its hash so far, the bytes not yet mixed in, and their number of bits.
 
-    Returns the new number of words and the place.
+    Returns the new number of words, and the byte at which to continue.
     """
     (state, pending, filled), begin, alone, last, disordered = word, at, False, 0, False
     entries, shapes, forms, pairs = tables.entries, tables.shapes, tables.forms, tables.pairs
@@ -207,14 +210,14 @@ def _hash_characters(
 
 @kernel
 def _read_ascii_run(chunk: np.uint64) -> tuple[np.uint64, int]:
-    """Return the ASCII letters and digits with which eight bytes begin, lower-case, and their number."""
+    """Return the leading ASCII letters and digits of an eight-byte chunk in lower case, and their number."""
     size = find_first_flag(flag_non_alphanumeric(chunk))
     return keep_bytes(lower_word(chunk), size), size
 
 
 @kernel
 def _fold_pairs(chunk: np.uint64, pairs: UInt32s) -> tuple[np.uint64, int]:
-    """Fold the two-byte characters that eight bytes begin with; also return their number of bytes."""
+    """Fold the leading two-byte characters of an eight-byte chunk. Return the folded bytes and their number."""
     others = (chunk & _PAIR_BITS) ^ _PAIR_FORM
     codes = (chunk & _LEADS) << _6 | chunk >> _8 & _TRAILS
     run, size = _0, 0
@@ -230,7 +233,10 @@ def _fold_pairs(chunk: np.uint64, pairs: UInt32s) -> tuple[np.uint64, int]:
 
 @kernel
 def _is_in_word(kind: int, inside: bool, alone: bool) -> bool:
-    """Return True if a character belongs to the open word, if one is. `alone`: it began as a word of one character."""
+    """Return True if a character continues the current word.
+
+    `alone` is True if that word is a single spaceless character.
+    """
     return inside and (kind == MARK or (kind == INSIDE and not alone))
 
 
@@ -238,7 +244,10 @@ def _is_in_word(kind: int, inside: bool, alone: bool) -> bool:
 def _mix_bytes(
     state: np.uint64, pending: np.uint64, filled: np.uint64, form: np.uint64, size: int
 ) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """Mix one to eight bytes into the hash, eight at a time; the rest stays pending."""
+    """Mix one to eight bytes into the hash, eight at a time.
+
+    Return the hash, the pending bytes and their number of bits.
+    """
     bits = np.uint64(size << 3)
     pending |= form << filled
     if filled + bits < _64:
@@ -249,9 +258,10 @@ def _mix_bytes(
 
 @kernel
 def _hash_in_order(data: Bytes, start: Integer, begin: Integer, stop: Integer, tables: WordTables) -> np.uint64:
-    """Hash the word that ends before `stop` and has marks out of order: it is read again and its marks are sorted.
+    """Hash a word with combining marks out of order: read it again and sort its marks.
 
-    It begins at byte `begin`, or with the ASCII letters and digits before that, from `start` on.
+    The word ends before `stop`. It starts at byte `begin`, or with the ASCII letters and digits before `begin`, but not
+    before `start`.
     """
     while begin > start and flag_non_alphanumeric(np.uint64(data[begin - 1])) & _LOWEST_TOP == _0:
         begin -= 1
@@ -272,7 +282,7 @@ def _hash_in_order(data: Bytes, start: Integer, begin: Integer, stop: Integer, t
 
 @kernel
 def _read_decomposed(data: Bytes, begin: Integer, stop: Integer, tables: WordTables) -> tuple[Int64s, Int64s]:
-    """Return the code points of a word, folded, and their combining classes."""
+    """Return the folded code points of a word, and their combining classes."""
     room, at, entries = 0, begin, tables.entries
     while at < stop:
         _, entry, width = read_entry(load_up_to(data, at, stop), entries)
@@ -295,7 +305,7 @@ def _read_decomposed(data: Bytes, begin: Integer, stop: Integer, tables: WordTab
 
 @kernel
 def _sort_marks(codes: Int64s, orders: Int64s, begin: int, stop: int) -> None:
-    """Sort a run of marks by their classes in place, equal ones as they are: one pass for each class."""
+    """Sort a run of combining marks by their classes, in place and stably. Each class takes one pass."""
     sorted_codes, size, lowest = np.empty(stop - begin, np.int64), 0, 0
     while size < stop - begin:
         lowest = _find_next_order(orders, begin, stop, lowest)
@@ -308,7 +318,7 @@ def _sort_marks(codes: Int64s, orders: Int64s, begin: int, stop: int) -> None:
 
 @kernel
 def _find_next_order(orders: Int64s, begin: int, stop: int, lowest: int) -> int:
-    """Return the smallest class in a run that is larger than `lowest`; 256 if there is none."""
+    """Return the smallest combining class in a run that is larger than `lowest`, or 256 if there is none."""
     smallest = 256
     for at in range(begin, stop):
         if lowest < orders[at] < smallest:
@@ -318,7 +328,7 @@ def _find_next_order(orders: Int64s, begin: int, stop: int, lowest: int) -> int:
 
 @kernel
 def skip_words(data: Bytes, at: int, stop: int, count: int, tables: WordTables) -> int:
-    """Return the place after the first `count` words from byte `at`, or `stop` if there are fewer."""
+    """Return the byte after the first `count` words from byte `at`, or `stop` if there are fewer words."""
     inside, alone, entries = False, False, tables.entries
     while at < stop and count > 0:
         _, entry, width = read_entry(load_up_to(data, np.int64(at), stop), entries)

@@ -82,16 +82,17 @@ _HIDDEN = frozenset(map(chr, chain(_FILLERS, *_SELECTORS)))
 
 
 class WordTables(NamedTuple):
-    """Tables in which the kernels look up every code point.
+    """Lookup tables that the word kernels use for every code point.
 
-    entries: uint32 [0x110000]: the kind in the lowest three bits, above them the character's row in `forms`; row 0 is
-             that of all characters that are left as they are and begin with no mark that has an order
-    forms:   uint64 [rows, 2]: the UTF-8 of what the character is folded to, the first byte lowest
-    shapes:  uint32 [rows]: how many bytes that are, and, eight bits each, the combining class of its first and of its
-             last character
-    pairs:   uint32 [0x800]: of a character of two bytes that is INSIDE and folded to one of two bytes without a
-             combining class, those bytes, the first one lowest; 0 for all others
-    starts:  int32 [rows + 1]: the first index of a row's code points in `codes`; orders has their combining classes
+    entries: uint32 [0x110000]: the kind in the lowest three bits, and above them the character's row in `forms`; row 0
+        is for all characters that stay unchanged and do not start with an ordered mark
+    forms:   uint64 [rows, 2]: the UTF-8 of the folded character, lowest byte first
+    shapes:  uint32 [rows]: the number of these bytes, then the combining classes of the folded form's first and last
+        character, in eight bits each
+    pairs:   uint32 [0x800]: the folded bytes, lowest first, of each two-byte character that is INSIDE and folds to a
+        two-byte character without a combining class; 0 for all others
+    starts:  int32 [rows + 1]: the index in `codes` of each row's first code point; `orders` has the combining classes
+        of these code points
     """
 
     entries: UInt32s
@@ -104,7 +105,10 @@ class WordTables(NamedTuple):
 
 
 def _flag_members(ranges: Iterable[tuple[int, int]]) -> bytearray:
-    """Return a 1 for each code point below 0x40000 that is in one of the ranges (both ends included), else 0."""
+    """Return a bytearray with a 1 for each code point below 0x40000 that is in one of the ranges, otherwise 0.
+
+    Both ends of a range are inclusive.
+    """
     members = bytearray(0x40000)
     for first, last in ranges:
         members[first : last + 1] = b"\1" * (last + 1 - first)
@@ -115,7 +119,7 @@ _IS_SPACELESS = _flag_members(_SPACELESS_RANGES)
 
 
 def is_hidden(character: str) -> bool:
-    """Return True if a character shows nothing by itself, so that words continue across it."""
+    """Return True if a character is invisible by itself, so that it does not interrupt a word."""
     return character in _HIDDEN or category(character) == "Cf"
 
 
@@ -127,7 +131,7 @@ def is_spaceless(character: str) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def fold(character: str) -> str:
-    """Fold a character: return the form in which words have it, decomposed and in one case; "" if no word has it.
+    """Fold a character to the form used in words, decomposed and case-folded. Return "" if it is never part of a word.
 
     >>> [fold(character) for character in "AßﬁＡ²½ſ”™"]
     ['a', 'ss', 'fi', 'a', '2', '½', 's', '', '']
@@ -143,7 +147,7 @@ def fold(character: str) -> str:
 
 
 def _fold_case(form: str) -> str:
-    """Case-fold, except the iota subscript: as a letter it could not be ordered among other marks."""
+    """Case-fold a string, except for the iota subscript, which as a letter could not be ordered among other marks."""
     return "".join(character if character == _IOTA_SUBSCRIPT else character.casefold() for character in form)
 
 
@@ -152,20 +156,20 @@ def _is_word_character(character: str) -> bool:
 
 
 def _trim_to_word(form: str) -> str:
-    """Remove characters that show nothing, and at both ends those that are in no word."""
+    """Remove invisible characters everywhere, and at both ends characters that are never part of a word."""
     shown = [character for character in form if not is_hidden(character)]
     inside = [at for at, character in enumerate(shown) if _is_word_character(character)]
     return "".join(shown[inside[0] : inside[-1] + 1]) if inside else ""
 
 
 def _is_piece(form: str) -> bool:
-    """Return True if a form is at most one word."""
+    """Return True if a string contains at most one word."""
     return all(map(_is_word_character, form)) and not any(map(is_spaceless, form[1:]))
 
 
 @lru_cache(maxsize=1 << 14)
 def find_character_kind(character: str) -> int:
-    """Return what a character is to words: OUTSIDE, INSIDE, MARK (inside, but begins none), SPACELESS or HIDDEN."""
+    """Return how words treat a character: OUTSIDE, INSIDE, MARK (inside, but never first), SPACELESS or HIDDEN."""
     if is_hidden(character):
         return HIDDEN
     form = fold(character)
@@ -175,7 +179,7 @@ def find_character_kind(character: str) -> int:
 
 
 def split_words(text: str) -> list[str]:
-    """Split a text into words, folded and in order.
+    """Split a text into folded words, in order.
 
     >>> split_words("The “CAFÉ”, he\\nsaid -- isn’t   it?") == split_words("the café he SAID isn't it")
     True
@@ -186,7 +190,7 @@ def split_words(text: str) -> list[str]:
 
 
 def _iter_words(text: str) -> Iterator[str]:
-    """Yield the words, their marks in the order of the text."""
+    """Yield the folded words, with their marks in the order of the text."""
     word, first_kind = "", OUTSIDE
     for character in text:
         kind = find_character_kind(character)
@@ -203,7 +207,7 @@ def _iter_words(text: str) -> Iterator[str]:
 
 
 def hash_word(word: bytes) -> int:
-    """Compute the 64-bit hash of a folded word in UTF-8, mixed in eight bytes (little-endian) at a time."""
+    """Compute the 64-bit hash of a folded word. Its UTF-8 is mixed in eight bytes (little-endian) at a time."""
     state = int(EMPTY_WORD)
     for at in range(0, len(word), 8):
         state = absorb_plain(state, int.from_bytes(word[at : at + 8], "little"))
@@ -215,9 +219,9 @@ def hash_word(word: bytes) -> int:
 
 @cache
 def read_word_tables() -> WordTables:
-    """Return `find_character_kind` and `fold` of every code point as arrays, from disk if computed before; cached.
+    """Return the results of `find_character_kind` and `fold` for all code points, cached in memory and on disk.
 
-    Pages of the array that are never looked up take no memory.
+    Memory pages of the arrays that are never accessed take no memory.
     """
     kept = read_or_make_arrays(f"words {WORDS_VERSION}, Unicode {unidata_version}", __file__, make_tables)
     assigned, entries = kept.pop("assigned"), np.zeros(_CODE_POINTS, np.uint32)
@@ -230,7 +234,7 @@ def read_word_tables() -> WordTables:
 def make_tables() -> Arrays:
     """Compute the arrays of `WordTables`.
 
-    Instead of `entries` it has those of the code points in `_ASSIGNED`, one after the other.
+    Instead of `entries`, it contains the entries of the code points in `_ASSIGNED`, in order.
     """
     entries, forms = list[int](), [""]
     for block in (codes[at : at + _BLOCK] for codes in _ASSIGNED for at in range(0, len(codes), _BLOCK)):
@@ -257,13 +261,13 @@ def make_tables() -> Arrays:
 
 
 def _is_plain(text: str) -> bool:
-    """Return True if all characters are letters that stay as they are, as in most blocks of ideographs."""
+    """Return True if all characters are letters that folding does not change, as in most blocks of ideographs."""
     letters = set(map(category, text)) == {"Lo"} and _HIDDEN.isdisjoint(text)
     return letters and text == normalize("NFKD", text) == text.casefold()
 
 
 def _to_utf8_words(form: str) -> tuple[int, int]:
-    """Return up to 16 bytes of UTF-8 as two 64-bit integers, the first byte lowest."""
+    """Return up to 16 bytes of UTF-8 as two 64-bit integers, lowest byte first."""
     raw = form.encode()
     assert len(raw) <= 16
     return int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")

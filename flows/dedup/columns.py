@@ -33,8 +33,7 @@ def find_column_types(rows: Rows) -> ColumnTypes:
 
     Returns:
         Maps each column name to its Arrow type. The type is `pa.null()` if the column has no values, and None if no
-        Arrow
-        type can hold all of its values.
+        Arrow type can hold all of its values.
     """
     if isinstance(rows, pa.RecordBatch):
         return {field.name: field.type for field in rows.schema}
@@ -43,8 +42,9 @@ def find_column_types(rows: Rows) -> ColumnTypes:
 
 
 def _infer_type(values: Sequence[Any]) -> pa.DataType | None:
-    """Return an Arrow type that can hold all the values, or None if there is no such type. Missing values are
-    ignored.
+    """Return an Arrow type that can hold all the values, or None if there is no such type.
+
+    Missing values are ignored.
     """
     types = {type(value) for value in values} - {type(None)}
     if not types:
@@ -109,8 +109,7 @@ def convert_column(rows: Rows, name: str, types: ColumnTypes) -> pa.Array:
 
     Returns:
         An array with one value per row, which is null if the row has no such column. If the column's type is None,
-        values
-        are converted to strings.
+        values are converted to strings.
     """
     kind = types[name]
     if isinstance(rows, pa.RecordBatch):

@@ -122,7 +122,9 @@ class Inputs:
 
 
 def find_inputs(paths: Sequence[str], text_column: str, group: str, id_name: str) -> Inputs:
-    """List the pieces of files, folders and globs, in the given order. A file that is named twice is read once.
+    """Divide files, folders and globs into pieces (ranges of a file), in the given order.
+
+    A file that is named twice is read only once.
 
     Args:
         paths: Files, folders or glob patterns, on this machine or in an object store.
@@ -169,7 +171,7 @@ def _list_files(source: FilesSource) -> list[tuple[str, Path]]:
 
 
 def find_corpus_inputs(address: str, text_column: str) -> Inputs:
-    """List the pieces of a corpus in a store. If the address is not in a store, it is passed to `find_inputs`.
+    """Divide a corpus in a store into pieces. If the address is not in a store, it is passed to `find_inputs`.
 
     Args:
         address: A store that contains one corpus, a corpus, or files.
@@ -204,11 +206,9 @@ def read_chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: boo
     Args:
         piece: The piece to read.
         wanted: bool [rows of the piece], True for the rows to read in full. Other rows are yielded too, but may lack
-            their
-            texts and fields. If None, all rows are read in full.
+            their texts and fields. If None, all rows are read in full.
         with_fields: If True, `fields` contains all columns. If False, it contains at least the columns of the row's id
-            and
-            group, and any columns named in `ADDED_COLUMNS`.
+            and group, and any columns named in `ADDED_COLUMNS`.
 
     Raises:
         InputError: During iteration, if the file cannot be read to its end or has no text column.
@@ -229,7 +229,8 @@ def read_chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: boo
 
 
 def read_parquet_schema(piece: InputPiece) -> pa.Schema | None:
-    """Read the schema of a piece's file; return None if the piece is not from a Parquet file.
+    """Read the schema of the Parquet file that a piece is a range of; return None if the piece is not from a Parquet
+    file.
 
     Raises:
         InputError: If the file cannot be read.
@@ -256,7 +257,7 @@ def list_text_names(piece: InputPiece) -> tuple[str, ...]:
 
 
 def is_json_lines(piece: InputPiece) -> bool:
-    """Return True if the rows of a piece are JSON lines, which can be written without parsing them."""
+    """Return True if the rows of a piece (a range of a file) are JSON lines, which can be copied without parsing."""
     if isinstance(piece.location, CorpusPart):
         return False
     return type(piece.source.choose_format(piece.location.file.name)) is JsonLines
@@ -294,10 +295,8 @@ def read_texts(
 
     Returns:
         A large_string array of n texts, which are null where a line has none; and a list with one dictionary per line,
-        which
-        contains the other columns. None stands for a line that is not a JSON object. The dictionary of a line that the
-        fast
-        reader cannot handle contains all of its columns.
+        which contains the other columns. None stands for a line that is not a JSON object. The dictionary of a line
+        that the fast reader cannot handle contains all of its columns.
     """
     spans, plain = np.full((len(lines), len(names) + len(others), 2), ABSENT), np.ones(len(lines), np.bool_)
     spans[wanted], plain[wanted] = find_values(lines.select(np.flatnonzero(wanted)), [*names, *others])
@@ -327,8 +326,7 @@ def find_text(fields: Fields, names: Sequence[str]) -> str | None:
     """Return the first string in a row's fields under one of the names, or None if there is none.
 
     Invalid surrogates are replaced by replacement characters. A name such as "data.text" refers to the key "text" of
-    the
-    object "data".
+    the object "data".
 
     Args:
         fields: The fields of the row; None for a row that could not be read.

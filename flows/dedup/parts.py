@@ -50,8 +50,8 @@ def find_parts(texts: pa.Array, kind: str) -> tuple[UInt64s, Int64s, Int64s]:
         kind: "lines" or "paragraphs".
 
     Returns:
-        The hash of each part, uint64 [parts]; the start and end of each part as byte offsets in its text, int64 [parts,
-        2]; and the number of parts of each text, int64 [n].
+        The hash of each part, uint64 [parts]; the start and end of each part as byte offsets in its text, int64 with
+        shape [parts, 2]; and the number of parts of each text, int64 [n].
     """
     data, offsets = to_text_buffers(texts)
     size = len(texts) + int(np.count_nonzero(data[offsets[0] : offsets[-1]] == ord("\n")))
@@ -168,9 +168,14 @@ def _replace_texts(chunk: RowChunk, new: Mapping[int, str], names: Sequence[str]
 
 
 def with_text(fields: Fields, names: Sequence[str], text: str) -> Fields:
-    """Return a copy of a row's fields in which the text is replaced.
+    """Return a copy of a row's fields with another text.
 
-    The text is replaced in the field from which `find_text` reads it, which must exist.
+    The text replaces the one that `find_text` returns, which must exist.
+
+    Args:
+        fields: The fields of the row.
+        names: Names of the text column, preferred name first.
+        text: The new text.
 
     >>> with_text({"data": {"text": "old", "n": 1}}, ["body", "data.text"], "new")
     {'data': {'text': 'new', 'n': 1}}

@@ -79,16 +79,15 @@ class DedupSettings:
     Attributes:
         threshold: Minimum Jaccard similarity of the shingles of near-duplicates.
         rule: "similar" removes all near-duplicates. "contained" removes a near-duplicate only if the kept row has all
-            of
-            its shingles.
+            of its shingles.
         text: Name of the text column; "" to guess it.
         id: Name of the column that identifies a row in the output; "" to identify rows by file and row number.
         within: Name of a column; only rows with the same value in it are compared. "" to compare all rows.
         against: A corpus in a store, or files; rows that duplicate one of their rows are removed. "" for none.
         keep: Which of several duplicates is kept: "first", "longest" or "none".
         exact_only: If True, only texts that are equal byte for byte are duplicates.
-        parts: "lines" or "paragraphs" to remove those that occur in an earlier row from the kept texts; "" to leave the
-            texts unchanged.
+        parts: "lines" or "paragraphs": the unit of text to remove from kept rows if an earlier row contains it; "" to
+            leave their texts unchanged.
     """
 
     threshold: float = 0.8
@@ -105,8 +104,7 @@ class DedupSettings:
         """Validate the settings, and convert them to settings of the duplicate search.
 
         The number of bands is chosen so that at least 99% of the pairs with a similarity equal to the threshold have a
-        common
-        band key.
+        common band key.
 
         Raises:
             InputError: If a setting has an unknown value or the threshold is out of range.
@@ -225,12 +223,10 @@ def _sketch_pieces(
     table: ScratchTable,
     cache: ShingleCache,
 ) -> list[Sketch]:
-    """Compute the sketches (the hashes that duplicates are found by) of all pieces, and add them to the table and the
-    cache.
+    """Compute the sketches (hashes for finding duplicates) of all pieces, and add them to the table and the cache.
 
     The returned sketches do not contain the arrays that are in the table and the cache. If `call` is None, the sketches
-    are
-    computed in this process.
+    are computed in this process.
     """
     sketches = list[Sketch]()
     results = call(sketch_piece, [(piece, settings) for piece in pieces]) if call else None
@@ -250,8 +246,7 @@ def _open_workers(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
     """Context manager that yields a function to run calls in this process (if `workers` is 1) or in worker processes.
 
     The yielded function takes a function and an iterable of argument tuples, and yields the results in the same order.
-    If a
-    call fails, calls that have not started fail as well.
+    If a call fails, calls that have not started fail as well.
     """
     if workers == 1:
         yield lambda function, calls: (function(*each) for each in calls)
@@ -345,13 +340,13 @@ def _find_part_cuts(
 ) -> list[PartCuts]:
     """Find the lines or paragraphs to remove from the kept rows of each piece.
 
-    The reason of rows that would lose their whole text is changed in place to EMPTIED.
+    The reason of rows that would become empty is set to EMPTIED in `verdicts`.
 
     Args:
         call: Function from `_open_workers`.
         pieces: All pieces of the input.
         starts: int64 [pieces + 1], index of the first row of each piece.
-        verdicts: The decisions about all rows.
+        verdicts: The decisions about all rows, updated in place.
         num_against: Number of rows at the beginning that belong to the corpus to compare with.
         kind: "lines" or "paragraphs"; "" to find none.
     """

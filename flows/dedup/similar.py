@@ -60,8 +60,7 @@ def find_similar(address: str, text: str, threshold: float) -> list[SimilarDocum
 
     Raises:
         InputError: If there is no corpus or more than one, the threshold is out of range, or the store no longer has
-            the
-            artifacts from which the corpus was built.
+            the artifacts from which the corpus was built.
     """
     parse_threshold(threshold)
     chosen = choose_artifact(address, "corpora", None)

@@ -168,8 +168,9 @@ class ExampleRows:
         return describe_field(RENAMED_COLUMNS.get(field.name, field.name), kind, meaning)
 
     def iter_batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yield (split, batch) pairs of the examples that are not deleted, all "train" batches before the "held-out"
-        ones.
+        """Yield (split, batch) pairs of the examples that are not deleted.
+
+        All "train" batches come before the "held-out" batches.
         """
         for split, shards in self._sets.items():
             live, first = shards.is_live, 0

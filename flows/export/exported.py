@@ -135,8 +135,9 @@ class SplitWriter:
         return [replace(file, path=self._rename_file(number, file.path)) for number, file in enumerate(self._files)]
 
     def _rename_file(self, number: int, path: str) -> str:
-        """Rename file `number` (zero-based) to its final name, which contains the number of files, and return the new
-        path.
+        """Rename file `number` (zero-based) to its final name, which contains the number of files.
+
+        The new path is returned.
         """
         name = f"data/{self._split}-{number:05}-of-{len(self._files):05}.parquet"
         (self._folder / path).rename(self._folder / name)
@@ -257,7 +258,7 @@ class Provenance:
 
     Attributes:
         artifact: The artifact.
-        ancestors: Manifests of all artifacts from which the artifact was built, directly or indirectly, in the order of
+        ancestors: Manifests of all artifacts that the artifact was built from, directly or indirectly, in the order of
             the stages.
         missing: Folders of the ancestors that the store no longer has.
         record: Record of the run; None if no recorded run lists the artifact.
@@ -421,11 +422,10 @@ class ExportContent:
 
     @cached_property
     def licenses(self) -> dict[str, dict[str, int]]:
-        """Maps each source to a dictionary of the number of documents by license, most frequent first.
+        """Maps each source to a dictionary from license names to numbers of documents, most frequent first.
 
         The license of a document is the one stated in its record; otherwise, the one that the recipe states for the
-        source;
-        otherwise, `NOT_STATED`.
+        source; otherwise, `NOT_STATED`.
         """
         recipe, sums = self.provenance.recipe, dict[str, dict[str, int]]()
         by_recipe = {entry.source.name: entry.license for entry in recipe.sources} if recipe is not None else {}
@@ -479,8 +479,9 @@ class ExportContent:
 
     @property
     def unknown_tokens(self) -> list[tuple[int, int]]:
-        """The number of unknown tokens and the number of all tokens, as a list of one pair; empty if they are not
-        known.
+        """The number of unknown tokens and the number of all tokens, as a list of one pair.
+
+        The list is empty if the numbers are not known.
         """
         if self.tokenised is None or self.provenance.manifest.facts.get("special_ids", {}).get("unk") is None:
             return []
@@ -508,8 +509,9 @@ def collect_content(artifact: Artifact) -> ExportContent:
 
 
 def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = ()) -> DocumentCounts:
-    """Count the documents of a corpus by source, split, generation, language and license. Deleted documents are
-    omitted.
+    """Count the documents of a corpus by source, split, generation, language and license.
+
+    Deleted documents are omitted.
 
     Args:
         place: The store that contains the corpus.
@@ -627,8 +629,9 @@ def parse_local_target(folder: str) -> Path:
 
 @contextmanager
 def open_scratch_folder(target: Path) -> Iterator[Path]:
-    """Open an empty folder next to `target`. The folder is removed when the block ends, even after an exception or
-    signal.
+    """Open an empty folder next to `target`.
+
+    The folder is removed when the block ends, even after an exception or signal.
 
     Raises:
         InputError: If the disk reports an error, or if another process has a scratch folder for the same target.

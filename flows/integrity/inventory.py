@@ -85,8 +85,7 @@ class Claim:
         folder: Folder of the stage, `KIND/NAME`.
         part: Description of the part's files.
         artifacts: Folders of the artifacts that name the part. If no manifest names it yet, the folder of the artifact
-            that
-            it was built for.
+            that it was built for.
         is_published: True if a manifest names the part.
     """
 
@@ -199,8 +198,7 @@ def _is_recorded(files: Collection[str]) -> bool:
     """Return True if a run with these files has or had a record.
 
     The record is missing but once existed if the recipe and lock files exist and the heartbeat file does not. A run
-    that is
-    being removed is not recorded.
+    that is being removed is not recorded.
     """
     had_one = {"recipe.toml", "recipe.lock"} <= {*files} and "running.json" not in files
     return REMOVAL_MARK not in files and ("run.json" in files or had_one)
@@ -369,8 +367,9 @@ def find_run_faults(place: Place, run_id: str) -> Iterator[Fault]:
 
 
 def find_figure_faults(place: Place, run_id: str) -> Iterator[Fault]:
-    """Yield a fault if the figures of a run are damaged or missing. They can be computed again while its artifacts
-    exist.
+    """Yield a fault if the figures of a run are damaged or missing.
+
+    They can be computed again while its artifacts exist.
     """
     try:
         read_figures(place, run_id)
@@ -384,9 +383,7 @@ def find_figure_faults(place: Place, run_id: str) -> Iterator[Fault]:
 
 
 def _find_missing(inventory: Inventory) -> Iterator[Fault]:
-    """Yield a fault for each artifact, release entry and list of forgotten rows that is referred to but does
-    not exist.
-    """
+    """Yield a fault for each artifact, release entry or list of forgotten rows that is referred to but missing."""
     place, records = inventory.place, dict[str, list[RunRecord]]()
     for run_id, files in inventory.runs.items():
         with suppress(FileNotFoundError, DamagedRun):
@@ -419,12 +416,10 @@ def _find_missing(inventory: Inventory) -> Iterator[Fault]:
 
 
 def _iter_run_folders(inventory: Inventory, records: Mapping[str, Sequence[RunRecord]]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a completed run's id and the folder of an artifact that the run used and that a clean-up would
-    keep.
+    """Yield pairs of a completed run's id and the folder of an artifact of the run that a clean-up would keep.
 
     The newest completed run of each recipe yields all its artifacts. Earlier runs yield only artifacts of which some
-    files
-    remain, and nothing if a newer run has not completed, because that run may be building these artifacts.
+    files remain, and nothing if a newer run has not completed, because that run may be building these artifacts.
 
     Args:
         inventory: The inventory of the store.

@@ -48,8 +48,7 @@ def rebuild_part(place: Place, manifest: Manifest) -> RebuiltPart:
 
     Raises:
         InputError: If no recorded run built the artifact, if this version would build a different artifact, or if the
-            raw
-            files no longer exist.
+            raw files no longer exist.
     """
     stage = find_stage(place, manifest)
     if not stage.parts:
@@ -78,8 +77,7 @@ class _StageFound(Exception):
 
 
 def find_stage(place: Place, manifest: Manifest) -> Stage:
-    """Plan the stage of an artifact again, using the recipe and lock of the newest recorded run that names the
-    artifact.
+    """Plan the stage of an artifact again, from the recipe and lock of the newest recorded run that names it.
 
     Runs with damaged documents are skipped and reported on stderr.
 

@@ -54,8 +54,7 @@ class Retention:
     Attributes:
         keep: Number of newest completed runs of each recipe whose artifacts are kept.
         days: Number of days for which a run's artifacts are kept after the run is no longer one of the newest. Readers
-            of
-            object stores cannot hold leases, and need this time.
+            of object stores cannot hold leases, and need this time.
     """
 
     keep: int = 3
@@ -260,7 +259,8 @@ def select_kept_runs(states: Sequence[ListedRun], retention: Retention, now: dat
     """Select the runs of a recipe whose artifacts are kept.
 
     These are the newest `retention.keep` completed runs, completed runs that were among the newest less than
-    `retention.days` ago, and all runs since the oldest of these.
+    `retention.days` ago, and all runs since the oldest of these. If fewer than `retention.keep` runs have completed,
+    all runs are kept.
 
     Args:
         states: The runs of the recipe, newest first.
@@ -349,8 +349,9 @@ class _Remover:
         self._size_bytes = 0
 
     def remove_artifact(self, folder: str, snapshot: StoreSnapshot) -> bool:
-        """Remove the manifest of an artifact. Return False if nothing was removed because a reader holds the
-        artifact.
+        """Remove the manifest of an artifact.
+
+        Return False if nothing was removed because a reader holds the artifact.
         """
         self._turn.check_alive()
         if not remove_unless_held(self._place, folder):

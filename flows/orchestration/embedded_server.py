@@ -63,25 +63,27 @@ _passwords: dict[int, str] = {}  # by port: of servers that this process has sta
 
 
 class ServerFailed(InputError):
-    """The embedded server did not come up, or not in time."""
+    """Raised if the embedded Prefect server does not start, does not start in time, or ends."""
 
 
 class EmbeddedServer:
-    """A Prefect server in a process of its own, which is stopped at the end of a `with` block.
+    """A Prefect server in a child process, which is stopped at the end of a `with` block.
 
-    It need not answer yet when it is made. If this process knows a password for its port, the server has that one, so
-    that one which goes away can be replaced.
+    The constructor starts the process, but does not wait until the server answers: call `wait` for that. If this
+        process
+    already knows a password for the port, the server uses the same password, so that it can replace an earlier server.
 
     Args:
-        log_path: The file to which its output is appended.
-        port: The port of a full server, with the UI and schedules; if None, a free port, without both.
-        environment: The environment variables of its process.
+        log_path: Path of the file to which the server's output is appended.
+        port: Port of a full server, with the UI and the services that schedule runs. If None, the server has neither,
+            and listens on a free port.
+        environment: Environment variables of the child process.
 
     Raises:
         ServerFailed: If the port is in use.
 
     Attributes:
-        address: The address of its API.
+        address: URL of the server's API.
     """
 
     def __init__(self, log_path: str, port: int | None = None, environment: Mapping[str, str] = os.environ) -> None:
@@ -115,10 +117,13 @@ class EmbeddedServer:
         self.stop()
 
     def wait(self, seconds: float = SERVER_START_SECONDS) -> str:
-        """Wait until the server answers, and return the address of its API.
+        """Wait until the server answers, and return the URL of its API.
+
+        Args:
+            seconds: How long to wait.
 
         Raises:
-            ServerFailed: If its process ends, or it does not answer within some seconds.
+            ServerFailed: If the server's process ends, or if it does not answer in time.
         """
         deadline = time.monotonic() + seconds
         while not self.has_ended:
@@ -133,11 +138,15 @@ class EmbeddedServer:
 
     @property
     def has_ended(self) -> bool:
-        """True if the process of the server is gone."""
+        """True if the server's process has ended."""
         return self._process.poll() is not None
 
     def stop(self) -> None:
-        """Stop the server: its standard input is closed, and it has a few seconds to write what it holds."""
+        """Stop the server and wait for its process to end.
+
+        Closes the server's standard input, on which it shuts down. A server that still runs some seconds later is
+        killed.
+        """
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -148,10 +157,15 @@ class EmbeddedServer:
 
 
 def launch_server(prefect_home: Path, tell: Callable[[str], None], port: int | None = None) -> EmbeddedServer:
-    """Start a server of a Prefect home, which need not answer yet.
+    """Start a server of a Prefect home, and return it without waiting until it answers.
 
     Args:
-        port: The port of a full server; None for one without the UI.
+        prefect_home: Folder with the server's database and log.
+        tell: Called with a message that the server is starting.
+        port: Port of a full server, with the UI; if None, a free port, without the UI.
+
+    Raises:
+        ServerFailed: If the port is in use.
     """
     first = not get_database_path(prefect_home).exists()
     kind = "embedded " if port is None else ""
@@ -160,9 +174,12 @@ def launch_server(prefect_home: Path, tell: Callable[[str], None], port: int | N
 
 
 def find_last_error(log_path: str) -> str:
-    """Find why a server failed, as a sentence after a space; "" if it is not known.
+    """Find out why a server failed.
 
-    That is a fault of its database, else the last error in its log.
+    Returns:
+        Sentences that start with a space, to append to a message: the fault of the server's database if it has one,
+            else
+        the last error in its log. "" if neither is found.
     """
     if fault := find_database_fault(Path(log_path).parent):
         return f" {' '.join(fault)}"
@@ -172,14 +189,15 @@ def find_last_error(log_path: str) -> str:
 
 
 def is_answering(address: str) -> bool:
-    """Return True if a Prefect API at this address reports that it is healthy."""
+    """Return True if the Prefect API at a URL reports that it is healthy."""
     return _request(f"{address}/health") is not None
 
 
 def identify_server(home: Path, port: int) -> bool:
-    """Return True if a server of this home with the UI answers on a port, and remember its password for later.
+    """Return True if a server with the UI that belongs to this CLOZE_HOME answers on a port.
 
-    It makes no difference whether `cloze ui`, a schedule or this process started it.
+    If so, remembers the server's password for later requests. It does not matter whether `cloze ui`, a scheduled run or
+    this process started the server.
     """
     for password in (read_password(home / "prefect", port), _passwords.get(port, "")):
         if password and can_prove_password(port, password):
@@ -189,35 +207,44 @@ def identify_server(home: Path, port: int) -> bool:
 
 
 def can_prove_password(port: int, password: str) -> bool:
-    """Return True if the server on a port of this machine proves that it knows a password, which is not sent to it."""
+    """Return True if the server on a local port proves that it knows a password.
+
+    The password itself is not sent.
+    """
     challenge = secrets.token_hex(16)
     answer = _request(f"http://127.0.0.1:{port}{PROOF_PATH}?challenge={challenge}")
     return secrets.compare_digest(answer or b"", sign_challenge(password, port, challenge).encode())
 
 
 def find_own_password(url: str) -> str:
-    """Return the password of the server at a URL if it proves to be of this process's home; else ""."""
+    """Return the password of the server at a URL if it is a local server of this CLOZE_HOME, else ""."""
     parts, home = urlsplit(url), Path(os.environ.get("PREFECT_HOME", "")).parent
     port = parts.port or 80
     return _passwords[port] if parts.hostname == "127.0.0.1" and identify_server(home, port) else ""
 
 
 def restore_password(home: Path, port: int) -> None:
-    """Give the next server of this process on a port the password that runs of a schedule know, if there are any."""
+    """Reuse the password that scheduled runs already know for the next server that this process starts on a port.
+
+    Does nothing if no `cloze serve` of this CLOZE_HOME is running.
+    """
     if in_use := find_password_in_use(home / "prefect", port):
         _passwords[port] = in_use
 
 
 def build_client_environment(address: str) -> dict[str, str]:
-    """Return the environment variables by which Prefect's clients find an API, with the password of our server."""
+    """Return the environment variables that point Prefect's clients to an API.
+
+    They include the password if the API belongs to a server of this CLOZE_HOME.
+    """
     password = find_own_password(address)
     return {"PREFECT_API_URL": address, **({PASSWORD: password} if password else {})}
 
 
 def use_api(address: str) -> None:
-    """Make Prefect's clients in this process use an API.
+    """Make Prefect's clients in this process use the API at a URL.
 
-    Processes that are started later do not inherit its password.
+    Processes that are started later do not inherit the API's password.
     """
     from prefect.context import refresh_global_settings_context
 
@@ -229,7 +256,7 @@ def use_api(address: str) -> None:
 
 
 def find_server_of_home(home: Path) -> str:
-    """Return the API of the server with the UI that this home started last; "" if it does not answer."""
+    """Return the API URL of the UI server most recently started from a CLOZE_HOME, or "" if it does not answer."""
     try:
         port = int((home / "prefect" / PORT_FILE).read_text())
     except (OSError, ValueError):
@@ -238,7 +265,10 @@ def find_server_of_home(home: Path) -> str:
 
 
 def _build_auth_header(url: str) -> dict[str, str]:
-    """Return the headers that authorize a request. A password is sent only to the server that it is for."""
+    """Return the headers that authorize a request, or an empty dict if it needs none or no password is known.
+
+    A password is sent only to the server that it belongs to.
+    """
     is_local = urlsplit(url).hostname in LOOPBACK
     if is_local and urlsplit(url).path in OPEN_PATHS:
         return {}
@@ -253,11 +283,15 @@ def _build_auth_header(url: str) -> dict[str, str]:
 
 
 def ask(url: str, body: object = None, seconds: float = REQUEST_SECONDS) -> Any:
-    """Send a request to an API, and return its answer as JSON; None if it fails, or the answer is no JSON.
+    """Send a request to an API, and return the response parsed from JSON.
 
     Args:
-        body: Sent as JSON with POST; None sends GET.
-        seconds: The time to wait for the answer.
+        url: The URL to request.
+        body: Value to send as JSON with POST. If None, the request is a GET.
+        seconds: How long to wait for the response.
+
+    Returns:
+        The parsed response, or None if the request fails or the response is not JSON.
     """
     try:
         return json.loads(_request(url, body, seconds) or b"null")
@@ -266,9 +300,9 @@ def ask(url: str, body: object = None, seconds: float = REQUEST_SECONDS) -> Any:
 
 
 def _request(url: str, body: object = None, seconds: float = REQUEST_SECONDS) -> bytes | None:
-    """Send a request, and return the body of the answer; None if the server does not answer, or with an error.
+    """Send a request, and return the body of the response, or None if the server does not answer or reports an error.
 
-    A server on another machine is asked as Prefect asks it: over the proxy and with the credentials of the environment.
+    Requests to other machines go through the proxy, and with the credentials, that Prefect itself would use.
     """
     is_local = urlsplit(url).hostname in LOOPBACK
     opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_local else []))
@@ -282,7 +316,7 @@ def _request(url: str, body: object = None, seconds: float = REQUEST_SECONDS) ->
 
 
 def is_port_free(port: int) -> bool:
-    """Return True if a server can listen on a port of this machine."""
+    """Return True if a server can listen on a local port."""
     with suppress(OSError):
         socket.create_server(("127.0.0.1", port)).close()
         return True
@@ -290,15 +324,19 @@ def is_port_free(port: int) -> bool:
 
 
 def prepare_server(home: Path, port: int, days: float, tell: Callable[[str], None]) -> None:
-    """Check the port and the database for a server with the UI, and free unused space of the database.
+    """Check the port and the database for a server with the UI, and free unused space in the database.
 
-    Nothing is checked if one of this home answers on the port. It waits for a server that is starting.
+    Skips the checks if a server of this CLOZE_HOME already answers on the port. Waits for a server that is just
+    starting.
 
     Args:
-        days: How long the server keeps the history of runs.
+        home: CLOZE_HOME.
+        port: Port on which the server is to listen.
+        days: For how many days the server keeps the history of runs.
+        tell: Called with a message if the database is being shrunk.
 
     Raises:
-        InputError: If the port is used by something else, or the database is bad.
+        InputError: If another program uses the port, or the database is corrupt or incompatible.
     """
     keep_history(days)
     with hold_start_lock(home / "prefect"):
@@ -322,10 +360,18 @@ def check_port(port: int) -> None:
 
 
 def start_server(home: Path, port: int, tell: Callable[[str], None]) -> EmbeddedServer | None:
-    """Start a server of a home with the UI, wait until it answers, and return it.
+    """Start a server with the UI for a CLOZE_HOME, wait until it answers, and return it.
 
-    None if one of this home has the port already. tell: is called with the line that says how to open the UI Raises
-    ServerFailed.
+    Args:
+        home: CLOZE_HOME.
+        port: Port of the server.
+        tell: Called with the line that says how to open the UI.
+
+    Returns:
+        The server, which the caller must stop; None if a server of this CLOZE_HOME already answers on the port.
+
+    Raises:
+        ServerFailed: If the server does not start.
     """
     server = None
     if not identify_server(home, port):
@@ -343,16 +389,18 @@ def start_server(home: Path, port: int, tell: Callable[[str], None]) -> Embedded
 
 
 def serve_ui(port: int, tell: Callable[[str], None], on_ready: Callable[[Path, str], object]) -> None:
-    """Run a server with the UI until the process is stopped. If one of this home runs, only print how to open it.
+    """Run a server with the UI until this process is stopped.
+
+    If a server of this CLOZE_HOME already answers on the port, only prints how to open it, and returns.
 
     Args:
-        port: The port of the server.
-        tell: Called with each line.
-        on_ready: Called with the Prefect home and the address of the API when the server answers.
+        port: Port of the server.
+        tell: Called with each line to print.
+        on_ready: Called with the Prefect home and the API URL as soon as the server answers.
 
     Raises:
-        InputError: If the port is used by something else, or the database is bad.
-        ServerFailed: If the server ends.
+        InputError: If another program uses the port, or the database is corrupt or incompatible.
+        ServerFailed: If the server does not start, or ends.
     """
     from flows.recipes.run_settings import RetentionSettings  # not above: the child has no use for it
 
@@ -371,11 +419,11 @@ def serve_ui(port: int, tell: Callable[[str], None], on_ready: Callable[[Path, s
 
 
 def run_server(listener: socket.socket, port: int) -> None:
-    """Run the server in the child process until it is told to stop; it also ends when standard input is closed.
+    """Run the server in the child process until it is stopped or its standard input is closed.
 
     Args:
-        listener: A socket that is bound to a port, and does not listen yet.
-        port: The port of a full server, with the UI and the services that schedule runs; 0 for one without both.
+        listener: Socket that is bound to a port, but does not listen yet.
+        port: Port of a full server, with the UI and the services that schedule runs; 0 for a server with neither.
     """
     servers: list[Any] = []
 
@@ -419,7 +467,7 @@ def run_server(listener: socket.socket, port: int) -> None:
 
 
 def _release_when_started(server: Any, starting: ExitStack) -> None:
-    """Wait until a server listens, and then let the next one start: of two on a port, one does not."""
+    """Wait until a server listens, then close `starting`, which releases the lock so that the next server can start."""
     while not server.started:
         time.sleep(POLL_SECONDS)
     starting.close()
@@ -431,19 +479,20 @@ SHRINK_BYTES = 32_000_000  # less free space than this stays in the file
 
 
 def get_database_path(prefect_home: Path) -> Path:
-    """Return the path of a Prefect home's database."""
+    """Return the path of the database in a Prefect home."""
     return prefect_home / "prefect.db"
 
 
 def hold_start_lock(prefect_home: Path) -> AbstractContextManager[None]:
-    """Wait for the lock under which one server of a Prefect home starts at a time, and hold it during the block."""
+    """Within the block, hold the lock that lets servers of a Prefect home start one at a time. Waits for the lock."""
     return hold_lock(prefect_home / "starting.lock")
 
 
 def check_database(prefect_home: Path) -> None:
-    """Raise InputError if a server could not use the database of a Prefect home.
+    """Check that a server can use the database of a Prefect home. Waits for a server that is just starting.
 
-    It waits for a server that is starting.
+    Raises:
+        InputError: If the database is damaged, locked, or was written by a newer version of Prefect.
     """
     with hold_start_lock(prefect_home):
         fault = find_database_fault(prefect_home)
@@ -452,12 +501,12 @@ def check_database(prefect_home: Path) -> None:
 
 
 def find_database_fault(prefect_home: Path) -> tuple[str, str] | None:
-    """Find why a server could not use the database of a Prefect home; None if it can.
+    """Find out why a server could not use the database of a Prefect home.
 
-    Nothing is checked if there is none yet, or the user's settings name a database of their own.
+    Checks nothing if there is no database yet, or if the user's settings name another database.
 
     Returns:
-        Two sentences: what is wrong, and what to do about it.
+        Two sentences, what is wrong and what to do about it; None if the database can be used.
     """
     path = get_database_path(prefect_home)
     if any(os.environ.get(name) for name in USER_DATABASE_SETTINGS) or not path.exists():
@@ -488,9 +537,9 @@ def find_database_fault(prefect_home: Path) -> tuple[str, str] | None:
 
 
 def find_unknown_revision(database: sqlite3.Connection) -> str:
-    """Return the revision of a database's tables if the installed Prefect is too old for it; else "".
+    """Return a database's schema revision if the installed Prefect is too old to know it, else "".
 
-    Prefect keeps the revision as Alembic does, and its steps are files that have it in their names.
+    Prefect stores the revision with Alembic, and each of its migration files has its revision in its name.
     """
     if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone():
         return ""
@@ -503,7 +552,11 @@ def find_unknown_revision(database: sqlite3.Connection) -> str:
 def shrink_database(prefect_home: Path, tell: Callable[[str], None]) -> None:
     """Rewrite the database of a Prefect home without its unused space, if that is most of a large file.
 
-    Nothing happens if another process has it open, or the user's settings name a database of their own.
+    Does nothing if another process has the database open, or if the user's settings name another database.
+
+    Args:
+        prefect_home: Folder with the database.
+        tell: Called with a message before the database is rewritten.
     """
     path = get_database_path(prefect_home)
     if any(os.environ.get(name) for name in USER_DATABASE_SETTINGS) or not path.exists():
@@ -523,7 +576,11 @@ EVENT_DAYS = 2.0  # events are most of the history's bytes, and nobody looks at 
 
 
 def keep_history(days: float) -> None:
-    """Make the servers that this process starts keep their history for some days; what the user has set stays."""
+    """Set how many days the servers that this process starts keep the history of runs.
+
+    Does nothing if the user's settings name another database. Settings that are already in the environment are
+    unchanged.
+    """
     if any(os.environ.get(name) for name in USER_DATABASE_SETTINGS):
         return
     settings = {

@@ -68,11 +68,11 @@ _BLOCK = re.compile(r"(?=[#>|=+*~`\-]|\d+[.)](\s|$))")
 
 
 def escape_markdown(text: str) -> str:
-    """Escape a text so that Markdown shows it as plain text on one line, and anything else shows it the same.
+    """Escape a string so that Markdown shows it as plain text on one line, and a plain-text viewer shows it unchanged.
 
-    It works in both of the orchestrator's UIs: for one artifact, one reads the cells as Markdown, the other the
-    description, and one makes links of addresses however they are escaped. So an invisible character goes into whatever
-    makes pictures, links, elements, diagrams and blocks. Emphasis stays emphasis.
+    It works in both of Prefect's UIs, of which one renders table cells as Markdown, the other renders descriptions, and
+    one turns URLs into links even if they are escaped. An invisible character is therefore inserted wherever an image,
+    link, element, diagram or block could begin. Emphasis is not escaped.
 
     >>> escape_markdown("![x](http://a.example) is\\n<b>bold</b>").replace(JOINER, "\\u2022")
     '![x]•(http:•//a.example) is <•b>bold<•/b>'
@@ -84,44 +84,47 @@ def escape_markdown(text: str) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """Escape a text for a cell of a table in Markdown."""
+    """Escape a string for a Markdown table cell."""
     return escape_markdown(text).replace("\\", "\\\\").replace("|", r"\|")
 
 
 def escape_alt(text: str) -> str:
-    """Escape a text for the description of a picture in Markdown."""
+    """Escape a string for the alternative text of a Markdown image."""
     return re.sub(r"[\[\]\\]", "", escape_markdown(text))
 
 
 def format_code_line(text: str) -> str:
-    """Return a text as a line of code in Markdown, which is shown exactly as written, so that it can be copied."""
+    """Format a string as a Markdown code line, which is shown exactly as written, so that it can be copied."""
     return f"    {' '.join(text.split())}"
 
 
 def to_data_url(svg: str) -> str:
-    """Return a data URL that holds a picture."""
+    """Return a data URL that holds an SVG image."""
     return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
 
 
 def to_artifact_key(text: str) -> str:
-    """Return a key that Prefect accepts for an artifact: lower-case letters, digits and dashes."""
+    """Convert a string to a key that Prefect accepts for an artifact: lower-case letters, digits and dashes."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def show_artifact(key: str, data: Data, description: str) -> None:
-    """Show a table, or our own Markdown, as an artifact of the current run.
+    """Show a table, or Markdown, as an artifact of the current run.
 
     Args:
-        description: A text of one line, which is escaped.
+        key: The name of the artifact, from which its key is made.
+        data: A percentage as a float, Markdown that needs no escaping, or table rows, which are escaped.
+        description: One line of plain text, which is escaped.
     """
     LiveArtifact(key=key).show(data, description)
 
 
 def add_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
-    """Add tags to a flow run.
+    """Add tags to a flow run, after the tags that it already has.
 
     Args:
-        tags: The tags, which the caller has escaped.
+        flow_run_id: The id of the flow run.
+        tags: The tags, which the caller must already have escaped.
     """
     from prefect.client.orchestration import get_client
 
@@ -134,10 +137,11 @@ def add_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
 
 
 def log(line: str, level: str = "info") -> None:
-    """Write a line to the log of the current flow or task run, if there is one.
+    """Write a line to the log of the current flow run or task run, if there is one.
 
     Args:
-        level: The name of a method of a logger.
+        line: The line to write.
+        level: The log level in lower case, such as "info" or "warning".
     """
     recording = get_recording()
     if recording is not None and recording.buffer is not None:
@@ -152,10 +156,15 @@ def log(line: str, level: str = "info") -> None:
 
 
 def build_artifact(key: str, data: float | str | Sequence[Row], description: str) -> dict[str, Any]:
-    """Return an artifact as an API takes it.
+    """Build an artifact in the form that Prefect's API accepts.
 
     Args:
-        data, description: Our own Markdown, or texts that the caller has escaped.
+        key: The name of the artifact, from which its key is made.
+        data: A percentage as a float, Markdown as a string, or table rows. Strings must already be escaped.
+        description: One line of Markdown, already escaped.
+
+    Returns:
+        A dict with the keys "key", "type", "data" and "description".
     """
     kinds: dict[type, str] = {float: "progress", str: "markdown"}
     contents = data if isinstance(data, (float, str)) else json.dumps(data)
@@ -168,7 +177,7 @@ def build_artifact(key: str, data: float | str | Sequence[Row], description: str
 
 
 def escape_braces(name: str) -> str:
-    """Escape the name of a flow run or task run, since Prefect replaces whatever is in braces.
+    """Escape the name of a flow run or task run, in which Prefect would replace anything in braces.
 
     >>> escape_braces("tickets {2026}").format()
     'tickets {2026}'
@@ -178,21 +187,21 @@ def escape_braces(name: str) -> str:
 
 @dataclass(kw_only=True)
 class LiveArtifact:
-    """An artifact of the current run that changes in place: `show` creates it the first time, and then updates it.
+    """An artifact of the current run that changes in place: the first `show` creates it, and later ones update it.
 
     Attributes:
-        key: The name of the artifact, from which `to_artifact_key` makes its key.
+        key: The name of the artifact, which `to_artifact_key` converts to Prefect's key.
     """
 
     key: str
     _id: UUID | None = None
 
     def show(self, data: Data, description: str) -> None:
-        """Show contents from now on, in place of those before.
+        """Show new contents in place of the previous contents.
 
         Args:
-            data: A bar from 0 to 100, our own Markdown, or the rows of a table, which are escaped.
-            description: A text of one line, which is escaped.
+            data: A percentage as a float, Markdown that needs no escaping, or table rows, which are escaped.
+            description: One line of plain text, which is escaped.
         """
         rows = data
         if not isinstance(data, (float, str)):
@@ -237,10 +246,12 @@ CLOUD_API = re.compile(r"https://api\.prefect\.cloud/api/accounts/([^/]+)/worksp
 
 
 def show_ledger(place: Place, manifest: Manifest, privacy: str) -> None:
-    """Show the ledger of an artifact of the store as a table, and samples of its dropped and removed documents.
+    """Show an artifact's ledger as a table, with samples of its dropped and removed documents.
 
     Args:
-        privacy: "text", "hashed" or "none", as `[privacy] samples`: how much of a text may be shown.
+        place: The store that contains the artifact.
+        manifest: The artifact's manifest.
+        privacy: How document text is shown in samples: "text", "hashed" or "none" (the recipe's `[privacy] samples`).
     """
     name = manifest.stage_folder
     description = ": ".join(filter(None, [name, summarize_manifest(manifest)]))
@@ -271,24 +282,26 @@ def to_flow_name(recipe: str) -> str:
 
 
 def build_flow_parameters(recipe: Recipe) -> dict[str, Any]:
-    """Return the parameters of the flow run of a recipe: its name and its text, for people to see."""
+    """Build the flow run parameters of a recipe, its name and its TOML text, which are only shown to people."""
     return {"recipe_name": recipe.name, "recipe_toml": recipe.text}
 
 
 def describe_flow_run(api: str, flow_run_id: str, embedded: bool = False) -> FlowRun:
-    """Return a flow run with the address of its page, "" if that is unknown.
+    """Return a flow run's id with the URL of its page, which is "" if unknown.
 
     Args:
-        embedded: True for a server without a UI.
+        api: The URL of the API.
+        flow_run_id: The id of the flow run.
+        embedded: True if the server has no UI.
     """
     ui = "" if embedded else find_ui(api)
     return FlowRun(id=flow_run_id, page=f"{ui}/runs/flow-run/{flow_run_id}" if ui else "")
 
 
 def find_ui(api: str) -> str:
-    """Find the address of the UI that shows the runs of an API; "" if it is unknown.
+    """Find the URL of the UI that shows the runs of an API, or "" if it is unknown.
 
-    For the API of the user's profile, PREFECT_UI_URL is used if it is set.
+    For the API of the user's Prefect profile, PREFECT_UI_URL is used if it is set.
 
     >>> find_ui("http://127.0.0.1:4200/api"), find_ui("https://api.prefect.cloud/api/accounts/a/workspaces/w")
     ('http://127.0.0.1:4200', 'https://app.prefect.cloud/account/a/workspace/w')
@@ -303,11 +316,15 @@ def find_ui(api: str) -> str:
 def render_report_link(
     place: Place, run_id: str, flow_run_id: str, has_own_server: bool, tell: Callable[[str], None]
 ) -> str:
-    """Return Markdown for the page of a flow run that leads to the report of the run.
+    """Render Markdown that leads from a flow run's page to the report of the run.
 
     Args:
-        has_own_server: True if a server of this home shows the page; then there is a link, else only a command.
-        tell: Called if the server cannot find the report later.
+        place: The store of the run.
+        run_id: The id of the run.
+        flow_run_id: The id of its flow run.
+        has_own_server: True if a server of this CLOZE_HOME shows the page, so that a link works. If False, the Markdown
+            has only the command that writes the report.
+        tell: Called with a message if the store cannot be recorded, so that the link is omitted.
     """
     lines = ["The same page is in the store; this writes it again and says where it is:", ""]
     if has_own_server:
@@ -320,12 +337,17 @@ def render_report_link(
 
 
 def format_report_command(place: Place, run_id: str) -> str:
-    """Return the shell command that writes the report of a run again and prints where it is."""
+    """Return the shell command that writes a run's report again and prints its path."""
     return f"cloze report {quote(place.to_address(''))} --run {run_id}"
 
 
 def build_ledger_rows(manifest: Manifest) -> list[dict[str, str]]:
-    """Return every account and figure of a manifest as rows of a table; without a ledger, the sizes of its tables."""
+    """Build a table row for each account and figure of a manifest's ledger, or for each of its tables if the ledger is
+    empty.
+
+    Returns:
+        Dicts with the keys "unit", "outcome" and "count".
+    """
     rows = []
     for account in manifest.ledger.accounts:
         rows.append({"unit": account.unit, "outcome": "in", "count": f"{account.total:,}"})
@@ -338,11 +360,16 @@ def build_ledger_rows(manifest: Manifest) -> list[dict[str, str]]:
 
 
 def sample_dropped(place: Place, manifest: Manifest, table: str, privacy: Privacy) -> list[dict[str, str]]:
-    """Return rows of a table with the first dropped documents of each reason, at most SAMPLES in all.
+    """Sample the dropped documents of an artifact: the first ones of each reason, at most MAX_SAMPLES in all.
 
     Args:
-        table: The name of the table, "dropped" or "removed".
-        privacy: Decides how much of their text is shown.
+        place: The store that contains the artifact.
+        manifest: The artifact's manifest.
+        table: The name of the table to read, "dropped" or "removed".
+        privacy: Decides how much of the documents' text is shown.
+
+    Returns:
+        Table rows with the keys "reason", "title", "excerpt", "detail" and "where".
     """
     seen = Counter[str]()
     rows: list[dict[str, str]] = []
@@ -359,7 +386,7 @@ def sample_dropped(place: Place, manifest: Manifest, table: str, privacy: Privac
 
 
 def describe_stage(record: StageRecord, manifest: Manifest) -> str:
-    """Describe one stage in one line for the terminal: with the reason, unless its state says as much."""
+    """Describe a finished stage in one line for the terminal, with the reason for its state unless that is obvious."""
     what = manifest.stage_folder
     some = 0 < record.parts_built < record.parts
     how = f"{record.state} {record.parts_built:,} of {record.parts:,} parts" if some else record.state
@@ -369,7 +396,7 @@ def describe_stage(record: StageRecord, manifest: Manifest) -> str:
 
 
 def summarize_manifest(manifest: Manifest) -> str:
-    """Describe the contents of an artifact in a few words: its tables that have rows, or the first if none has."""
+    """Summarize an artifact's contents in a few words: its non-empty tables, or the first table if all are empty."""
     if manifest.kind == "models":
         return format_count(manifest.ledger.figures["steps"], "training step")
     texts = {table: text for table, text in describe_rows(manifest).items() if table not in MINOR_TABLES}
@@ -377,7 +404,7 @@ def summarize_manifest(manifest: Manifest) -> str:
 
 
 def summarize_outcome(outcome: Outcome) -> str:
-    """Describe the results of a run in a few words."""
+    """Summarize the results of a run in a few words."""
     examples = sum(manifest.count_rows("examples") for manifest in outcome.shard_sets.values())
     trained = ", a model trained on them" if outcome.model is not None else ""
     learnt = f", fine-tuned on {format_count(len(outcome.tasks), 'task')}" if outcome.tasks else ""
@@ -385,10 +412,12 @@ def summarize_outcome(outcome: Outcome) -> str:
 
 
 def render_lineage(manifests: Sequence[Manifest], report: str = "") -> str:
-    """Return the lineage in Markdown: a picture, where the report is, and all fingerprints and contents.
+    """Render the lineage of artifacts as Markdown: a diagram, the report command, and all fingerprints and content
+    digests.
 
     Args:
-        report: The command that prints where the report of the run is; "" leaves it out.
+        manifests: The artifacts' manifests.
+        report: The command that prints the path of the run's report; "" omits it.
     """
     lines = [f"![what came from what]({render_lineage_picture(manifests)})", ""]
     lines += [*(("The report of this run, once it has ended:", "", format_code_line(report), "") if report else ())]
@@ -399,10 +428,10 @@ def render_lineage(manifests: Sequence[Manifest], report: str = "") -> str:
 
 
 def render_lineage_picture(manifests: Sequence[Manifest]) -> str:
-    """Draw the lineage, and return a data URL of the picture, which both of the orchestrator's UIs show.
+    """Draw the lineage of artifacts, and return the drawing as a data URL, which both of Prefect's UIs can show.
 
     All generations of a kind and name share one box, which shows the newest. If a kind has more than MAX_BOXES_PER_KIND
-    names, the last of them share one.
+    names, the last names share one box.
     """
     manifests = sorted(manifests, key=lambda manifest: get_stage_index(manifest.kind))  # a settled corpus comes first
     newest = {(manifest.kind, manifest.name): manifest for manifest in manifests}
@@ -427,17 +456,25 @@ def render_lineage_picture(manifests: Sequence[Manifest]) -> str:
 
 
 def _choose_box(kind: str, name: str, names: Sequence[str]) -> KindAndName:
-    """Return the box in which an artifact is drawn: its own, or one with others of its kind if there are many."""
+    """Choose the box in which an artifact is drawn: a separate box, or one shared with others of its kind if there are
+    many.
+
+    Args:
+        kind: The artifact's kind.
+        name: The artifact's name.
+        names: All names of that kind, in drawing order.
+    """
     if len(names) <= MAX_BOXES_PER_KIND or name in names[: MAX_BOXES_PER_KIND - 1]:
         return kind, name
     return kind, f"{len(names) - MAX_BOXES_PER_KIND + 1:,} more"
 
 
 def run_tags(recipe: Recipe, kind: str) -> list[str]:
-    """Return the tags that make a flow run easy to find: its recipe, its sources, and its kind.
+    """Build the tags that make a flow run easy to find: its recipe, its kind and its sources.
 
     Args:
-        kind: What the run does, "builds" or "nothing new"; "" adds no tag.
+        recipe: The recipe of the run.
+        kind: What the run does, "builds" or "nothing new". "" becomes an empty tag.
     """
     sources = [f"source: {entry.source.name}" for entry in recipe.sources[:MAX_SOURCE_TAGS]]
     trains = ["trains"] if recipe.model is not None else []
@@ -445,7 +482,11 @@ def run_tags(recipe: Recipe, kind: str) -> list[str]:
 
 
 def find_arrows(manifests: Sequence[Manifest]) -> list[tuple[KindAndName, KindAndName]]:
-    """Return the arrows of the lineage as pairs (made from, made), without those that a longer path implies."""
+    """Find the arrows of a lineage diagram, omitting those that a longer path implies.
+
+    Returns:
+        Pairs (input, output), each a kind and name.
+    """
     by_fingerprint = {m.fingerprint: (m.kind, m.name) for m in manifests}
     parents: dict[KindAndName, dict[KindAndName, None]] = {product: {} for product in by_fingerprint.values()}
     for manifest in manifests:
@@ -468,10 +509,14 @@ def find_arrows(manifests: Sequence[Manifest]) -> list[tuple[KindAndName, KindAn
 
 @dataclass(slots=True)
 class _Group:
-    """The stages of a group so far, by their folders.
+    """The progress of a group of stages, keyed by stage folder (kind and name).
 
     Attributes:
-        missing, built: Numbers of parts.
+        missing: Number of parts to build for each stage.
+        built: Number of parts built so far for each stage.
+        ended: Final state of each finished stage.
+        now: What is being done now, or why the group failed.
+        failed: True if the run failed in this group.
     """
 
     missing: dict[str, int] = field(default_factory=dict)
@@ -482,7 +527,7 @@ class _Group:
 
 
 class Progress:
-    """Follows the stages of a run, and shows where it is. The caller makes sure that one thread at a time calls it."""
+    """Tracks the stages of a run, and shows its progress as an artifact. Callers must hold a lock around each call."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._name = recipe.name
@@ -491,9 +536,10 @@ class Progress:
         self._shown, self._is_over = 0.0, False
 
     def begin(self, stage: Stage, missing: int) -> None:
-        """Note that a stage will be built.
+        """Record that a stage will be built.
 
         Args:
+            stage: The stage.
             missing: The number of its parts to build.
         """
         group = self._groups.setdefault(STAGES[stage.kind].group, _Group())
@@ -504,12 +550,12 @@ class Progress:
             self.show()
 
     def advance(self, what: str, built: int, pace: StageProgress) -> None:
-        """Note that parts of a stage are built, or steps of its training are done.
+        """Record that parts of a stage have been built, or that training steps have been done.
 
         Args:
-            what: Kind and name of the stage, with " steps" after it for a training.
+            what: Kind and name of the stage, followed by " steps" if training steps are counted.
             built: The number of parts or steps so far.
-            pace: The progress of the stage.
+            pace: The stage's progress and speed.
         """
         if self._is_over:  # it failed, and other tasks go on to their end
             return
@@ -522,16 +568,16 @@ class Progress:
             self.show()
 
     def finish(self, folder: str, state: str) -> None:
-        """Note that a stage is complete.
+        """Record that a stage is complete.
 
         Args:
-            folder: Its kind and name.
-            state: "built", "reused" or another of `StageRecord`.
+            folder: Kind and name of the stage.
+            state: "built", "reused" or another state of a `StageRecord`.
         """
         self._groups[STAGES[folder.partition("/")[0]].group].ended[folder] = state
 
     def fail(self, why: str) -> None:
-        """Show in the group that is under way that the run failed, and why."""
+        """Show that the run failed, and why, in the group of stages that was being built."""
         begun = [name for name, group in self._groups.items() if group.missing]
         is_open = [name for name in begun if len(self._groups[name].ended) < len(self._groups[name].missing)]
         [failed] = (is_open or begun)[-1:] or [next(iter(self._groups))]
@@ -540,22 +586,25 @@ class Progress:
         self.show(f"failed in {failed}. {why}")
 
     def end(self, text: str) -> None:
-        """Show that the run has ended, and its results in a few words."""
+        """Show that the run has ended, with a short summary of its results."""
         self._is_over = True
         self.show(text)
 
     def show(self, text: str = "") -> None:
-        """Show where the run is now.
+        """Show the current progress of the run.
 
         Args:
-            text: How the run ended, if it has.
+            text: How the run ended, or "" while it is running.
         """
         self._shown, rows = time.monotonic(), self.list_rows()
         now = [row["group"] for row in rows if row["state"] == "under way"]
         self._artifact.show(rows, f"{self._name}: {text or ', '.join(now) or 'begins'}")
 
     def list_rows(self) -> list[dict[str, str]]:
-        """Return a row of the table for each group of the recipe."""
+        """Return a table row for each group of stages in the recipe, in build order.
+
+        Each row has the keys "group", "state", "stages", "parts" and "now".
+        """
         last = next((group for group in reversed(self._groups.values()) if group.missing), None)
         coming = next((group for group in self._groups.values() if not group.missing and not self._is_over), None)
         return [
@@ -565,11 +614,12 @@ class Progress:
 
 
 def _format_cells(group: _Group, is_past: bool, is_next: bool) -> dict[str, str]:
-    """Return the cells of a group.
+    """Format the table cells "state", "stages", "parts" and "now" of a group of stages.
 
     Args:
+        group: The group.
         is_past: True if no more of its stages can begin.
-        is_next: True if it comes next.
+        is_next: True if this group will begin next.
     """
     is_open, reused = len(group.ended) < len(group.missing), list(group.ended.values()).count("reused")
     waits = "next" if is_next else "waits"

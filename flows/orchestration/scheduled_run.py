@@ -59,15 +59,15 @@ FORBIDDEN = "%&<>"  # in the name of a deployment
 
 
 def build_schedule(cron: str | None, every_seconds: int | None, since: datetime | None = None) -> Schedule:
-    """Return the schedule that the options of a command ask for.
+    """Build the schedule that a command's options ask for.
 
     Args:
         cron: A cron expression, in this machine's time zone.
-        every_seconds: Seconds between two runs. Exactly one of the two is given.
-        since: When the seconds begin to count; if None, when the schedule is first applied.
+        every_seconds: The number of seconds between two runs. Exactly one of `cron` and `every_seconds` must be given.
+        since: The time from which the interval counts; if None, the time at which the schedule is first applied.
 
     Raises:
-        InputError: If both or none is given, or a value is no schedule.
+        InputError: If both or neither are given, or if a value is invalid.
     """
     if (cron is None) == (every_seconds is None):
         raise InputError('Say when it is to run: --cron "0 3 * * *", or --every SECONDS (one of the two).')
@@ -85,13 +85,18 @@ def build_schedule(cron: str | None, every_seconds: int | None, since: datetime 
 
 
 def find_time_zone() -> str:
-    """Return the name of this machine's time zone, as "Europe/Berlin"; "UTC" if it has no known name."""
+    """Return the name of this machine's time zone, such as "Europe/Berlin", or "UTC" if it is unknown."""
     name = os.environ.get("TZ") or Path("/etc/localtime").resolve().as_posix().partition("/zoneinfo/")[2]
     return name if name in available_timezones() else "UTC"
 
 
 def check_deployable(recipe: Recipe, workers: int | None) -> None:
-    """Raise InputError if a recipe's name cannot be a deployment's, or the number of workers is not allowed."""
+    """Check that a recipe can be deployed.
+
+    Raises:
+        InputError: If the recipe's name has a character that a deployment name cannot have, or the number of workers is
+            out of range.
+    """
     if set(recipe.name) & set(FORBIDDEN):
         raise InputError(f"name = {recipe.name!r}: a recipe on a schedule cannot have any of {FORBIDDEN} in its name.")
     if workers is not None:
@@ -99,10 +104,15 @@ def check_deployable(recipe: Recipe, workers: int | None) -> None:
 
 
 def build_run_parameters(recipe: Recipe, store: str | None, workers: int | None) -> dict[str, Any]:
-    """Return the parameters of every run of a recipe's deployment: the overrides of its settings, and the workers.
+    """Build the parameters that every run of a recipe's deployment gets.
 
     Args:
-        store: The store that the command names, instead of the recipe's own.
+        recipe: The recipe, whose overrides are passed on.
+        store: The store that the command names in place of the recipe's; None if it names none.
+        workers: The number of worker processes; None to choose it by the size of the raw files.
+
+    Returns:
+        A dict with the keys "set" (overrides as "key=value") and "worker_processes". Empty values are omitted.
     """
     pairs = [f"{key}={value}" for key, value in recipe.overrides.items()]
     pairs += [f"store={json.dumps(recipe.store)}"] if store else []
@@ -122,13 +132,13 @@ def describe_schedule(schedule: Schedule) -> str:
 
 
 def add_timestamps(text: str, run: str = "") -> str:
-    """Return a text for the log of `cloze serve`, with the local time and then `run` before each line."""
+    """Prefix each line of a message for the log of `cloze serve` with the local time, followed by `run`."""
     now = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
     return "\n".join(f"{now} {run}{line}" for line in text.split("\n"))
 
 
 def get_serving_lock(home: Path, name: str) -> Path:
-    """Return the path of the file that a `cloze serve` of a home locks for a recipe of this name."""
+    """Return the path of the file that `cloze serve` locks while it serves a recipe with this name."""
     return home / "prefect" / f"serving-{quote(name, safe='')}.lock"
 
 
@@ -136,11 +146,14 @@ def get_serving_lock(home: Path, name: str) -> Path:
 def show_in_status(
     place: Place, path: str, facts: Callable[[], Mapping[str, Any]], what: str, tell: Callable[[str], None]
 ) -> Iterator[None]:
-    """Let `cloze status` report what `facts` returns during the block.
+    """Within the block, let `cloze status` report what `facts()` returns.
 
     Args:
-        path: The path of the file in the store.
-        what: The name of it in a message if the store cannot be written.
+        place: The store in which the status file is written.
+        path: The path of the status file within the store.
+        facts: Called regularly; returns the values to report.
+        what: What is reported, for the message if the store cannot be written ("schedule" or "release").
+        tell: Called with that message.
     """
     with ExitStack() as stack:
         try:
@@ -152,7 +165,11 @@ def show_in_status(
 
 
 def find_next_due(client: SyncPrefectClient, deployment_id: UUID) -> tuple[datetime | None, int]:
-    """Return when the next run of a deployment is due, None if none is; and the number of runs that are overdue."""
+    """Find the next run of a deployment.
+
+    Returns:
+        The time at which the next run is due, or None if none is scheduled; and the number of overdue runs.
+    """
     runs = read_runs(client, deployment_id, [StateType.SCHEDULED])
     times = [run.next_scheduled_start_time for run in runs if run.next_scheduled_start_time is not None]
     to_come = [moment for moment in times if moment > datetime.now(UTC)]
@@ -160,10 +177,15 @@ def find_next_due(client: SyncPrefectClient, deployment_id: UUID) -> tuple[datet
 
 
 def read_runs(client: SyncPrefectClient, deployment_id: UUID, states: list[StateType], **due: Any) -> list[FlowRun]:
-    """Return the runs of a deployment in some states, the earliest due first; at most as many as the server returns.
+    """Read the runs of a deployment that are in given states, the earliest due first.
+
+    The server limits how many runs are returned.
 
     Args:
-        due: Other filters of Prefect's `FlowRunFilter`, by their names.
+        client: Client of the Prefect API.
+        deployment_id: The id of the deployment.
+        states: The state types to include.
+        due: Additional fields of Prefect's `FlowRunFilter`, such as `expected_start_time`.
     """
     return client.read_flow_runs(
         deployment_filter=DeploymentFilter.model_validate({"id": {"any_": [deployment_id]}}),
@@ -181,13 +203,17 @@ THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they w
 
 
 class RunLog:
-    """Prints lines for the log of `cloze serve`, without delay: each with the time and, once known, the run's id."""
+    """Prints messages to the log of `cloze serve` without buffering, prefixing each line with the time and the run's
+    short id.
+
+    The id is omitted until `begin` is called.
+    """
 
     def __init__(self) -> None:
         self._run = ""
 
     def begin(self, run_id: str) -> None:
-        """Print the short id of a run before each line from now on."""
+        """Prefix later lines with the short form of a run id."""
         from flows.run.addresses import shorten_run_ids  # not above: what it imports compiles
 
         self._run = f"[{shorten_run_ids([run_id])[run_id]}] "
@@ -200,15 +226,20 @@ run_log = RunLog()
 
 
 def name_flow_run() -> str:
-    """Return the name of a flow run that begins now: the deployment and the time."""
+    """Return the name of a flow run that begins now: the deployment's name and the local time."""
     return f"{runtime.deployment.name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
 
 
 def print_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -> None:
-    """Print why a run failed: the message of its state, after a traceback if the fault is not the user's.
+    """Print why a run failed: the message of its final state, after a traceback unless the error is an InputError.
 
-    Prefect calls this in the process of the run, or in that of its runner if the run's process is gone: then this also
-    sends the notice.
+    Prefect calls this in the run's process. If that process has died, Prefect calls it in the runner's process, where
+    it also sends the failure notice.
+
+    Args:
+        state: The final state of the run.
+        path: The path of the recipe.
+        overrides: The overrides of the recipe's settings, by key.
     """
     error = state.result(raise_on_failure=False) if state.is_failed() else None
     if isinstance(error, BaseException) and not isinstance(error, InputError):
@@ -221,17 +252,19 @@ def print_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -
 
 
 def prepare_process() -> None:
-    """Make the process of a run stop on signals, and when the `cloze serve` that started it is gone."""
+    """Make the process of a scheduled run stop on signals, and when the `cloze serve` process that started it has
+    ended.
+    """
     answer_signals()
     if parent := os.environ.get(PARENT_VARIABLE):
         end_with_parent(int(parent), lambda: stop(signal.SIGTERM))
 
 
 def conclude_run(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
-    """Do the work of a run, and return its final state; Failed for what a user can fix.
+    """Do the work of a run, and return its final state, which is Failed if the work raises InputError.
 
     Args:
-        run: Does the work, given CLOZE_HOME, and returns the name and the message of the state.
+        run: Called with CLOZE_HOME. Does the work, and returns the name and message of the final state.
     """
     try:
         name, message = run(prepare_environment(os.environ))
@@ -241,17 +274,20 @@ def conclude_run(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
 
 
 def build_recipe(path: Path, overrides: dict[str, str], workers: int | None, home: Path) -> tuple[str, str]:
-    """Build what a recipe lacks inside the current flow run, and return the name and the message of its final state.
+    """Build whatever is missing for a recipe, inside the current flow run.
 
     Args:
         path: The path of the recipe.
-        overrides: Settings over the recipe's, by key.
-        workers: The number of worker processes; if None, one a core.
+        overrides: Overrides of the recipe's settings, by key.
+        workers: The number of worker processes; if None, as many as the raw files have work for.
         home: CLOZE_HOME.
 
+    Returns:
+        The name and the message of the flow run's final state.
+
     Raises:
-        InputError: For what the user can fix.
-        Exception: What a stage failed with.
+        InputError: For an error that the user can fix.
+        Exception: Any exception that a stage raised.
     """
     from flows.orchestration.embedded_server import use_api
     from flows.orchestration.flow import run_in_this_flow
@@ -279,9 +315,14 @@ def build_recipe(path: Path, overrides: dict[str, str], workers: int | None, hom
 
 
 def show_next_run(artifact: LiveArtifact, recipe: str) -> str:
-    """Show on the page of a run when the next run of its schedule is due, and how many wait; return it in words.
+    """Show on a run's page when the next run of its schedule is due, and how many runs are overdue.
 
-    Return "" if no other run is due, or the server does not say.
+    Args:
+        artifact: The artifact to show or update.
+        recipe: The name of the recipe.
+
+    Returns:
+        When the next run is due, in words; "" if no run is due or the server does not answer.
     """
     if runtime.deployment.id is None:
         return ""
@@ -298,9 +339,13 @@ def show_next_run(artifact: LiveArtifact, recipe: str) -> str:
 
 
 def merge_due_runs(tell: Callable[[str], None]) -> None:
-    """Cancel all other runs of this schedule that are due by now: this run covers them.
+    """Cancel all other runs of this schedule that are already due, since the current run covers them.
 
-    Runs that somebody requested, or that have other parameters, stay. If the server does not answer, all stay.
+    Does not cancel runs that somebody requested, or that have other parameters. If the server does not answer, cancels
+    none.
+
+    Args:
+        tell: Called with a message if runs were canceled, or if the server does not answer.
     """
     if runtime.deployment.id is None:
         return
@@ -331,10 +376,11 @@ def merge_due_runs(tell: Callable[[str], None]) -> None:
 
 
 def end_with_parent(parent: int, end: Callable[[], object]) -> None:
-    """Call `end` from a thread as soon as the parent of this process is gone.
+    """Call `end` from a background thread as soon as the parent of this process has ended.
 
     Args:
-        parent: Its process id at the start.
+        parent: The parent's process id when this process started.
+        end: Called once.
     """
 
     def watch() -> None:
@@ -366,10 +412,10 @@ def build_entrypoint(path: str) -> str:
     """Return the entrypoint of a recipe's flow for prefect.yaml.
 
     Args:
-        path: The path of the recipe, relative to the folder in which workers work.
+        path: The path of the recipe, relative to the workers' working directory, or absolute.
 
     Raises:
-        InputError: If the name of the file does not end with .toml.
+        InputError: If the file extension is not .toml.
 
     >>> build_entrypoint("v1.2/tickets.toml")
     'flows.orchestration.scheduled_run.v1%2E2/tickets'
@@ -383,7 +429,11 @@ def build_entrypoint(path: str) -> str:
 
 
 def __getattr__(name: str) -> Flow[..., Any]:
-    """Return the flow of a recipe by the name in its entrypoint. Raises AttributeError if there is no such recipe."""
+    """Return the flow of a recipe, given the escaped path in its entrypoint.
+
+    Raises:
+        AttributeError: If there is no such recipe.
+    """
     path = Path(unquote(name) + SUFFIX)
     if name.startswith("_") or not (path.is_file() or RUN_ID_VARIABLE in os.environ):
         raise AttributeError(f"{path.resolve()} is no recipe: start `prefect deploy` in the folder of prefect.yaml.")
@@ -391,7 +441,7 @@ def __getattr__(name: str) -> Flow[..., Any]:
 
 
 def build_flow(path: Path) -> Flow[..., Any]:
-    """Return the flow of the recipe in a file, with the parameters `set` and `worker_processes`."""
+    """Build the flow of the recipe in a file. Its parameters are `set` and `worker_processes`."""
 
     def run_recipe(set: Sequence[str] = (), worker_processes: int | None = None) -> State[Any]:
         prepare_process()
@@ -422,7 +472,7 @@ def build_flow(path: Path) -> Flow[..., Any]:
 
 
 def read_recipe_name(path: Path) -> str:
-    """Return the name of the recipe in a file; the file's own if it cannot be read, which its run will report."""
+    """Return the name of the recipe in a file, or the file's stem if the recipe cannot be read."""
     try:
         return str(parse_toml(path.read_text(encoding="utf-8")).get("name", path.stem))
     except (OSError, ValueError):
@@ -430,14 +480,18 @@ def read_recipe_name(path: Path) -> str:
 
 
 def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
-    """Return settings that a run is given, as overrides of its recipe.
+    """Parse the settings that are given to a scheduled run into overrides of its recipe.
 
-    Whoever may start runs may give them what `is_allowed`, and what the command that made the schedule was given.
-
-    Raises InputError for any other setting.
+    Anyone who can start runs may set what `is_allowed` accepts, and what the command that made the schedule was given.
 
     Args:
         pairs: The settings, each as "key=value".
+
+    Returns:
+        The value of each setting as text, by key.
+
+    Raises:
+        InputError: If a setting is malformed or not allowed.
     """
     allowed_pairs = json.loads(os.environ.get(GIVEN_VARIABLE, "[]"))
     for pair in pairs:
@@ -450,7 +504,7 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def is_allowed(pair: str) -> bool:
-    """Return True if any run of a schedule may be given a setting.
+    """Return True if any scheduled run may be given a setting, because it only affects how the data are processed.
 
     Args:
         pair: The setting as "key=value".

@@ -62,8 +62,9 @@ class RunComparison:
 
     @property
     def headlines(self) -> list[Change]:
-        """The most important figures, in display order: documents, losses, tokens, lengths, languages and the training
-        loss.
+        """The most important figures, in display order.
+
+        They are the documents, losses, tokens, lengths, languages and the training loss.
         """
         first: dict[str, Change] = {}
         for change in self.changes:
@@ -83,8 +84,7 @@ def parse_figure_name(name: str) -> tuple[str, str, str]:
     """Split the name of a figure (a count, share or mean of a run), `WHAT (OF): DETAIL`, into these three strings.
 
     WHAT is the quantity, OF is the artifact or source that it belongs to, and DETAIL narrows it down, such as a
-    language or
-    a reason. Missing components are returned as "". The names of sources may contain any character.
+    language or a reason. Missing components are returned as "". The names of sources may contain any character.
 
     >>> parse_figure_name("tokens (bytes): notes"), parse_figure_name("dropped: rules: gopher.min_words")
     (('tokens', 'bytes', 'notes'), ('dropped', '', 'rules: gopher.min_words'))
@@ -137,8 +137,7 @@ def format_change(change: Change) -> str:
     """Format the change of a figure (a count, share or mean) between two runs.
 
     Changes of shares are given in percentage points. "new", "gone" or "-" is returned if the earlier run, the later run
-    or
-    both lack the figure, and "same" if it did not change.
+    or both lack the figure, and "same" if it did not change.
 
     >>> format_change(Change(name="a", unit="documents", kind="count", before=4, after=5))
     '+1 (+25%)'
@@ -166,7 +165,8 @@ def _format_step(change: Change) -> str:
 
 
 def _count_decimals(number: float, fewest: int = 1) -> int:
-    """Return the number of decimals, at least `fewest` and at most four, at which a nonzero number is not shown as
-    zero.
+    """Return the number of decimals with which a nonzero number is not shown as zero.
+
+    The result is at least `fewest` and at most four.
     """
     return next((digits for digits in range(fewest, 4) if not number or round(number, digits)), 4)

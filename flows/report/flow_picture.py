@@ -143,8 +143,9 @@ def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
 
 
 def _build_head(counts: Sequence[int], unit: str, several: str) -> tuple[str, str]:
-    """Return the two lines of a column heading: a count and its unit, or the unit and the number of artifacts if
-    several.
+    """Return the two lines of a column heading.
+
+    They are a count and its unit; or, if there are several artifacts, the unit and the number of artifacts.
 
     Args:
         counts: The count of each artifact in the column.
@@ -217,8 +218,7 @@ def _build_tokens(written: Mapping[str, Manifest], sets: Mapping[str, Manifest])
     """Build the nodes and links from kept documents to the tokens of each vocabulary, and from tokens to examples.
 
     Tokens that several shard sets use flow into each of them. Tokens that several copies in one shard set use are drawn
-    only
-    once.
+    only once.
 
     Args:
         written: Maps the name of each vocabulary to the manifest of its tokens.
@@ -277,9 +277,7 @@ def _is_unused(source: str | None, sets: Iterable[Manifest]) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class _Box:
-    """The position of a node in the picture in pixels, and the height that bands already occupy on its left and right
-    side.
-    """
+    """The position of a node in the picture, in pixels, and the height that bands occupy on both of its sides."""
 
     top: float
     height: float
@@ -315,8 +313,7 @@ def _compute_widths(flow: Flow) -> list[float]:
     """Compute the width in pixels of each band at its right end, in the order of the links.
 
     The fullest column of records and documents is MAX_COLUMN_HEIGHT high. The fullest column of tokens is as high as
-    the
-    kept documents, but at least MIN_TOKENS_HEIGHT.
+    the kept documents, but at least MIN_TOKENS_HEIGHT.
     """
     fullest = Counter[int]()
     for node in flow.nodes:

@@ -72,8 +72,9 @@ def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
 
 
 def _arrange_rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Box]]:
-    """Arrange the boxes in rows by their distance from the first artifacts. Each row is ordered by the parents'
-    positions.
+    """Arrange the boxes in rows by their distance from the first artifacts.
+
+    Each row is ordered by the parents' positions.
     """
     parents: dict[Key, list[Key]] = {box.key: [] for box in boxes}
     for start, end in arrows:

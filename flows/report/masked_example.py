@@ -67,9 +67,13 @@ def get_stored_masks(example: Example) -> Masks:
 
 
 def get_example_masks(shard_set: ShardSet, example: Example) -> Masks:
-    """Return the masks with which an example is first seen in training: stored masks, or those drawn in epoch 0.
+    """Return the masks of an example when it is first seen in training: stored masks, or those drawn in epoch 0.
 
     If the mask rate changes during training, the rate of the first step is used.
+
+    Args:
+        shard_set: The shard set that contains the example.
+        example: The example.
     """
     if shard_set.manifest.facts["masking"] == "static":
         return get_stored_masks(example)
@@ -115,8 +119,9 @@ def _classify_token(id: int, seen: int | None, special_ids: Mapping[str, int]) -
 
 
 def sample_examples(shard_set: ShardSet, number: int) -> list[tuple[int, Example]]:
-    """Return up to `number` evenly spaced examples of a shard set, as (index, example) pairs. Deleted examples are
-    skipped.
+    """Return up to `number` evenly spaced examples of a shard set, as (index, example) pairs.
+
+    Deleted examples are skipped.
     """
     live = np.flatnonzero(shard_set.is_live)
     if not len(live):

@@ -61,10 +61,10 @@ def build_training_view(run: RunView) -> View | None:
 
 
 def with_judged_term(events: Sequence[Event]) -> list[Event]:
-    """Return copies of the events with the loss and accuracy of the main loss term as "loss_judged" and
-    "accuracy_judged".
+    """Return copies of the events to which "loss_judged" and "accuracy_judged" are added.
 
-    The main loss term is the one that `find_main_term` returns.
+    They are the loss and accuracy of the loss term that `find_main_term` returns. The main loss term is the one that
+    `find_main_term` returns.
     """
     term = find_main_term(events)
     return [

@@ -164,8 +164,9 @@ def build_split_row(shards: Manifest, split: str) -> View:
 
 
 def build_length_views(run: RunView) -> list[View]:
-    """Build histograms of the lengths in tokens of documents (for the first vocabulary) and of each shard set's
-    examples.
+    """Build histograms of lengths in tokens, for documents and for the examples of each shard set.
+
+    Documents are measured with the first vocabulary.
     """
     views = []
     for name, tokens in list(run.find_by_name("tokens").items())[:1]:

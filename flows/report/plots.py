@@ -428,8 +428,9 @@ def _list_evaluations(events: Sequence[Event], term: str) -> list[tuple[Points, 
 
 
 def _mark_phases(plot: Plot, events: Sequence[Event]) -> Markup:
-    """Draw a vertical line with a name at the start of each phase, if there are several. Short phases show only a
-    number.
+    """Draw a vertical line with a name at the start of each phase, if there are several.
+
+    Short phases show only a number.
     """
     drawn = []
     begins = [plot.to_x(first) for first, _ in find_phase_spans(events).values()]

@@ -62,8 +62,9 @@ class RunView:
         return accounts.find_newest(self.manifests, kind)
 
     def find_by_name(self, kind: str) -> dict[str, Manifest]:
-        """Map the names in the recipe to the newest artifact of a kind. The name is "" if there is only one
-        artifact.
+        """Map the names in the recipe to the newest artifact of a kind.
+
+        The name is "" if there is only one artifact.
         """
         return accounts.find_newest_by_name(self.manifests, kind)
 
@@ -95,8 +96,9 @@ class RunView:
         return labels if len({*labels.values()}) > 1 else {}
 
     def name_generation(self, manifest: Manifest) -> str:
-        """Return a description of the generation that added an artifact, such as "generation 2"; "" if there is only
-        one.
+        """Return a description of the generation that added an artifact, such as "generation 2".
+
+        It is "" if there is only one generation.
         """
         return self.generations.get(manifest.folder, "")
 
@@ -107,17 +109,13 @@ class RunView:
         return {manifest.fingerprint: read_vocabulary(self.place, manifest) for manifest in artifacts}
 
     def find_vocabulary(self, manifest: Manifest) -> Vocabulary | None:
-        """Return the vocabulary of an artifact, which may be a vocabulary or be built with one; None if it is no longer
-        stored.
-        """
+        """Return the vocabulary that an artifact is or was built with; None if the store no longer has it."""
         fingerprints = [manifest.fingerprint, *(parent.fingerprint for parent in manifest.parents)]
         return next((self._vocabularies[name] for name in fingerprints if name in self._vocabularies), None)
 
     @cached_property
     def token_samples(self) -> dict[str, LengthSample]:
-        """Maps the folder of each tokens artifact to a sample of document lengths in tokens and of unknown-token
-        counts.
-        """
+        """Maps the folder of each tokens artifact to a sample of document lengths and unknown-token counts."""
         wanted = [(tokens, self.find_vocabulary(tokens)) for tokens in self.find_by_name("tokens").values()]
         return {
             tokens.folder: sample_lengths(self.place, tokens, "tokens", vocabulary.special_ids["unk"])

@@ -155,9 +155,7 @@ def _iter_pieces(words: Sequence[str], runs: Sequence[tuple[bool, int, int]], pa
 
 
 def _iter_spans(runs: Sequence[tuple[bool, int, int]]) -> Iterator[tuple[str, int, int]]:
-    """Yield (kind, start, end) spans of word indices: the context of differences, the start of differences,
-    and gaps.
-    """
+    """Yield (kind, start, end) spans of word indices, which cover the context of differences, differences, and gaps."""
     last = len(runs) - 1
     for number, (alike, first, end) in enumerate(runs):
         if not alike:
@@ -233,8 +231,9 @@ def build_reason_groups(run: RunView) -> list[View]:
 
 
 def build_duplicate_view(run: RunView) -> View:
-    """Build the template context for duplicates: what the kept documents lack, and pairs of texts to show side
-    by side.
+    """Build the template context for duplicates.
+
+    It contains what the kept documents lack, and pairs of texts to show side by side.
     """
     verdicts = run.find_newest("verdicts")
     removals = read_removals(run.place, verdicts) if verdicts is not None else None
@@ -269,9 +268,7 @@ def _describe_differences(compared: TextDifferences) -> str:
 
 
 def build_example_views(run: RunView) -> list[View]:
-    """Build the template context for each shard set, with some training examples and their tokens, segments
-    and masks.
-    """
+    """Build the template context for each shard set, with some examples and their tokens, segments and masks."""
     views = []
     for name, shards in run.find_by_name("shards").items():
         vocabulary = run.find_vocabulary(shards)
@@ -347,8 +344,9 @@ def list_reasons(place: Place, manifest: Manifest, table: str, number: int) -> l
 
 
 def _read_rows(place: Place, manifest: Manifest, table: str, name: str, number: int) -> list[DroppedDocument]:
-    """Read the first `number` rows that were lost for a reason. Only parts (file sets) that contain such rows are
-    opened.
+    """Read the first `number` rows that were lost for a reason.
+
+    Only parts (file sets) that contain such rows are opened.
     """
     rows_of_reason: list[DroppedDocument] = []
     for part in manifest.parts:
@@ -390,6 +388,10 @@ class Removals:
 
 def read_removals(place: Place, verdicts: Manifest) -> Removals | None:
     """Read the removed duplicates of a corpus.
+
+    Args:
+        place: The store.
+        verdicts: Manifest of the corpus's verdicts.
 
     Returns:
         The removed duplicates; None if the store no longer has all documents that were searched for duplicates.
@@ -438,10 +440,8 @@ def select_pairs(place: Place, removals: Removals, number: int, exact: int) -> l
     """Select duplicates to show, and read them together with the documents that were kept instead.
 
     Pairs from different sources come first, then the least similar pairs, because they would show that the threshold is
-    too
-    low. If there are more than `number` near-duplicates, half of the selection are the first ones, and the other half
-    are
-    evenly spaced among the rest.
+    too low. If there are more than `number` near-duplicates, half of the selection are the first ones, and the other
+    half are evenly spaced among the rest.
 
     Args:
         place: The store.

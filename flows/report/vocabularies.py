@@ -48,9 +48,7 @@ def build_vocabulary_views(run: RunView) -> list[View]:
 
 
 def _describe_vocabulary(vocabulary: Vocabulary) -> View:
-    """Return the algorithm, case, size and special tokens of a vocabulary, and its number of tokens that start
-    a word.
-    """
+    """Return the algorithm, case, size, special tokens and number of word-initial tokens of a vocabulary."""
     return {
         "algorithm": ALGORITHM_NAMES.get(vocabulary.algorithm, vocabulary.algorithm),
         "case": "lower-case" if vocabulary.lowercase else "cased",
@@ -69,7 +67,16 @@ def compute_tokens_per_word(tokens: Manifest | None) -> float | None:
 
 
 def build_measures_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary) -> View | None:
-    """Build the template context for the measures of a vocabulary; return None if it was not measured."""
+    """Build the template context for the measures of a vocabulary.
+
+    Args:
+        run: The run.
+        manifest: Manifest of the vocabulary.
+        vocabulary: The vocabulary.
+
+    Returns:
+        The template context; None if the run did not measure the vocabulary.
+    """
     stored = next((m for m in filter_kind(run.manifests, "measures") if find_parent(m, [manifest])), None)
     if stored is None:
         return None

@@ -50,21 +50,21 @@ _ARTIFACT_DEPTH = 3  # of an artifact's folder in its store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """One artifact in a store: the store, and the artifact's manifest."""
+    """An artifact in a store, given by the store and the artifact's manifest."""
 
     place: Place
     manifest: Manifest
 
 
 def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
-    """Find the artifacts at an address: one artifact's folder, all of a kind or name, a whole store, or a release.
+    """Find the artifacts at an address: one artifact, all artifacts of a kind or name, a whole store, or a release.
 
     Args:
-        address: path or address, also with a short fingerprint (`STORE/3f2a9c`) or of a release (`STORE@NAME`)
-        kind: only artifacts of this kind, such as "shards"; if None, all
+        address: path or address; it may end in a short fingerprint (`STORE/3f2a9c`) or name a release (`STORE@NAME`)
+        kind: kind of the artifacts to return, such as "shards"; if None, artifacts of all kinds are returned
 
     Raises:
-        InputError: If there is none, or a short fingerprint fits several.
+        InputError: If there is no such artifact, or a short fingerprint is ambiguous.
     """
     if (named := find_release(address)) is not None:
         return _find_release_artifacts(address, *named, kind)
@@ -82,7 +82,7 @@ def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
 
 
 def _find_release_artifacts(address: str, place: Place, release: Release, kind: str | None) -> list[Artifact]:
-    """Return the artifacts that a release names, or those of one kind. Raises InputError if there are none."""
+    """Return the artifacts of a release, of one kind or of all. Raises InputError if there are none."""
     manifests = [m for m in read_manifests(place, release) if kind in (None, m.kind)]
     if not manifests:
         has = ", ".join(f"{artifact.kind}/{artifact.name}" for artifact in release.artifacts)
@@ -93,15 +93,15 @@ def _find_release_artifacts(address: str, place: Place, release: Release, kind: 
 def split_address(address: str) -> tuple[Place, str]:
     """Split an address into the store and the path inside it.
 
-    The fingerprint of an artifact may be shortened to a unique beginning of four digits or more: `3f2a9c` in the folder
+    The fingerprint of an artifact may be shortened to a unique prefix of at least four digits: `3f2a9c` in the folder
     `store`, `STORE/3f2a9c`, `STORE/shards/news/3f2a9c`.
 
     Returns:
-        The store, and the path of the named folder in it ("" for the store itself). If no store is found, the whole
-        address is taken for one.
+        The store, and the path of the addressed folder inside it ("" for the store itself). If the address is not
+        inside a recognizable store, the whole address is returned as the store.
 
     Raises:
-        InputError: If a short fingerprint fits several artifacts.
+        InputError: If a short fingerprint is ambiguous.
     """
     whole = Place(address)
     below = whole.list_files("")
@@ -116,7 +116,7 @@ def split_address(address: str) -> tuple[Place, str]:
 
 
 def has_short_fingerprint(address: str) -> bool:
-    """Return True if an address may end in the beginning of an artifact's fingerprint.
+    """Return True if the last component of an address could be a shortened fingerprint.
 
     >>> [has_short_fingerprint(each) for each in ("3f2a9c", "store/shards/news/3f2a9c", "news", "s3://bucket/3f2?x=1")]
     [True, True, False, False]
@@ -134,7 +134,11 @@ def shorten_folder(folder: str) -> str:
 
 
 def _find_by_prefix(address: str) -> tuple[Place, str] | None:
-    """Return the store and folder of the only artifact with this beginning of a fingerprint; None if there is none."""
+    """Find the artifact whose fingerprint begins with the last component of an address.
+
+    Returns the store and the artifact's folder, or None if there is no such artifact. Raises InputError if there are
+    several.
+    """
     if not has_short_fingerprint(address) or (parent := Place(address).parent).address == Place(address).address:
         return None
     place, inside = split_address(parent.address if "/" in address else _DEFAULT_STORE)
@@ -150,9 +154,9 @@ def _find_by_prefix(address: str) -> tuple[Place, str] | None:
 
 
 def _iter_splits(whole: Place) -> Iterator[tuple[Place, str]]:
-    """Yield the ways to split an address into store and path: before none of its folders, before the last, and so on.
+    """Yield the possible splits of an address into (store, path inside it), with up to three folders inside.
 
-    The address is split as it was typed, then with symbolic links resolved.
+    The address is split as typed, then with symbolic links resolved.
     """
     for place in (whole, whole.without_links):
         inside = ""
@@ -163,12 +167,12 @@ def _iter_splits(whole: Place) -> Iterator[tuple[Place, str]]:
 
 
 def is_manifest(path: str) -> bool:
-    """Return True if a path in a store is that of an artifact's manifest."""
+    """Return True if a path, relative to the store, is the manifest of an artifact."""
     return is_artifact_file(path) and path.count("/") == _ARTIFACT_DEPTH and path.endswith(f"/{MANIFEST}")
 
 
 def is_artifact_file(path: str) -> bool:
-    """Return True if a path in a store is that of a file of an artifact.
+    """Return True if a path, relative to the store, is a file of an artifact.
 
     >>> is_artifact_file(f"models/news/{24 * '0'}/manifest.json"), is_artifact_file("models/news/raw/old/text.txt")
     (True, False)
@@ -178,7 +182,9 @@ def is_artifact_file(path: str) -> bool:
 
 
 def pick_newest(artifacts: list[Artifact]) -> Artifact:
-    """Return the artifact that the newest recorded run built or reused; if no run did, the last one.
+    """Return the artifact that the newest recorded run built or reused.
+
+    If no recorded run used any of the artifacts, the last one is returned.
 
     Args:
         artifacts: artifacts of one store; must not be empty
@@ -188,17 +194,17 @@ def pick_newest(artifacts: list[Artifact]) -> Artifact:
 
 
 def read_vocabulary_for(shards: Artifact) -> "Vocabulary":
-    """Read the vocabulary that a shard set was tokenised with. Raises InputError if it is no longer in the store."""
+    """Read the vocabulary that a shard set was tokenized with. Raises InputError if it is no longer in the store."""
     from tokenizers_train.build import read_vocabulary  # only a few commands need it
 
     return read_vocabulary(shards.place, find_vocabulary(shards))
 
 
 def find_vocabulary(shards: Artifact) -> Manifest:
-    """Return the manifest of the vocabulary that a shard set was tokenised with.
+    """Return the manifest of the vocabulary that a shard set was tokenized with.
 
     Raises:
-        InputError: If it is no longer in the store.
+        InputError: If the vocabulary is no longer in the store.
     """
     parent = next(parent for parent in shards.manifest.parents if parent.role == "vocabularies")
     manifest = read_manifest(shards.place, f"vocabularies/{parent.name}/{parent.fingerprint}")
@@ -216,9 +222,9 @@ _RUN_ID = re.compile(r"\d{4,}(T\d*)?(-[^/]*)?")
 
 
 def shorten_run_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
-    """Return the short id of each run of a store, by its whole id.
+    """Return the shortest unique id of each run of a store, by full run id.
 
-    A run without a time in its id, and one with the same short ids as another, keeps its whole id.
+    A run whose id contains no time, or that has no unique short id, maps to its full id.
 
     >>> list(shorten_run_ids(["20261126T184802483910-a", "20261127T184802483910-b"]).values())
     ['20261126', '20261127']
@@ -237,7 +243,7 @@ def shorten_run_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
 
 
 def is_run_id(text: str) -> bool:
-    """Return True if a text has the form of a run's id, of the beginning of one, or of a short id.
+    """Return True if a string has the form of a run id, a prefix of a run id, or a short run id.
 
     >>> is_run_id("483910"), is_run_id("20261126T18"), is_run_id("news.toml"), is_run_id("2026.toml")
     (True, True, False, False)
@@ -246,10 +252,10 @@ def is_run_id(text: str) -> bool:
 
 
 def resolve_run_id(name: str, place: Place) -> str:
-    """Return the whole id of the recorded run that a short id or beginning stands for.
+    """Return the full id of the recorded run that a full id, a short id or a prefix refers to.
 
     Raises:
-        InputError: If no run has it, or several have.
+        InputError: If no run matches, or several do.
     """
     run_ids = list_run_ids(place)
     fits = [name] if name in run_ids else [run_id for run_id in run_ids if _is_match(name, run_id)]
@@ -269,17 +275,18 @@ def _is_match(name: str, run_id: str) -> bool:
 
 
 def find_run(name: str, store: str) -> tuple[Place, RunRecord]:
-    """Find the recorded run that an id, a short id, the folder of a run, or a store stands for.
+    """Find a recorded run by its id, its short id, its folder, or its store.
 
     Args:
-        name: for a store, the newest completed run is returned
+        name: the id, or an address; for the address of a store, its newest completed run is returned
         store: address of the store in which ids are looked up
 
     Returns:
         The store and the record of the run.
 
     Raises:
-        InputError: If there is no such run, or several.
+        InputError: If no run matches, or several do.
+        DamagedRun: If the record of the run is damaged.
     """
     if "/" not in name and not Path(name).is_dir():
         place = Place(store)

@@ -63,11 +63,11 @@ class Outcome:
     """The results of a run, as manifests of its artifacts.
 
     Attributes:
-        documents: one for each source and generation (raw files that one run added)
-        corpus: of all documents
-        vocabularies, shard_sets, tasks: by the names of their tables in the recipe
-        settled: folders of the artifacts of earlier runs that were reused without a look at them
-        model: None if the recipe trains none
+        documents: one manifest for each source and generation (the raw files that one run added)
+        corpus: the corpus of all documents
+        vocabularies, shard_sets, tasks: manifests by the names of their tables in the recipe
+        settled: folders of the artifacts of earlier runs that were reused without checking their files
+        model: None if the recipe trains no model
     """
 
     documents: tuple[Manifest, ...]
@@ -97,18 +97,19 @@ def run_recipe(
     tell: Callable[[str], None] = lambda line: None,
     settle: bool = False,
 ) -> Outcome:
-    """Build everything that a recipe asks for, stage by stage. What the store has already is not built again.
+    """Build everything that a recipe asks for, stage by stage. Artifacts that are already in the store are reused.
 
     Args:
         place: the store
-        lock: the raw files of the recipe, with their paths
-        perform: builds stages and returns their manifests
-        tell: called with a line about rules that drop much of a source that is too small for the run to stop
-        settle: True to reuse earlier generations unseen if the store has a corpus of them (`settled_generations.py`)
+        lock: the recipe's raw files, with their current paths
+        perform: builds the given stages and returns their manifests in the same order
+        tell: called with a warning for each source that is too small to stop the run although rules drop much of it
+        settle: True to reuse earlier generations without checking their files, if the store has a corpus of them
+            (`settled_generations.py`)
 
     Raises:
         InputError: If raw files or the recipe's models are missing, or rules drop too much of a source.
-        Damaged: If a file in the store is damaged. It also raises whatever `perform` raises.
+        Damaged: If a file in the store is damaged. Exceptions raised by `perform` are passed on.
     """
     recipe, start = with_start_model(recipe, lock)
     existing = load_given_vocabularies(recipe)
@@ -137,14 +138,14 @@ def run_recipe(
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedSources:
-    """All sources, for each generation (raw files that one run added), and the documents that were made of them.
+    """The sources of all generations (the raw files that one run added), with the documents parsed from them.
 
     Attributes:
-        sources: (number of the generation, source)
-        documents: the artifact of each, at the same index
-        tombstones: the documents that are to be forgotten
-        settled: the generations that are reused without a look at them
-        corpus: the corpus of these; None if there are none
+        sources: (number of the generation, source) pairs
+        documents: the documents artifact of each pair, in the same order
+        tombstones: the documents to delete
+        settled: the generations that are reused without checking their files
+        corpus: the corpus of the settled generations; None if there are none
     """
 
     sources: NumberedSources
@@ -155,9 +156,11 @@ class ParsedSources:
 
 
 def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, settle: bool = False) -> ParsedSources:
-    """Make the documents of all sources, one artifact for each generation (the raw files that one run added).
+    """Build the documents of all sources, one artifact for each source and generation.
 
-    Arguments are as for `run_recipe`.
+    A generation is the raw files that one run added.
+
+    The arguments and errors are those of `run_recipe`.
     """
     sources = [
         (number, entry)
@@ -191,10 +194,10 @@ def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, s
 def make_corpora(
     place: Place, recipe: Recipe, lock: Lock, parsed: ParsedSources, perform: Perform
 ) -> Iterator[tuple[int, Manifest]]:
-    """Yield (number, corpus) for each generation (the raw files that one run added).
+    """Build the corpus of each generation (the raw files that one run added), and yield (number, manifest).
 
-    A corpus has the documents of all generations up to its number. Of generations that are reused unseen only the last
-    is yielded, and those up to the first with documents for the vocabulary.
+    A corpus contains the documents of all generations up to its number. Of the settled generations, only the last is
+    yielded, and before it those up to the first corpus with documents that the vocabulary can be trained on.
     """
     settled, corpus = parsed.settled, parsed.corpus
     for stage in settled.corpora[lock.vocabulary_generation - 1 : -1]:
@@ -220,7 +223,7 @@ def make_corpora(
 
 
 def list_judged_sources(parsed: ParsedSources, lock: Lock) -> list[JudgedSource]:
-    """Return all sources with their documents, for the check of how much the rules dropped."""
+    """List all sources of all generations with their documents, to check how much the rules dropped."""
     return [
         JudgedSource(
             entry=replace(entry, source=with_guessed_names(entry.source, lock.guessed, number)),
@@ -242,12 +245,12 @@ def train_model(
     start: StartModel | None = None,
     teacher: StartModel | None = None,
 ) -> Manifest | None:
-    """Train the model of a recipe; return None if it asks for none.
+    """Train the model of a recipe. Return its manifest, or None if the recipe trains no model.
 
     Args:
-        vocabularies, shard_sets: artifacts, by the names of their tables
+        vocabularies, shard_sets: manifests, by the names of their tables in the recipe
         start: the model that training starts from; None for random weights
-        teacher: the model that distillation learns from; None if there is none
+        teacher: the teacher model for distillation; None if there is none
 
     Raises:
         InputError: If a shard set has no example to train on.
@@ -270,10 +273,13 @@ def train_model(
 
 
 def finetune_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perform) -> dict[str, Manifest]:
-    """Fine-tune the model on each task of a recipe, one after another, as each takes all cores.
+    """Fine-tune the model on each task of a recipe, one task after another, since each uses all cores.
 
     Returns:
-        The artifacts, by the names of the tasks in the recipe.
+        The manifests of the fine-tuned models, by the names of the tasks in the recipe.
+
+    Raises:
+        InputError: If a labeled file or a baseline model is missing.
     """
     learnt = {}
     for entry in recipe.tasks:
@@ -285,11 +291,12 @@ def finetune_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perfo
 def answer_documents(
     place: Place, recipe: Recipe, corpus: Manifest, tasks: Mapping[str, Manifest], perform: Perform
 ) -> None:
-    """Answer the documents that no released model of the recipe has answered yet.
+    """Make predictions for the documents that no released model of the recipe has processed yet.
 
     Args:
-        corpus: artifact of the documents
-        tasks: artifacts of the fine-tuned models, by the names of their tasks; only tasks that ask for answers are used
+        corpus: manifest of the corpus
+        tasks: manifests of the fine-tuned models, by the names of their tasks; tasks without the setting `answers` are
+            skipped
     """
     for name, asked in ((entry.name, entry.settings) for entry in recipe.tasks if entry.settings.answers):
         generations = corpus.facts["generations"]

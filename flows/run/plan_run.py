@@ -42,13 +42,13 @@ class PlannedStage:
     """What a run would do with one stage.
 
     Attributes:
-        stage: its kind and name, such as "shards/news"
-        state: "reuse", "mend" (damaged parts are built again), "go on" (unfinished), "build", or "follows" (cannot be
-            looked at yet)
-        parts, missing: number of its parts, and of those that are not built
-        reason: why, in words
-        manifest: of the artifact, if it exists
-        notice: what a person should know about it, in words; "" if there is nothing
+        stage: kind and name of the stage, such as "shards/news"
+        state: "reuse", "mend" (rebuild damaged parts), "go on" (resume an unfinished build), "build", or "follows"
+            (cannot be planned yet, because it depends on a stage to build)
+        parts, missing: number of parts (file sets of the output), and of the parts that are not built yet
+        reason: explanation of the state
+        manifest: manifest of the artifact, if it exists
+        notice: a warning about the stage; "" if there is none
     """
 
     stage: str
@@ -60,12 +60,12 @@ class PlannedStage:
     notice: str = field(default="", compare=False)
 
     def to_json(self) -> dict[str, Json]:
-        """Return the plan of the stage for scripts."""
+        """Return the planned stage as a dict with the keys stage, state, parts, missing and reason, for scripts."""
         return {name: getattr(self, name) for name in ("stage", "state", "parts", "missing", "reason")}
 
 
 class _StageMissing(Exception):
-    """The plan cannot continue, because a stage that later ones are planned from does not exist."""
+    """Raised when a plan cannot continue, because later stages are planned from a stage that does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +73,9 @@ class RunPlan:
     """What a run would do now.
 
     Attributes:
-        notes: lines about its raw files
-        inputs: the files that were found, for scripts
-        stages: its stages in their order
+        notes: lines about the raw files, for people
+        inputs: the files that were found, as JSON by source name (`build_unread_json`)
+        stages: the stages in the order of the run
         lock: the lock that the run would start with
     """
 
@@ -86,15 +86,15 @@ class RunPlan:
 
 
 def plan_recipe(recipe: Recipe, home: Path) -> RunPlan:
-    """Plan what a run of a recipe would do now, and find its new raw files.
+    """Find the raw files of a recipe and plan what a run would do now.
 
     Builds nothing and writes nothing to the store.
 
     Args:
-        home: folder of caches, in which digests of raw files are kept
+        home: the CLOZE_HOME folder, which contains the cache of raw file digests
 
     Raises:
-        InputError: If raw files, labelled files or models are missing, or the run would stop.
+        InputError: If raw files, labeled files or models are missing, or the run would stop.
     """
     recipe = follow_schedule(recipe)
     labelled = [*check_labelled_files(Place(recipe.store), recipe)]
@@ -108,10 +108,17 @@ def plan_recipe(recipe: Recipe, home: Path) -> RunPlan:
 def plan_run(
     place: Place, recipe: Recipe, lock: Lock, tell: Callable[[str], None] = lambda line: None
 ) -> list[PlannedStage]:
-    """Plan a run of a recipe, stage by stage. Reads manifests, records of parts, verdicts and vocabularies.
+    """Plan a run of a recipe, stage by stage.
+
+    Reads manifests, part records, verdicts and vocabularies, and writes nothing.
 
     Args:
-        tell: called with a line about raw files that a run would leave out; the lock on disk is not changed
+        place: the store
+        lock: the recipe's raw files, with their current paths
+        tell: called with a line about each raw file that a run would skip; the lock file is not changed
+
+    Raises:
+        InputError: If the run would stop.
     """
     recipe = replace(recipe, path=None)
     damage = DamageTracker(place=place, tell=lambda line: None)
@@ -139,7 +146,10 @@ def plan_run(
 def _inspect_stages(
     place: Place, damage: DamageTracker, planned: list[PlannedStage], stages: Sequence[Stage]
 ) -> list[Manifest]:
-    """Return the manifests of stages and append what a run would do with each to `planned`. Raises _StageMissing."""
+    """Append what a run would do with each stage to `planned`, and return the manifests of the stages.
+
+    Raises _StageMissing if a stage has no manifest.
+    """
     manifests = []
     for stage in stages:
         entry, manifest = _inspect_stage(place, stage, damage)
@@ -151,7 +161,7 @@ def _inspect_stages(
 
 
 def _list_following(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -> list[PlannedStage]:
-    """List the stages that a run comes to after those that the plan has looked at, in their order."""
+    """List the stages that come after the stages in `planned`, in the order of the run."""
     recipe, _ = with_start_model(recipe, lock)
     parsed = {entry.stage for entry in planned if entry.stage.startswith("documents/")}
     sources = [
@@ -193,7 +203,7 @@ def _inspect_stage(place: Place, stage: Stage, damage: DamageTracker) -> tuple[P
 
 
 def _iter_notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
-    """Yield what a person should know about a stage, or about examples that exist."""
+    """Yield the warnings about a stage and, if it is a shard set that exists, about its examples."""
     if stage.facts.get("notice"):
         yield f"{stage.stage_folder}: {stage.facts['notice']}"
     if stage.kind == "shards" and manifest is not None:
@@ -201,11 +211,11 @@ def _iter_notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
 
 
 def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str:
-    """Explain in one line why a stage is reused, finished, repaired or built.
+    """Explain in one line why a stage is reused, resumed, repaired or built.
 
     Args:
-        survey: what the store has of the stage
-        faults: the damage because of which it is not whole
+        survey: what the store contains of the stage
+        faults: the damage that makes the stage incomplete
     """
     if survey.manifest is not None:
         generations = survey.manifest.facts.get("generations", 1) if not stage.parts else 1
@@ -230,10 +240,11 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
 
 
 def find_differences(stage: Stage, other: Manifest) -> dict[str, list[str]]:
-    """Return the differences of a stage from an existing artifact of its kind and name.
+    """Return the differences between a stage and an existing artifact of the same kind and name.
 
     Returns:
-        Lists under "settings", "new version", "new data" and "follows" (other artifacts that it is made from).
+        Lists of descriptions under the keys "settings", "new version", "new data" (raw files) and "follows" (other
+        changed artifacts that the stage is built from).
     """
     versions = [
         f"{name} {other.libraries.get(name, 'none')} -> {version}"
@@ -253,7 +264,10 @@ def find_differences(stage: Stage, other: Manifest) -> dict[str, list[str]]:
 
 
 def list_changed_settings(before: Json, after: Json, path: str = "") -> list[str]:
-    """List the dotted keys whose values differ, with both values.
+    """List the changed values of two nested settings, as "dotted.key before -> after".
+
+    Args:
+        path: prefix for the keys, used in recursive calls
 
     >>> list_changed_settings({"a": {"b": 1}}, {"a": {"b": 2}})
     ['a.b 1 -> 2']

@@ -294,9 +294,7 @@ def _count_shared(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Histogram:
-    """The number of documents by score: the scores that occur, in ascending order, and each score's number of
-    documents.
-    """
+    """The number of documents by score: the scores that occur, in ascending order, and the number for each score."""
 
     scores: Int64s
     counts: Int64s

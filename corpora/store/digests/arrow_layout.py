@@ -43,13 +43,13 @@ def compute_digest(data: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchChecks:
-    """The position and the digests of one record batch in an Arrow file, by which readers verify it.
+    """The position and the digests of one record batch in an Arrow file, which readers use to verify the batch.
 
     Attributes:
         rows: Number of rows.
         offset: Offset in the file at which the batch's metadata begin, in bytes.
         metadata_bytes: Length of the metadata.
-        body_bytes: Length of the body, which holds the columns and follows the metadata.
+        body_bytes: Length of the body, which contains the columns and follows the metadata.
         content: Number of rows and a digest of their values.
         digests: Digest of the metadata's bytes, followed by one digest of the bytes of each column.
         key_range: First and last value of the column by which the rows are sorted. None if they are not sorted, or if
@@ -70,7 +70,7 @@ class BatchChecks:
         return self.offset + self.metadata_bytes + self.body_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object that part records contain for the batch."""
+        """Convert the digests to the JSON object stored for the batch in part records."""
         fields: dict[str, Any] = {
             "rows": self.rows,
             "bytes": [self.offset, self.metadata_bytes, self.body_bytes],
@@ -97,13 +97,13 @@ class BatchChecks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChecks:
-    """The positions and digests of all pieces of one Arrow file, by which readers verify it.
+    """The positions and digests of all pieces of one Arrow file, which readers use to verify the file.
 
     Attributes:
         head_bytes: Length of the head, i.e. of everything before the first record batch.
         head: Digest of the head.
         tail: Digest of everything after the last record batch.
-        batches: The record batches, in the order of the file.
+        batches: The record batches, in file order.
     """
 
     head_bytes: int
@@ -117,7 +117,7 @@ class TableChecks:
         return self.batches[-1].end if self.batches else self.head_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object that part records contain for the file."""
+        """Convert the digests to the JSON object stored for the file in part records."""
         batches = [batch.to_json() for batch in self.batches]
         return {"head_bytes": self.head_bytes, "head": self.head, "tail": self.tail, "batches": batches}
 
@@ -128,7 +128,7 @@ class TableChecks:
 
 
 def measure_head(data: Any) -> int:
-    """Measure the bytes before the first record batch of an Arrow file.
+    """Return the length in bytes of the head of an Arrow file, i.e. of everything before the first record batch.
 
     Args:
         data: The beginning of the file, at least 16 bytes.
@@ -175,7 +175,7 @@ def digest_batch(
 def locate_columns(metadata: memoryview, schema: pa.Schema, body_bytes: int) -> list[Span]:
     """Locate each column in the body of a record batch.
 
-    A column begins at its first buffer and ends at the first buffer of the next column.
+    A column extends from its first buffer to the first buffer of the next column.
 
     Args:
         metadata: The serialized metadata of the batch, including the prefix of 8 bytes.
@@ -183,7 +183,7 @@ def locate_columns(metadata: memoryview, schema: pa.Schema, body_bytes: int) -> 
         body_bytes: Length of the body.
 
     Returns:
-        For each column the offsets in the body of its first byte and of the byte after its last one.
+        (offset of the first byte, offset after the last byte) of each column, relative to the body.
     """
     starts = _read_buffer_offsets(metadata[_PREFIX.size :])
     firsts = np.cumsum([0, *(_count_buffers(field.type) for field in schema)])
@@ -262,7 +262,7 @@ def find_mismatch(data: memoryview, checks: TableChecks, sorted_by: str | None) 
         sorted_by: Name of the integer column by which the rows are sorted in ascending order, or None.
 
     Returns:
-        What differs, or None if nothing does.
+        A description of the first difference, or None if there is none.
 
     Raises:
         pyarrow.ArrowInvalid: If the bytes are not an Arrow file.
@@ -286,7 +286,7 @@ def find_mismatch(data: memoryview, checks: TableChecks, sorted_by: str | None) 
 
 
 def measure_message(data: memoryview, offset: int) -> int:
-    """Measure the message at `offset` of an Arrow file: the length in bytes of metadata and body together."""
+    """Return the length in bytes of the message at `offset` of an Arrow file, metadata and body together."""
     metadata_bytes = int(_PREFIX.unpack_from(data, offset)[1])
     flatbuffer = data[offset + _PREFIX.size : offset + _PREFIX.size + metadata_bytes]
     position = _locate_field(flatbuffer, message := _read_number("<I", flatbuffer, 0), _BODY_FIELD)

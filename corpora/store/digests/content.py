@@ -42,9 +42,9 @@ Table: TypeAlias = pa.Table | pa.RecordBatch
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The number of rows of a table and a digest of them. `+` gives the content of two concatenated tables.
+    """The number of rows of a table and a digest of them. `+` returns the content of two concatenated tables.
 
-    Tables with equal rows in the same order have equal contents, however they are divided into files.
+    Tables with equal rows in the same order have equal contents, regardless of how they are divided into files.
 
     >>> str(Content(2, 255))
     '2.000000000000000000000000000000ff'
@@ -61,10 +61,10 @@ class Content:
 
     @staticmethod
     def parse(text: str) -> "Content":
-        """Parse the text that `str` returns.
+        """Parse the string returned by `str`.
 
         Raises:
-            ValueError: If the text has another form.
+            ValueError: If the string has another form.
         """
         rows, digest = text.split(".")
         return Content(int(rows), int(digest, 16))
@@ -101,10 +101,10 @@ def compute_content(table: Table) -> Content:
     """Compute the content of a table: the number of its rows and a digest of them, in order.
 
     The digest depends on the values and on the names, types, nullability and order of the columns. It does not depend
-    on how the table is chunked or sliced, on the bytes under nulls, or on metadata of the schema and fields.
+    on how the table is chunked or sliced, on the bytes of null values, or on metadata of the schema and fields.
 
     Raises:
-        TypeError: If a column is not made of numbers, booleans, text, bytes, lists and structs.
+        TypeError: If a column has a type other than numbers, booleans, strings, bytes, lists and structs of these.
     """
     return _digest_by_pieces(table, _digest_rows)
 
@@ -121,7 +121,7 @@ class _Stream(NamedTuple):
     bounds: Int64s
 
     def is_in_bounds(self) -> bool:
-        """Return True if the bounds are ascending and inside the data. In a damaged file they may not be."""
+        """Return True if the bounds are ascending and inside the data, which may not hold in a damaged file."""
         ordered = bool((self.bounds[1:] >= self.bounds[:-1]).all())
         return ordered and 0 <= self.bounds[0] and self.bounds[-1] <= len(self.data)
 
@@ -133,8 +133,8 @@ class _RowBytes(NamedTuple):
     without changing the hash.
 
     Attributes:
-        fixed: Matrices [rows, bytes] with the values of fixed length.
-        streams: The values of variable length.
+        fixed: Matrices [rows, bytes] with the fixed-length values.
+        streams: The variable-length values.
     """
 
     fixed: list[Bytes]
@@ -146,7 +146,7 @@ class _RowBytes(NamedTuple):
         return _RowBytes([matrix[row : row + 1] for matrix in self.fixed], streams)
 
     def count_bytes(self) -> int:
-        """Return the number of bytes of all rows together."""
+        """Return the total number of bytes of all rows."""
         sizes = (int(stream.bounds[-1] - stream.bounds[0]) for stream in self.streams)
         return sum(matrix.size for matrix in self.fixed) + sum(sizes)
 
@@ -163,13 +163,13 @@ def _digest_by_pieces(table: Table, digest: Callable[[_RowBytes, bytes], Content
 
 
 def _iter_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield slices of about PIECE_BYTES, each with at least one row. An empty batch gives one empty slice."""
+    """Yield slices of about PIECE_BYTES, each with at least one row. An empty batch yields one empty slice."""
     rows = max(1, batch.num_rows * PIECE_BYTES // max(batch.nbytes, 1))
     yield from (batch.slice(at, rows) for at in range(0, max(batch.num_rows, 1), rows))
 
 
 def _to_row_bytes(batch: pa.RecordBatch) -> _RowBytes:
-    """Return the bytes of all columns of a batch. The first matrix has no columns and gives the number of rows."""
+    """Return the bytes of all columns of a batch. The first matrix has no columns and determines the number of rows."""
     row_bytes = _RowBytes([np.zeros((batch.num_rows, 0), np.uint8)], [])
     for column in batch.columns:
         _add_column(column, row_bytes)
@@ -192,7 +192,7 @@ def _digest_rows_plain(row_bytes: _RowBytes, seed: bytes) -> Content:
 
 
 def _digest_rows(row_bytes: _RowBytes, seed: bytes) -> Content:
-    """Compute the content of rows, with the compiled kernel if it can be used and is faster."""
+    """Compute the content of rows, using the compiled kernel if it is applicable and faster."""
     num_rows, size = len(row_bytes.fixed[0]), row_bytes.count_bytes()
     if num_rows >= MIN_KERNEL_ROWS and 0 < size <= MAX_MEAN_ROW_BYTES * num_rows:
         if all(stream.is_in_bounds() for stream in row_bytes.streams):  # the kernel checks no bounds
@@ -240,7 +240,7 @@ def _pad_to_eight_bytes(data: Bytes) -> Bytes:
 
 
 def _add_column(column: pa.Array, row_bytes: _RowBytes) -> None:
-    """Append the bytes of a column: its validity, then its values. Nulls become zeros or empty values."""
+    """Append the bytes of a column: its validity, then its values. Nulls are replaced by zeros or empty values."""
     kind, types = column.type, pa.types
     row_bytes.fixed.append(_read_validity(column))
     if types.is_struct(kind):
@@ -280,7 +280,7 @@ def _unpack_bits(column: pa.Array) -> Bytes:
 
 
 def _add_text(column: pa.Array, row_bytes: _RowBytes) -> None:
-    """Append the lengths and bytes of a text or binary column without nulls."""
+    """Append the lengths and bytes of a string or binary column without nulls."""
     has_long_offsets = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offsets, data = column.buffers()
     every = np.frombuffer(offsets or bytes(8), np.int64 if has_long_offsets else np.int32)

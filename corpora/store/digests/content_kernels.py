@@ -39,7 +39,7 @@ _DATA, _SIZE, _WIDTH, _BOUNDS = (int(field) for field in Column)
 def digest_rows(
     columns: Int64s, first: int, last: int, seed: UInt64s, base: Number127, buffer: Bytes
 ) -> tuple[int, Number127]:
-    """Hash rows from `first` up to, but not including, `last`, and combine their hashes to one digest.
+    """Hash rows from `first` up to, but not including, `last`, and combine their hashes into one digest.
 
     Args:
         columns: int64 [columns, len(Column)], described by `Column`.
@@ -71,7 +71,7 @@ def digest_rows(
 
 @kernel
 def _locate_row(columns: Int64s, column: Integer, row: Integer) -> tuple[Integer, Integer]:
-    """Return the offsets of the first byte of a row in a column, and of the byte after its last one."""
+    """Return the offsets of a row's first byte in a column, and of the byte after its last one."""
     width = columns[column, _WIDTH]
     if width >= 0:
         return row * width, (row + 1) * width
@@ -81,9 +81,15 @@ def _locate_row(columns: Int64s, column: Integer, row: Integer) -> tuple[Integer
 
 @kernel
 def _copy_bytes(data: Integer, size: Integer, start: Integer, end: Integer, buffer: Bytes, at: Integer) -> None:
-    """Copy bytes `start` to `end` of the column at address `data` to `buffer[at:]`.
+    """Copy bytes of a column into a buffer.
 
-    Whole words are written, so up to seven bytes after them are overwritten. `size` is the number of bytes at `data`.
+    Args:
+        data: Memory address of the column.
+        size: Number of bytes at `data`.
+        start: First byte to copy.
+        end: The byte after the last one to copy.
+        buffer: The buffer.
+        at: Position in `buffer`. Whole words are written, so up to seven bytes after the copy are overwritten.
     """
     words = (end - start) >> 3
     for word in range(words):

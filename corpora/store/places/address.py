@@ -89,12 +89,12 @@ def without_password(url: str) -> str:
 
 
 def is_object_address(address: str) -> bool:
-    """Return True if a normalized address (see `normalize_address`) is that of an object store."""
+    """Return True if a normalized address (see `normalize_address`) refers to an object store."""
     return address.startswith(f"{SCHEME}://")
 
 
 def parse_local_path(text: str) -> str:
-    """Check the text of a local path, and replace a leading `~` by the home folder. The path need not exist.
+    """Check a local path, and replace a leading `~` with the home folder. The path need not exist.
 
     Raises:
         InputError: If the path is empty, contains a null character, is not UTF-8, or has a component of more than

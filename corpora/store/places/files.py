@@ -85,9 +85,9 @@ def try_lock(file: IO[Any]) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Return True if a process holds a lock on a file; False if none does or the file does not exist.
+    """Return True if a process holds a lock on a file; False if no process does or the file does not exist.
 
-    The file must be writable. It is locked for a moment to find out.
+    To find out, the file is locked for a moment, so it must be writable.
     """
     try:
         with path.open("r+") as file:
@@ -152,7 +152,7 @@ def to_unfinished_path(path: Path, is_only_writer: bool = False) -> Path:
     Args:
         path: The final path.
         is_only_writer: True if no other process writes this file at the same time. Then the result is always the same,
-            so that a file left behind by a killed process is overwritten. Otherwise each call returns a new path.
+            so that a file left over from a killed process is overwritten. Otherwise each call returns a new path.
 
     >>> to_unfinished_path(Path("store/table.arrow"), is_only_writer=True).as_posix()
     'store/.table.arrow.tmp'
@@ -165,7 +165,7 @@ def to_unfinished_path(path: Path, is_only_writer: bool = False) -> Path:
 def read_machine_id() -> str:
     """Return eight hexadecimal digits that identify this machine until it is restarted.
 
-    Processes with the same id can see each other's file locks.
+    If two processes read the same id, each can see the other's file locks.
     """
     try:
         identity = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
@@ -175,7 +175,7 @@ def read_machine_id() -> str:
 
 
 def open_unfinished(new: Path) -> BufferedWriter:
-    """Create and lock a temporary file, whose path is from `to_unfinished_path`, and open it for writing.
+    """Create and lock a temporary file (with a path from `to_unfinished_path`), and open it for writing.
 
     The lock keeps `remove_abandoned` from removing the file while it is open.
     """
@@ -195,7 +195,7 @@ def open_unfinished(new: Path) -> BufferedWriter:
 def open_with_folder(new: Path) -> BufferedWriter:
     """Create the folder of a temporary file, then create, lock and open the file. See `open_unfinished`.
 
-    It tries again if another process removes the empty folder at the same time.
+    If another process removes the empty folder at the same time, it is created again.
     """
     for _ in range(MAX_FOLDER_TRIES):
         new.parent.mkdir(parents=True, exist_ok=True)
@@ -263,17 +263,17 @@ def replace_file(path: Path, is_only_writer: bool = False) -> Iterator[Path]:
 
 
 def put_file(new: Path, path: Path) -> None:
-    """Flush the temporary file `new` to disk and rename it to `path`. Its writer must have flushed its own buffers."""
+    """Flush the temporary file `new` to disk and rename it to `path`. Buffered data must have been flushed before."""
     flush(new)
     new.replace(path)
 
 
 def explain_disk_error(error: OSError, elsewhere: str) -> str | None:
-    """Return the cause of a disk error and what the user can do about it, or None if the error is of another kind.
+    """Return the cause of a disk error and a remedy, or None if the error is of another kind.
 
     Args:
         error: The error.
-        elsewhere: How to write to another place. It becomes the end of the returned text.
+        elsewhere: How the user can write to another location. It becomes the end of the returned text.
 
     >>> explain_disk_error(OSError(errno.EROFS, "Read-only file system"), "choose another store")
     'this file system is read-only: choose another store'
@@ -304,7 +304,11 @@ def flush_folder(folder: Path) -> None:
 
 
 def flush(path: Path, flags: int = os.O_RDONLY) -> None:
-    """Flush a file or folder to disk. `flags` are those of `os.open`.
+    """Flush a file or folder to disk.
+
+    Args:
+        path: The file or folder.
+        flags: The flags for `os.open`.
 
     Raises:
         OSError: If it cannot be opened or flushed.
@@ -317,7 +321,7 @@ def flush(path: Path, flags: int = os.O_RDONLY) -> None:
 
 
 def is_transient(error: OSError) -> bool:
-    """Return True if an error of an object store is temporary, so that the request should be repeated."""
+    """Return True if an object store error is temporary, so that the request should be retried."""
     return _TRANSIENT.search(str(error)) is not None
 
 
@@ -335,7 +339,7 @@ def explain_write_errors(path: str) -> Iterator[None]:
 def explain_read_errors(path: str, act: str = "read") -> Iterator[None]:
     """Convert an OSError inside the block to an InputError with the cause and a remedy.
 
-    FileNotFoundError is passed on. It is also raised if a folder is found instead of a file, or vice versa.
+    FileNotFoundError is not converted. It is also raised if a folder is found instead of a file, or vice versa.
 
     Args:
         path: The path or address that is read, for the message.
@@ -355,7 +359,7 @@ def explain_read_errors(path: str, act: str = "read") -> Iterator[None]:
 
 
 def _find_store_remedy(error: OSError, path: str) -> str | None:
-    """Return the remedy for an error of an object store, or None if `path` is a local path."""
+    """Return the remedy for an object store error, or None if `path` is a local path."""
     if not is_object_address(path):
         return None
     if is_transient(error):

@@ -35,9 +35,9 @@ _answering_stores: set[str] = set()  # stores that have answered this process, a
 
 
 class ObjectFiles:
-    """A client of an object store that repeats requests after temporary errors. See the module's docstring.
+    """An object store client that retries requests after temporary errors. See the module's docstring.
 
-    Methods raise OSError, as pyarrow does, after the last attempt has failed.
+    Methods raise OSError, like pyarrow, if the last attempt fails.
     """
 
     def __init__(self, address: ObjectAddress) -> None:
@@ -49,8 +49,8 @@ class ObjectFiles:
 
         Args:
             call: The function, which sends a request.
-            proves_contact: Whether a successful call shows that the store can be reached. Requests are repeated for
-                longer once it does.
+            proves_contact: True if a successful call shows that the store is reachable. Once it was reached, requests
+                are retried for longer.
 
         Returns:
             The result of the first successful call.
@@ -82,13 +82,11 @@ class ObjectFiles:
             wait = min(2 * wait, _MAX_WAIT_SECONDS)
 
     def get_file_info(self, selected: str | pafs.FileSelector) -> Any:
-        """Look up the size and type of objects, as pyarrow's `FileSystem.get_file_info` does. Failed requests are
-        repeated.
-        """
+        """Look up the size and type of objects like pyarrow's `FileSystem.get_file_info`, with retries."""
         return self.retry(lambda: self._files.get_file_info(selected))
 
     def has_object(self, path: str) -> bool:
-        """Return True if an object exists. A failed request is not repeated.
+        """Return True if an object exists. A failed request is not retried.
 
         Raises:
             OSError: If the request fails.
@@ -109,7 +107,7 @@ class ObjectFiles:
         self.retry(lambda: self._files.delete_file(path))
 
     def upload(self, handle: BinaryIO, path: str) -> None:
-        """Write all bytes of an open file to an object. Reading begins at the start of the file."""
+        """Write all bytes of an open file to an object, from the start of the file."""
 
         def put() -> None:
             handle.seek(0)
@@ -128,9 +126,9 @@ class _Prefetch(NamedTuple):
 
 
 class ObjectFile:
-    """An object that is open for reading, with the reading methods of `pyarrow.NativeFile`.
+    """An object that is open for reading, with the same reading methods as `pyarrow.NativeFile`.
 
-    Reading raises FileNotFoundError if the object does not exist any more, and InputError if it cannot be read.
+    Reading raises FileNotFoundError if the object no longer exists, and InputError if it cannot be read.
     """
 
     def __init__(self, files: ObjectFiles, path: str, file: pa.NativeFile, address: str) -> None:
@@ -147,7 +145,7 @@ class ObjectFile:
         self.close()
 
     def close(self) -> None:
-        """Close the object and discard a byte range that is being fetched in the background."""
+        """Close the object and discard the byte range that is being prefetched, if any."""
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
         self._file.close()
@@ -169,7 +167,7 @@ class ObjectFile:
         """Read `num_bytes` bytes at `offset`. Fewer bytes are returned at the end of the object.
 
         Reads of fewer than FETCH_BYTES bytes are served from a buffer that is filled with one request. During
-        sequential reads of larger pieces, the next piece is fetched in the background.
+        sequential reads of larger pieces, the next piece is prefetched.
         """
         with explain_read_errors(self._address):
             prefetched, self._next_piece = self._next_piece, None
@@ -193,7 +191,7 @@ class ObjectFile:
         return self._block[offset - self._block_offset : stop - self._block_offset]
 
     def _prefetch(self, num_bytes: int, offset: int) -> None:
-        """Start to fetch a byte range in the background. It is cut at the end of the object."""
+        """Start fetching a byte range in the background. It is truncated at the end of the object."""
         num_bytes = min(num_bytes, self.size() - offset)
         if num_bytes > 0:
             self._thread = self._thread or ThreadPoolExecutor(1, "read-ahead")
@@ -222,7 +220,10 @@ class ObjectFile:
 
 
 def _open_file_system(address: ObjectAddress) -> pafs.S3FileSystem:
-    """Return a pyarrow client without retries of its own. The bucket's region is looked up if it is not configured."""
+    """Return a pyarrow client that does not retry requests itself.
+
+    The bucket's region is looked up if it is not configured.
+    """
     options = address.options
     region = options.get("region")
     if region is None and "endpoint_override" not in options and not os.environ.get("AWS_ENDPOINT_URL"):

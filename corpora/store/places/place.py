@@ -63,10 +63,9 @@ _object_cache = _ObjectCache()
 
 @dataclass(frozen=True)
 class Place:
-    """The root of a store, in which files are read and written by their paths.
+    """The root folder of a store. Files are read and written by their paths relative to it.
 
-    Paths of files are relative to the root and use slashes. A `Place` is small when pickled, so it can be sent to
-    workers.
+    Paths use slashes. A `Place` is small when pickled, so it can be sent to workers.
 
     Args:
         address: A local folder (`store`, `~/store`, `file:///data/store`) or an object store (`s3://bucket/prefix`).
@@ -106,12 +105,12 @@ class Place:
         return self._object_address is None
 
     def to_full_path(self, path: str) -> str:
-        """Convert a path in the store to a path in the underlying file system. "" gives the root."""
+        """Convert a path in the store to a path in the underlying file system. "" stands for the root."""
         root = self._root.rstrip("/") if path else self._root
         return f"{root}/{path}" if path else root
 
     def to_address(self, path: str) -> str:
-        """Convert a path in the store to an address for messages, which `Place` accepts too. "" gives the root."""
+        """Convert a path in the store to an address for messages, which `Place` also accepts. "" is the root."""
         if self._object_address is None:
             return self.to_full_path(path)
         return str(
@@ -130,12 +129,12 @@ class Place:
 
     @property
     def without_links(self) -> "Place":
-        """The same place with symbolic links resolved."""
+        """The same store, with symbolic links in its path resolved."""
         return Place(self._root) if self._object_address is None else self
 
     @property
     def parent(self) -> "Place":
-        """The folder that contains this place, or the place itself if it is a root or a bucket.
+        """The folder that contains this store, or the store itself if it is a root folder or a bucket.
 
         The result is an absolute path if it cannot be derived from the text of the address.
         """
@@ -146,7 +145,7 @@ class Place:
         return Place(str((path if has_parent else path.absolute()).parent))
 
     def list_files(self, folder: str) -> dict[str, int]:
-        """List all files in a folder and its subfolders, with their sizes. Temporary files are left out.
+        """List all files in a folder and its subfolders, with their sizes. Temporary files are omitted.
 
         Args:
             folder: Path relative to the store; "" for the whole store.
@@ -164,7 +163,7 @@ class Place:
     def list_unfinished(self, folder: str) -> dict[str, int]:
         """List the temporary files in a folder and its subfolders, with their sizes, like `list_files`.
 
-        These are files that are being written, or were being written when a process was killed.
+        These files are being written, or were being written when a process was killed.
         """
         return {path: size for path, size in self._list_all_files(folder).items() if path.endswith(UNFINISHED_SUFFIX)}
 
@@ -198,8 +197,8 @@ class Place:
         """Read all bytes of a file.
 
         An object may be replaced between the request for its size and the request for its bytes, and the result would
-        then be cut. Therefore the size is requested again afterwards, unless the file is final or ends like a sealed
-        document.
+        then be truncated. Therefore the size is requested again afterwards, unless the file is final or ends like a
+        sealed document.
 
         Args:
             path: Path relative to the store.
@@ -239,7 +238,7 @@ class Place:
             FileNotFoundError: If the file does not exist.
             InputError: If the file cannot be read.
 
-        Exceptions of `parse` are passed on unchanged.
+        Exceptions of `parse` are propagated unchanged.
         """
         key = (self.address, path)
         data = _object_cache.get(key)
@@ -251,7 +250,7 @@ class Place:
         return result
 
     def open(self, path: str) -> pa.NativeFile | ObjectFile:
-        """Open a file for random access. Local files are memory-mapped. The caller closes the result.
+        """Open a file for random access. Local files are memory-mapped. The caller must close the result.
 
         Args:
             path: Path relative to the store.
@@ -296,9 +295,9 @@ class Place:
 
     @contextmanager
     def create(self, path: str, is_final: bool = False) -> "Iterator[HashingSink]":
-        """Open a file for writing. It appears in the store when the block succeeds, and never if the block raises.
+        """Open a file for writing. The file becomes visible in the store only if the block succeeds.
 
-        An existing file is replaced when the block succeeds.
+        An existing file is then replaced.
 
         Args:
             path: Path relative to the store. Missing folders are created.
@@ -310,7 +309,7 @@ class Place:
         Raises:
             InputError: If the file cannot be written, e.g. because the disk is full.
 
-        Exceptions of the block are passed on unchanged.
+        Exceptions of the block are propagated unchanged.
         """
         full, files = self.to_full_path(path), self._files
         if not isinstance(files, ObjectFiles):
@@ -345,7 +344,7 @@ class HashingSink:
         """Write bytes or an Arrow buffer, and return the number of bytes written.
 
         Raises:
-            InputError: If the disk refuses the data.
+            InputError: If the data cannot be written.
         """
         view = memoryview(data)
         with explain_write_errors(self._path):
@@ -358,7 +357,7 @@ class HashingSink:
         """Write buffered data to the operating system.
 
         Raises:
-            InputError: If the disk refuses the data.
+            InputError: If the data cannot be written.
         """
         with explain_write_errors(self._path):
             self._handle.flush()
@@ -374,7 +373,7 @@ class HashingSink:
 
 @contextmanager
 def _create_local_file(path: Path) -> Iterator[HashingSink]:
-    """Open a temporary file that is renamed to `path` when the block succeeds, and removed if it raises.
+    """Open a temporary file that is renamed to `path` if the block succeeds, and removed if it raises an exception.
 
     Each call uses a different temporary file, so that two writers of one path do not interfere.
     """
@@ -393,7 +392,7 @@ def _create_local_file(path: Path) -> Iterator[HashingSink]:
 
 @contextmanager
 def _create_unnamed_file() -> Iterator[tuple[HashingSink, BinaryIO]]:
-    """Open an anonymous temporary file for reading and writing. The system removes it when it is closed."""
+    """Open an anonymous temporary file for reading and writing. The operating system removes it when it is closed."""
     folder = tempfile.gettempdir()
     with explain_write_errors(folder):
         number, name = tempfile.mkstemp(prefix="cloze-")

@@ -41,7 +41,7 @@ _SPACES = "".join(map(chr, range(0x21)))
 
 
 class Counts(NamedTuple):
-    """The counts that rules compare: integers for one document, int64 columns for many."""
+    """The counts that quality rules use: integers for one document, or int64 columns with an entry per document."""
 
     words: Count
     word_characters: Count
@@ -79,7 +79,7 @@ class Counts(NamedTuple):
 
 
 def measure(text: str) -> Counts:
-    """Compute the counts of one document: the reference implementation of `measure_texts`."""
+    """Compute the counts of one document. Reference implementation of `measure_texts`, for tests."""
     words = [word for word in re.split("[\0- ]+", text) if word]
     cores = [re.sub("^[\0-/:-@[-`{-\x7f]+|[\0-/:-@[-`{-\x7f]+$", "", word).encode().lower() for word in words]
     lines = [line for line in (line.strip(_SPACES) for line in text.split("\n")) if line]
@@ -117,7 +117,7 @@ def measure(text: str) -> Counts:
 
 
 def _find_repeated(parts: list[str]) -> list[str]:
-    """Return the parts that equal an earlier one."""
+    """Return the strings that are equal to an earlier one in `parts`."""
     seen: set[str] = set()
     repeated = []
     for part in parts:
@@ -128,14 +128,14 @@ def _find_repeated(parts: list[str]) -> list[str]:
 
 
 def _list_runs(words: list[str], length: int) -> list[tuple[str, ...]]:
-    """Return the runs of `length` words, one from each word that has enough words after it."""
+    """Return all runs of `length` consecutive words, in order."""
     return [*zip(*(words[start:] for start in range(length)), strict=False)]
 
 
 def _count_top_run(words: list[str], length: int) -> int:
-    """Count the characters of the most common run of words times its occurrences; 0 if none repeats.
+    """Return the number of characters in the most common run of words, times its occurrences, or 0 if no run repeats.
 
-    Of equally common runs the longest counts.
+    If several runs are equally common, the longest counts.
     """
     occurrences = Counter(_list_runs(words, length))
     most = max(occurrences.values(), default=0)
@@ -144,7 +144,7 @@ def _count_top_run(words: list[str], length: int) -> int:
 
 
 def _count_covered(words: list[str], length: int) -> int:
-    """Count the characters of words that are in a run which occurs before, each word once."""
+    """Count the characters of the words that belong to a repetition of an earlier run. Each word counts once."""
     seen: set[tuple[str, ...]] = set()
     characters = covered = 0
     for place, run in enumerate(_list_runs(words, length)):

@@ -61,9 +61,10 @@ WORD = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{_MARKS}])*")
 
 
 class LanguageTable(NamedTuple):
-    """The measures of a language.
+    """Word statistics of a language.
 
-    `length` is that of its mean word, English being 1; 0 if it is written without spaces.
+    length:     mean word length relative to English; 0 for a language written without spaces
+    stop_words: the stop words
     """
 
     length: float
@@ -71,11 +72,11 @@ class LanguageTable(NamedTuple):
 
 
 class BoundTerms(NamedTuple):
-    """Tells how the bounds of English rules hold for a document, or for each document of a column.
+    """Adjustments of the English rules' bounds for a document's language, or for each document of a column.
 
-    shortest, longest: factors of the bounds of the mean length of words
-    stop_words, ends:  whether stop words, and sentences, are counted in its language
-    min_lines:         shares of lines are judged from this number of lines on
+    shortest, longest: factors for the bounds of the mean word length
+    stop_words, ends:  whether stop words, and sentence ends, are counted for the language
+    min_lines:         minimum number of lines for rules about shares of lines
     """
 
     shortest: float | Float64s
@@ -87,7 +88,7 @@ class BoundTerms(NamedTuple):
 
 @cache
 def read_language_tables() -> dict[str, LanguageTable]:
-    """Read the measured languages, by their codes; cached."""
+    """Read the word statistics of all measured languages, by language code; cached."""
     lines = files("corpora").joinpath("text", "counts", "stop_words.tsv").read_text(encoding="utf-8").splitlines()
     rows = (line.split("\t") for line in lines)
     return {code: LanguageTable(float(length), frozenset(words.split())) for code, length, words in rows}
@@ -95,7 +96,9 @@ def read_language_tables() -> dict[str, LanguageTable]:
 
 @cache
 def find_terms(language: str) -> BoundTerms:
-    """Find how the bounds of English hold for a language. What its table would decide is not judged without one.
+    """Return the adjustments of the English bounds for a language.
+
+    Rules that need word statistics are off without them.
 
     >>> find_terms("en"), find_terms("eo").stop_words
     (BoundTerms(shortest=1.0, longest=1.0, stop_words=True, ends=True, min_lines=0), False)
@@ -109,13 +112,13 @@ def find_terms(language: str) -> BoundTerms:
 
 
 def find_column_terms(languages: Sequence[str]) -> BoundTerms:
-    """Find the terms of a column of documents in these languages: as `find_terms`, with arrays."""
+    """Return the adjustments for a column of documents in the given languages: as `find_terms`, but with arrays."""
     rows = [find_terms(language) for language in languages]
     return BoundTerms(*(np.array([row[place] for row in rows], kind) for place, kind in enumerate(_KINDS)))
 
 
 def measure_in(text: str, language: str) -> Counts:
-    """Compute the counts of one document in its language: the reference implementation of `measure_texts_in`."""
+    """Compute the counts of one document in its language. Reference implementation of `measure_texts_in`, for tests."""
     if language == ENGLISH:
         return measure(text)
     counts = measure(_with_ends(text, language))
@@ -126,7 +129,16 @@ def measure_in(text: str, language: str) -> Counts:
 
 
 def measure_texts_in(texts: pa.Array, languages: Sequence[str], runs: bool = True) -> Counts:
-    """Compute the counts of every row of a large_string column without nulls in its language, as int64 columns."""
+    """Compute the counts of each row of a large_string column without nulls, in the row's language.
+
+    Args:
+        texts: The documents.
+        languages: Language code of each row.
+        runs: If False, the counts of repeated word runs are left at 0.
+
+    Returns:
+        The counts as int64 columns, with one entry for each row.
+    """
     others = [row for row, language in enumerate(languages) if language != ENGLISH]
     if not others:
         return measure_texts(texts, runs)
@@ -146,21 +158,24 @@ def measure_texts_in(texts: pa.Array, languages: Sequence[str], runs: bool = Tru
 
 
 def _replace_rows(texts: pa.Array, changed: dict[int, str]) -> pa.Array:
-    """Return a column with other texts in some rows."""
+    """Return the column with the rows in `changed` (new text by row index) replaced."""
     if not changed:
         return texts
     return pa.array([changed.get(row, text) for row, text in enumerate(texts.to_pylist())], pa.large_string())
 
 
 def _with_ends(text: str, language: str) -> str:
-    """Return a text with ends of sentences and closing quotes that the counts know, as long as before."""
+    """Replace sentence punctuation and closing quotes of the language by ones that the counts recognize.
+
+    The text keeps its length.
+    """
     if language in _LOW_QUOTES:
         return text.replace("“", "”").replace("‘", "’").replace("«", "»")
     return text.translate(_ENDS) if language in _OWN_ENDS else text
 
 
 def insert_spaces(text: str) -> str:
-    """Insert a space after each word of a script without spaces, and replace each ellipsis by one mark.
+    """Insert a space after each word of a script without spaces, and replace each ellipsis by a single character.
 
     >>> insert_spaces("東京は、日本の首都……")
     '東京 は、 日本 の首 都… '
@@ -169,9 +184,9 @@ def insert_spaces(text: str) -> str:
 
 
 def count_stop_words(text: str, language: str) -> int:
-    """Count the different stop words of its language in a text, up to MAX_STOP_WORDS.
+    """Count the distinct stop words of a language in a text, up to MAX_STOP_WORDS.
 
-    It is 0 for a language without a table.
+    Returns 0 for a language without word statistics.
     """
     table = read_language_tables().get(language)
     if table is None:

@@ -25,7 +25,17 @@ _EMPTY = np.uint64(0)
 
 @kernel
 def count_ngrams(words: int, scratch: Scratch, use: int, out: Int64s) -> int:
-    """Fill `out` with the characters of runs of 2 to 10 words (see `Counts`); return the last use of the table."""
+    """Write the character counts of repeated runs of 2 to 10 words (see `Counts`) to `out`.
+
+    Args:
+        words: Number of words in the document.
+        scratch: Scratch memory, filled by `scan` with the document's words.
+        use: Last number given to a use of the hash table `scratch.slots`.
+        out: One entry for each run length, from 2 to 10.
+
+    Returns:
+        The new value of `use`.
+    """
     use += 1
     active = _number_words(words, scratch, use)
     for length in range(2, MAX_RUN_WORDS + 1):
@@ -39,7 +49,11 @@ def count_ngrams(words: int, scratch: Scratch, use: int, out: Int64s) -> int:
 
 @kernel
 def _number_words(words: int, scratch: Scratch, use: int) -> int:
-    """Number every word; return how many of them occur more than once. Their indices are the first ones of `active`."""
+    """Assign each word the index of its first occurrence.
+
+    The indices of words that occur more than once are written to the front of `scratch.active`, and their number is
+    returned.
+    """
     text, starts, lengths, places = scratch.text, scratch.starts, scratch.lengths, scratch.active
     keys, numbers, counts, slots = scratch.keys, scratch.numbers, scratch.counts, scratch.slots
     mask = np.uint64(compute_table_size(words) - 1)
@@ -68,10 +82,10 @@ def _number_words(words: int, scratch: Scratch, use: int) -> int:
 
 @kernel
 def _number_runs(active: int, length: int, scratch: Scratch, use: int) -> tuple[int, int, int]:
-    """Number the runs of `length` words, from the runs one word shorter that occur more than once.
+    """Number the runs of `length` words, considering only runs whose two shorter sub-runs both repeat.
 
-    Returns how many of them occur more than once, the characters of the most common one times its occurrences (0 if
-    none occurs twice), and the characters covered by runs that occur before.
+    Returns the number of runs that occur more than once, the characters of the most common run times its occurrences (0
+    if no run repeats), and the number of characters covered by repetitions of earlier runs.
     """
     keys, numbers, counts, places = scratch.keys, scratch.numbers, scratch.counts, scratch.active
     before, slots = scratch.before, scratch.slots
@@ -112,10 +126,15 @@ def _number_runs(active: int, length: int, scratch: Scratch, use: int) -> tuple[
 
 @kernel
 def count_repeats(spans: Int64s, count: int, scratch: Scratch, use: int) -> tuple[int, int]:
-    """Count the first `count` spans that equal an earlier one, and their characters. `scratch.hashes` has their hashes.
+    """Count the spans that equal an earlier one, among the first `count`.
+
+    Return their number and their total characters.
 
     Args:
         spans: int64 `(3, n)`: the first byte of each span, the byte after it, and its number of characters.
+        count: Number of spans to compare.
+        scratch: Scratch memory with the document in `text` and the spans' hashes in `hashes`.
+        use: Number of this use of the hash table `scratch.slots`.
     """
     text, hashes, slots = scratch.text, scratch.hashes, scratch.slots
     mask, repeated, characters = np.uint64(compute_table_size(count) - 1), 0, 0
@@ -139,7 +158,7 @@ def count_repeats(spans: Int64s, count: int, scratch: Scratch, use: int) -> tupl
 
 @kernel
 def _has_same_bytes(text: Bytes, one: int, other: int, length: int) -> bool:
-    """Return True if two stretches of the text are equal."""
+    """Return True if the `length` bytes at `one` and at `other` are equal."""
     for place in range(length):
         if text[one + place] != text[other + place]:
             return False
@@ -148,11 +167,13 @@ def _has_same_bytes(text: Bytes, one: int, other: int, length: int) -> bool:
 
 @kernel
 def hash_groups(groups: int, bounds: Int32s, hashes: UInt64s, out: UInt64s) -> None:
-    """Hash each group from the hashes of its members.
+    """Hash each group of members (words of a line, or lines of a paragraph) from its members' hashes.
 
-    A line is hashed from its words, a paragraph from its lines (`out` is `hashes`).
-
-    Lines are hashed before runs of words overwrite the keys of words.
+    Args:
+        groups: Number of groups.
+        bounds: n + 1 offsets: group i has the members bounds[i] to bounds[i + 1].
+        hashes: Hashes of the members. For lines, these are the word keys before `count_ngrams` overwrites them.
+        out: Filled with the hash of each group. May be `hashes` itself.
     """
     for group in range(groups):
         value = _EMPTY

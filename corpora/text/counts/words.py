@@ -26,12 +26,12 @@ _FROM_MARK = from_byte(0x21)
 
 
 def _pack_key(word: str) -> int:
-    """Return the key of an ASCII word of up to eight letters."""
+    """Return the key of an ASCII word with at most eight letters."""
     return int.from_bytes(word.encode(), "little")
 
 
 def _build_stop_table() -> tuple[UInt64s, np.uint64]:
-    """Build a table of 64 slots, and find the first factor that gives every stop word a slot of its own."""
+    """Build a hash table of 64 slots for stop words. Also return the first factor that gives each its own slot."""
     keys, factor = [_pack_key(word) for word in STOP_WORDS], int(GOLDEN_RATIO)
     while len({key * factor % (1 << 64) >> 58 for key in keys}) < len(keys):
         factor = (factor + 2) % (1 << 64)
@@ -54,14 +54,18 @@ _KINDS[[*map(ord, ".!?")]] = _ENDER
 
 
 class Scratch(NamedTuple):
-    """Room for one document, used again for the next. Places count from the document's first byte.
+    """Scratch memory for one document, reused for the next. Byte offsets are relative to the document's start.
 
-    text:            the document, and zeros after it
-    starts, lengths: bytes of each word; before: the characters of all words before it, one entry more
-    keys:            of words, then of n-grams; numbers, counts, active, slots: see `count_ngrams`
-    first_words:     of each line, one entry more; widths: bytes less characters up to each line, one entry more
-    first_lines:     of each paragraph, one entry more; hashes: of lines, then of paragraphs
-    tally:           words with a letter, hash marks, ellipses, curly braces, ends of sentences
+    text:            the document, followed by zeros
+    starts, lengths: first byte and length in bytes of each word
+    before:          number of characters in all words before each word, one entry more than words
+    keys:            keys of words, later of n-grams
+    numbers, counts, active, slots: used by `count_ngrams`
+    first_words:     index of each line's first word, one entry more than lines
+    widths:          bytes minus characters in all lines before each line, one entry more than lines
+    first_lines:     index of each paragraph's first line, one entry more than paragraphs
+    hashes:          hashes of lines, later of paragraphs
+    tally:           counts of words with a letter, hash marks, ellipses, curly braces and sentence ends
     """
 
     text: Bytes
@@ -81,10 +85,7 @@ class Scratch(NamedTuple):
 
 
 class WordTotals(NamedTuple):
-    """The totals of a document:
-
-    numbers of words, lines, paragraphs, newlines, different stop words and "lorem ipsum".
-    """
+    """Totals of a document: numbers of words, lines, paragraphs, newlines, distinct stop words and "lorem ipsum"."""
 
     words: int
     lines: int
@@ -95,7 +96,7 @@ class WordTotals(NamedTuple):
 
 
 def make_scratch(size: int, words: int, lines: int) -> Scratch:
-    """Create the scratch memory for documents of at most `size` bytes, `words` words and `lines` lines."""
+    """Create scratch memory for documents with at most `size` bytes, `words` words and `lines` lines."""
     return Scratch(
         text=np.zeros(size + 16, np.uint8),
         starts=np.zeros(words, np.int32),
@@ -116,7 +117,7 @@ def make_scratch(size: int, words: int, lines: int) -> Scratch:
 
 @kernel
 def compute_table_size(entries: int) -> int:
-    """Return the smallest power of two, at least 16, that `entries` fill to half at most."""
+    """Return the smallest power of two that is at least 16 and at least twice `entries`."""
     size = 16
     while size < 2 * entries:
         size *= 2
@@ -125,7 +126,7 @@ def compute_table_size(entries: int) -> int:
 
 @kernel
 def measure_longest(data: Bytes, offsets: Int64s) -> tuple[int, int, int]:
-    """Return upper bounds of the bytes, words and lines of the longest document."""
+    """Return upper bounds for the number of bytes, words and lines in any document of a column."""
     size, words, lines = 1, 1, 1
     for row in range(offsets.size - 1):
         spaces, newlines = 0, 0
@@ -139,26 +140,29 @@ def measure_longest(data: Bytes, offsets: Int64s) -> tuple[int, int, int]:
 
 @kernel
 def _mask_word(chunk: np.uint64) -> np.uint64:
-    """Return a mask of the bytes before the first white space, all bits of each set."""
+    """Return a mask that covers the bytes before the first white space."""
     spaces = ~((chunk & LOW_SEVEN) + _FROM_MARK | chunk) & TOP_BITS
     return mask_before(spaces) if spaces else _ALL
 
 
 @kernel
 def _count_bytes(mask: np.uint64) -> np.int64:
-    """Return the number of bytes in a mask of whole bytes."""
+    """Return the number of bytes that a mask covers."""
     return np.int64((mask & ONES) * ONES >> _56)
 
 
 @kernel
 def _has_only_letters(chunk: np.uint64, mask: np.uint64) -> bool:
-    """Return True if the bytes under the mask are ASCII letters."""
+    """Return True if all bytes covered by the mask are ASCII letters."""
     return bool((flag_letters(chunk) | ~mask) & TOP_BITS == TOP_BITS)
 
 
 @kernel
 def _read_long_word(text: Bytes, at: np.int64) -> tuple[np.int64, np.uint64, bool]:
-    """Return the length and key of a word of eight bytes or more, and whether all bytes but its last are letters."""
+    """Read a word of eight bytes or more.
+
+    Return its length, its key, and whether all bytes but the last are letters.
+    """
     chunk = load8(text, at)
     key, length, letters = chunk, np.int64(8), True
     while True:
@@ -176,7 +180,10 @@ def _read_long_word(text: Bytes, at: np.int64) -> tuple[np.int64, np.uint64, boo
 
 @kernel
 def scan(size: int, scratch: Scratch) -> WordTotals:
-    """Scan the document in the first `size` bytes of `scratch.text`: fill the scratch, return the totals."""
+    """Split the document in the first `size` bytes of `scratch.text` into words, lines and paragraphs.
+
+    Fills the scratch memory, and returns the totals.
+    """
     text, first_words, widths, first_lines = scratch.text, scratch.first_words, scratch.widths, scratch.first_lines
     starts, lengths, before, keys = scratch.starts, scratch.lengths, scratch.before, scratch.keys
     words, lines, paragraphs, characters, width, newlines, breaks = 0, 0, 0, np.int64(0), 0, 0, 2
@@ -235,7 +242,7 @@ def _skip_spaces(text: Bytes, at: np.int64, size: int) -> tuple[np.int64, int]:
 
 @kernel
 def _count_bits(bits: np.uint64) -> int:
-    """Return the number of bits that are set."""
+    """Return the number of set bits."""
     number = 0
     while bits:
         bits &= bits - _1
@@ -245,9 +252,10 @@ def _count_bits(bits: np.uint64) -> int:
 
 @kernel
 def _count_marks(text: Bytes, start: np.int64, end: np.int64, tally: Int64s) -> tuple[np.uint64, int]:
-    """Count the marks of a word that is not only letters into `tally`.
+    """Add the punctuation of a word that contains more than letters to `tally`.
 
-    Returns its core, and its bytes less its characters.
+    Returns the word's key without surrounding punctuation, and the difference between its numbers of bytes and
+    characters.
     """
     extra, letters, hash_marks, ellipses, curly, sentences, dots, ender = 0, 0, 0, 0, 0, 0, 0, False
     for at in range(start, end):
@@ -291,7 +299,10 @@ def _is_sentence_end(text: Bytes, start: int, end: int) -> bool:
 
 @kernel
 def _pack_core(text: Bytes, start: np.int64, end: np.int64) -> np.uint64:
-    """Return the key of a word, lower-case, without ASCII marks at its ends; 0 if it is empty or over eight bytes."""
+    """Return the key of a word in lower case, without ASCII punctuation at its ends.
+
+    Returns 0 if nothing remains or more than eight bytes.
+    """
     while start < end and not _is_alphanumeric(text[start]):
         start += 1
     while start < end and not _is_alphanumeric(text[end - 1]):
@@ -304,13 +315,13 @@ def _pack_core(text: Bytes, start: np.int64, end: np.int64) -> np.uint64:
 
 @kernel
 def _is_alphanumeric(byte: int) -> bool:
-    """Return True if a byte is an ASCII letter or digit, or belongs to a character beyond ASCII."""
+    """Return True if a byte is an ASCII letter or digit, or part of a non-ASCII character."""
     return byte >= 0x80 or 48 <= byte <= 57 or 97 <= (byte | 32) <= 122
 
 
 @kernel
 def _is_among(codes: tuple[int, ...], code: int) -> bool:
-    """Return True if a code point is one of some constants."""
+    """Return True if a code point is in a tuple of constants."""
     for member in codes:
         if member == code:
             return True

@@ -68,14 +68,16 @@ _INLINE_CODES = tuple(map(ord, INLINE_BULLETS))
 
 @kernel
 def _mark(data: Bytes, start: int, stop: int, marks: Bytes, colon_bytes: tuple[int, int]) -> None:
-    """Mark the bytes of a block at which a sentence could end: 1 there, else 0, and a 1 after the last.
+    """Write a 1 to `marks` for each byte of a block at which a sentence could end, otherwise 0.
 
-    They are newlines, the terminators, closing round brackets, bullets, and three of the same, for what a line
-    is drawn with. Of three bytes E2 80 A2 to E2 80 A6 are "•", "‣" and "…", with E2 80 BD for "‽"; E2 81, E2 96
-    and E2 97 hold the other bullets; E3 80 82 is "。", EF BC and EF BD hold the other wide terminators. Other scripts
-    have D8 9F, DB 94, D6 89, E0 A5 A4 and A5, E0 BC, E1 81, E1 8D and E1 9F; some of these are letters.
+    A 1 follows the last byte.
 
-    halves: the colon, semicolon or space that ends a sentence in the language, 10 for none
+    Candidates are newlines, terminators, closing parentheses, bullets, and three equal characters (a drawn line). Of
+    three bytes E2 80 A2 to E2 80 A6 are "•", "‣" and "…", with E2 80 BD for "‽"; E2 81, E2 96 and E2 97 hold the other
+    bullets; E3 80 82 is "。", EF BC and EF BD hold the other wide terminators. Other scripts have D8 9F, DB 94, D6 89,
+    E0 A5 A4 and A5, E0 BC, E1 81, E1 8D and E1 9F; some of these are letters.
+
+    colon_bytes: the colon, semicolon or space that ends a sentence in the language, or 10 for none
     """
     size, half, more = (
         stop - start,
@@ -107,13 +109,13 @@ def _mark(data: Bytes, start: int, stop: int, marks: Bytes, colon_bytes: tuple[i
 
 @kernel
 def find_colon_bytes(manner: int) -> tuple[int, int]:
-    """Return the bytes of the marks that end a sentence before a capital, or a space; 10 for none."""
+    """Return the bytes of the two characters (":", ";" or space) that end a sentence in a language, or 10 for none."""
     return 58 if manner & COLON else 32 if manner & SPACED else 10, 59 if manner & SEMICOLON else 10
 
 
 @kernel
 def _find_next_mark(marks: Bytes, eights: Int64s, at: int) -> int:
-    """Return the first marked byte of a block from `at` on, eight at a time."""
+    """Return the first marked byte of a block at or after `at`. Eight bytes are checked at a time."""
     while marks[at] == 0:
         at += 1
         if at & 7 == 0:
@@ -124,7 +126,7 @@ def _find_next_mark(marks: Bytes, eights: Int64s, at: int) -> int:
 
 @kernel
 def _has_capital(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
-    """Return 1 if a row holds a capital letter, else 0."""
+    """Return 1 if a row contains a capital letter, otherwise 0."""
     while at < stop:
         kind, width = classify_at(data, at, classes)
         if kind == UPPER:
@@ -147,7 +149,7 @@ def _is_line_end_at(
 
 @kernel
 def _is_dots(data: Bytes, at: int, run_end: int) -> bool:
-    """Return True if a run holds only full stops and ellipses."""
+    """Return True if a run of terminators consists only of full stops and ellipses."""
     while at < run_end:
         if data[at] == 0xE2 and data[at + 1] == 0x80 and data[at + 2] == 0xA6:
             at += 3
@@ -251,9 +253,9 @@ def _find_head_at(data: Bytes, sentence: int, stop: int, classes: Bytes) -> int:
 
 @kernel
 def _read_number_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
-    """Read a list number as `_read_number` does: 8 times the number, plus 4 for "(", 2 for "." and 1 for ")".
+    """Read a list number as `_read_number` does. Returns 8 times the number, plus 4 for "(", 2 for "." and 1 for ")".
 
-    It is 0 if there is none.
+    Returns 0 if there is no list number.
     """
     digits, number, mark = 0, 0, 0
     if at < stop and data[at] == 40:
@@ -277,7 +279,10 @@ def _read_number_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
 
 @kernel
 def _find_item_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
-    """Compute `_find_item` on UTF-8 bytes, for a full stop or a closing bracket; `sentence` if there is no item."""
+    """Compute `_find_item` on UTF-8 bytes, for a full stop or a closing bracket.
+
+    Returns `sentence` if there is no item.
+    """
     start = at
     while start > at - 3 and start > sentence and (97 <= data[start - 1] <= 122 or 48 <= data[start - 1] <= 57):
         start -= 1
@@ -295,7 +300,7 @@ def _find_item_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes
 
 @kernel
 def _is_repeated_bullet(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
-    """Return True if a bullet of three bytes is after white space, in a sentence that opens with the same bullet."""
+    """Return True if a three-byte bullet follows white space in a sentence that begins with the same bullet."""
     if at == sentence or data[sentence] != data[at]:
         return False
     if data[at + 1] != data[sentence + 1] or data[at + 2] != data[sentence + 2]:
@@ -334,13 +339,13 @@ def _find_drawn_line_at(
 
 @kernel
 def _is_drawn(byte: int) -> bool:
-    """Return True if lines and tables are drawn with a byte."""
+    """Return True if a byte is used for drawing lines and tables."""
     return byte == 124 or byte in _RULED_BYTES
 
 
 @kernel
 def _is_letter(data: Bytes, at: int, stop: int) -> bool:
-    """Return True if an ASCII letter is at a place."""
+    """Return True if byte `at` is an ASCII letter."""
     return bool(at < stop and 97 <= data[at] | 32 <= 122)
 
 
@@ -348,7 +353,10 @@ def _is_letter(data: Bytes, at: int, stop: int) -> bool:
 def _find_boundary_at(
     data: Bytes, sentence: int, line: int, at: int, stop: int, cased: int, classes: Bytes, words: Int64s
 ) -> tuple[int, int, int]:
-    """Compute `_find_boundary` on UTF-8 bytes, for a marked byte; an end at `sentence` is none."""
+    """Compute `_find_boundary` on UTF-8 bytes, for a marked byte.
+
+    If the returned end is `sentence`, no sentence ends here.
+    """
     byte = int(data[at])
     if byte == 10:
         if (
@@ -404,9 +412,9 @@ def _split_row(
     ends: Int64s,
     count: int,
 ) -> int:
-    """Compute `_iter_spans` on UTF-8 bytes:
+    """Compute `_iter_spans` on UTF-8 bytes.
 
-    write the sentences of a row after the first `count`, return the new count.
+    The row's sentences are appended after the first `count` entries of `starts` and `ends`. Returns the new count.
     """
     eights = marks.view(np.int64)
     cased = _has_capital(data, begin, stop, classes)
@@ -436,7 +444,10 @@ def _split_row(
 
 @kernel
 def _with_room(filled: Int64s, count: int, room: int) -> Int64s:
-    """Return the first `count` offsets in an array of at least `room` entries; unused memory is not touched."""
+    """Return an array of at least `room` entries that begins with the first `count` of `filled`.
+
+    Unused memory stays untouched.
+    """
     if room <= filled.size:
         return filled
     grown = np.empty(max(2 * filled.size, room), np.int64)
@@ -448,14 +459,17 @@ def _with_room(filled: Int64s, count: int, room: int) -> Int64s:
 def split_rows(
     data: Bytes, offsets: Int64s, classes: Bytes, tables: Int64s, numbers: Int64s
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """Split all rows into sentences; return starts, ends and rows as `sentence_offsets` does.
+    """Split all rows into sentences.
 
     Args:
         data: UTF-8 bytes of all rows.
         offsets: int64 `(n + 1,)`, the first byte of each row in `data`.
-        classes: Classes of characters.
-        tables: int64 matrix, a row of words for each language, as `build_word_slots` returns them.
-        numbers: int64 `(n,)`, the row of `tables` that each text is read with.
+        classes: Character classes, as `read_character_classes` returns them.
+        tables: int64 matrix with one hash table of words for each language, as `build_word_slots` returns it.
+        numbers: int64 `(n,)`, the index in `tables` of each row's language.
+
+    Returns:
+        Starts, ends and rows, as `sentence_offsets` returns them.
     """
     rows = np.zeros(offsets.size, np.int64)
     starts, ends = np.empty(1024, np.int64), np.empty(1024, np.int64)

@@ -53,7 +53,10 @@ _SAYS = {
 
 
 def read_word_lists() -> dict[str, dict[int, str]]:
-    """Read words.tsv: by language, or "shared" for all but English, the words of each kind, separated by spaces."""
+    """Read words.tsv.
+
+    Returns space-separated words by language and kind; "shared" has the words of all languages but English.
+    """
     lists: dict[str, dict[int, str]] = {}
     for line in files("corpora.text.sentences").joinpath("words.tsv").read_text("utf-8").splitlines():
         if not line.startswith("#"):
@@ -63,11 +66,10 @@ def read_word_lists() -> dict[str, dict[int, str]]:
 
 
 def collect_word_kinds(lists: Mapping[int, str]) -> dict[bytes, int]:
-    """Collect the kinds of each listed word, as a sum of bits.
+    """Return the kinds of each listed word, as a sum of bit flags.
 
-    A word that begins with no ASCII letter is also listed as a capital.
-
-    Words that are looked up after a full stop are known by the letters in their first eight bytes.
+    Words that begin with a non-ASCII letter are also listed with a capital. Words that are looked up after a full stop
+    are identified by the letters in their first eight bytes.
     """
     kinds: dict[bytes, int] = {}
     for kind, words in lists.items():
@@ -90,11 +92,12 @@ ORDINAL, INITIAL_I, COLON, SEMICOLON, ELISION, NOUNS, SPACED = 1, 2, 4, 8, 16, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """What the splitter knows of a language: its words, each with its kinds, and what else the language does (bits).
+    """The splitter's data for a language: its words with their kinds, and its further conventions (bit flags).
 
-    code: ISO 639; "" for one that is not certain, "*" for one without a table
-    words: at most eight bytes of UTF-8, ASCII letters small
-    cased: whether the text that is read has capitals
+    code:   ISO 639 code; "" for an uncertain language, "*" for one without its own word list
+    words:  kinds of each word, which is at most eight bytes of UTF-8 with ASCII letters in lower case
+    manner: further conventions of the language (bit flags)
+    cased:  whether the text contains capitals
     """
 
     code: str
@@ -116,7 +119,7 @@ _COMMON = frozenset(
 
 
 def merge_words(*tables: Mapping[bytes, int]) -> dict[bytes, int]:
-    """Merge tables of words: each word with all kinds that it has in any of them."""
+    """Merge word tables. Each word gets the kinds that it has in any of them."""
     words: dict[bytes, int] = {}
     for table in tables:
         for word, kind in table.items():
@@ -125,7 +128,7 @@ def merge_words(*tables: Mapping[bytes, int]) -> dict[bytes, int]:
 
 
 def _select_safe_words(language: Language) -> dict[bytes, int]:
-    """Return the abbreviations and months of a language that are hardly words of another."""
+    """Return the abbreviations and months of a language that are unlikely to be words of another language."""
     return {
         word: kind & (ABBREVIATION | MONTH)
         for word, kind in language.words.items()
@@ -159,10 +162,10 @@ LANGUAGES |= {
 
 
 def find_language(code: str | None) -> Language:
-    """Find what is known of a language by its ISO 639 code; None, "" and "un" mean that the language is not certain."""
+    """Return the splitter's data for an ISO 639 code. None, "" and "un" mean that the language is uncertain."""
     return EVERY if code in (None, "", "un") else LANGUAGES.get(code or "", _OTHER)
 
 
 def list_colon_marks(manner: int) -> str:
-    """Return the marks that end a sentence before a capital in a language: ":", ";", both or none."""
+    """Return the characters that end a sentence before a capital in a language: ":", ";", both or none."""
     return ":" * bool(manner & COLON) + ";" * bool(manner & SEMICOLON)

@@ -48,9 +48,9 @@ _FIRST_QUOTES = tuple(map(ord, FIRST_QUOTES))
 def find_run_end_at(
     data: Bytes, sentence: int, begin: int, stop: int, classes: Bytes, words: Int64s
 ) -> tuple[int, int]:
-    """Find the end of a run of terminators as `find_run_end` does.
+    """Find the end of a run of terminators in UTF-8 bytes, as `find_run_end` does.
 
-    Also returns 1 if a wide terminator is in it, else 0.
+    Also returns 1 if the run contains a wide terminator, otherwise 0.
     """
     wide, at = 0, begin
     while True:
@@ -69,9 +69,9 @@ def find_run_end_at(
 
 @kernel
 def _measure_closing_quote(data: Bytes, at: int, stop: int) -> int:
-    """Return the bytes of a quote that can close here; 0 if there is none.
+    """Return the length in bytes of a quote that may close a quotation at byte `at`, or 0 if there is none.
 
-    It is one that mostly opens, or a space and one that closes.
+    It is a quote that usually opens, or a space followed by one that closes.
     """
     if stop - at < 2:
         return 0
@@ -125,14 +125,14 @@ def _is_alphanumeric(byte: int) -> bool:
 
 @kernel
 def is_wide_at(data: Bytes, at: int, stop: int) -> bool:
-    """Return True if a character of Chinese or Japanese is at byte `at`; False if `at` is `stop`."""
+    """Return True if a Chinese or Japanese character is at byte `at`, and False if `at` is `stop`."""
     code, _ = decode(data, at) if at < stop else (0, 1)
     return 0x3041 <= code <= 0x9FFF
 
 
 @kernel
 def is_wide_end_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, classes: Bytes) -> bool:
-    """Return True if a terminator at byte `at` ends a sentence, as `is_wide_end` says."""
+    """Compute `is_wide_end` on UTF-8 bytes: True if the terminator at byte `at` ends a Chinese or Japanese sentence."""
     code, _ = decode(data, at)
     if code == 0xFF0E and at > sentence and classify_before(data, at, classes) == DIGIT:
         return False
@@ -175,7 +175,7 @@ def _is_in_quotes_at(data: Bytes, sentence: int, at: int, stop: int, classes: By
 def find_colon_end_at(
     data: Bytes, sentence: int, at: int, stop: int, classes: Bytes, words: Int64s
 ) -> tuple[int, int, int]:
-    """Return what `find_colon_end` does, in bytes; if the sentence does not end here, `sentence` is its end."""
+    """Compute `find_colon_end` on UTF-8 bytes. If no sentence ends at the colon, the returned end is `sentence`."""
     following, newlines = skip_space(data, at + 1, stop, classes)
     first = following
     if first < stop and words[-1] & NOUNS == 0:
@@ -192,7 +192,7 @@ def find_colon_end_at(
 
 @kernel
 def find_spaced_start_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
-    """Return the first byte of the next sentence if `is_spaced_end` is true here; else 0."""
+    """Return the first byte of the next sentence if a Thai or Lao sentence ends here (`is_spaced_end`), otherwise 0."""
     following, newlines = skip_space(data, at, stop, classes)
     if newlines or at - sentence < MIN_CLAUSE_BYTES or following >= stop:
         return 0

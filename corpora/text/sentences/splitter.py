@@ -124,7 +124,7 @@ from corpora.text.sentences.words import build_word_slots
 
 
 def find_run_end(text: str, sentence: int, at: int, language: Language) -> int:
-    """Find the end of a run of terminators and what closes on them: quotes, too, and citations before white space."""
+    """Find the end of a run of terminators, including closing quotes and brackets, and citations before white space."""
     run_end = at
     while True:
         end = skip_classes(text, run_end, (PERIOD, ENDER, WIDE_ENDER, CLOSER, QUOTE))
@@ -136,7 +136,7 @@ def find_run_end(text: str, sentence: int, at: int, language: Language) -> int:
 
 
 def _skip_citations(text: str, sentence: int, at: int, end: int, language: Language) -> int:
-    """Return the end of the citations after a terminator ("[1][2]", "10") if white space follows; else `end`."""
+    """Return the end of the citations ("[1][2]", "10") after a terminator if white space follows, otherwise `end`."""
     place = end
     while text[place : place + 1] == "[" and text[place + 1 : place + 2].encode().isalnum():
         close = text.find("]", place, place + MAX_CITATION_BYTES)
@@ -151,7 +151,7 @@ def _skip_citations(text: str, sentence: int, at: int, end: int, language: Langu
 
 
 def _skip_number(text: str, at: int) -> int:
-    """Return the end of a number of at most three digits; `at` if there is none."""
+    """Return the end of a number with at most three digits, or `at` if there is none."""
     place = at
     while place < min(at + 3, len(text)) and "0" <= text[place] <= "9":
         place += 1
@@ -159,7 +159,10 @@ def _skip_number(text: str, at: int) -> int:
 
 
 def _can_be_note(text: str, sentence: int, at: int, language: Language) -> bool:
-    """Return True if a number after a full stop can be that of a note: after brackets, or a small word that is long."""
+    """Return True if a number after the full stop at `at` can refer to a note.
+
+    This is the case after a closing bracket or a long lower-case word.
+    """
     start = at
     while start > max(sentence, at - 9) and classify_character(text[start - 1]) == LOWER:
         start -= 1
@@ -168,9 +171,10 @@ def _can_be_note(text: str, sentence: int, at: int, language: Language) -> bool:
 
 
 def is_wide_end(text: str, sentence: int, at: int, run_end: int) -> bool:
-    """Return True if a terminator ends a sentence of Chinese or Japanese, which no space follows.
+    """Return True if the terminator at `at`, with no space after it, ends a Chinese or Japanese sentence.
 
-    It ends none before a particle that quotes, within quotes or brackets that soon close, or as a decimal point.
+    It does not if a quoting particle follows, if it is within quotes or brackets that close soon, or if it is a decimal
+    point.
     """
     if text[at] == "．" and at > sentence and classify_character(text[at - 1]) == DIGIT:
         return False
@@ -181,13 +185,13 @@ def is_wide_end(text: str, sentence: int, at: int, run_end: int) -> bool:
 
 
 def _is_in_quotes(text: str, sentence: int, at: int) -> bool:
-    """Return True if a place is in wide quotes or brackets of at most MAX_QUOTE_CHARACTERS on its line."""
+    """Return True if an index is within wide quotes or brackets of at most MAX_QUOTE_CHARACTERS on the same line."""
     before, ahead = text[max(sentence, at - MAX_QUOTE_CHARACTERS) : at][::-1], text[at : at + MAX_QUOTE_CHARACTERS]
     return _has_unpaired(before, WIDE_OPENERS, WIDE_CLOSERS) and _has_unpaired(ahead, WIDE_CLOSERS, WIDE_OPENERS)
 
 
 def _has_unpaired(text: str, wanted: str, others: str) -> bool:
-    """Return True if one of the wanted marks is on the first line and no other mark before it pairs with it."""
+    """Return True if the first line contains a wanted character that does not pair with an earlier one in `others`."""
     pairs = 0
     for character in text.partition("\n")[0]:
         pairs += (character in others) - (character in wanted)
@@ -197,15 +201,19 @@ def _has_unpaired(text: str, wanted: str, others: str) -> bool:
 
 
 def is_wide(character: str) -> bool:
-    """Return True for a character of Chinese or Japanese."""
+    """Return True for a Chinese or Japanese character."""
     return "ぁ" <= character <= "\u9fff"
 
 
 def find_colon_end(text: str, sentence: int, at: int, language: Language) -> tuple[int, int, int]:
-    """Find what `_find_boundary` does, for a colon or a semicolon that can end a sentence before a capital.
+    """Find the end of a sentence at a colon or semicolon before a capital.
 
-    If nouns of the language have capitals, a word that opens sentences must follow, and no label ("Ihr Ziel: Wir") and
-    no quote may precede.
+    In languages that capitalize nouns, a known sentence-opening word must follow, and neither a label ("Ihr Ziel: Wir")
+    nor a quote may precede.
+
+    Returns:
+        The end of the sentence (0 if it does not end here), the index to continue at, and the number of newlines
+        skipped.
     """
     following = skip_classes(text, at + 1, (SPACE,))
     quoted = not language.manner & NOUNS and text[following : following + 1] in tuple(FIRST_QUOTES)
@@ -220,7 +228,10 @@ def find_colon_end(text: str, sentence: int, at: int, language: Language) -> tup
 
 
 def is_spaced_end(text: str, sentence: int, at: int, following: int) -> bool:
-    """Return True if a space ends a sentence of Thai or Lao: after enough letters, between two of them."""
+    """Return True if the space at `at` ends a Thai or Lao sentence.
+
+    It does if the sentence is long enough and the space is between two letters.
+    """
     behind, ahead = text[at - 1], text[following : following + 1]
     within = text[at] == " " and "\n" not in text[at:following] and at > sentence
     letters = all("\u0e01" <= letter <= "\u0eff" and letter not in REPEATED for letter in (behind, ahead or " "))
@@ -228,7 +239,7 @@ def is_spaced_end(text: str, sentence: int, at: int, following: int) -> bool:
 
 
 def read_next_word(text: str, at: int) -> bytes:
-    """Return the letters from a place on, ASCII or of two bytes in UTF-8, eight bytes at most."""
+    """Return the letters from index `at` on, as UTF-8: ASCII or two-byte letters, at most eight bytes."""
     word = b""
     for character in text[at : at + 8]:
         letter = character.encode()
@@ -239,12 +250,12 @@ def read_next_word(text: str, at: int) -> bytes:
 
 
 def find_kind(word: str, language: Language) -> int:
-    """Return the kinds of a word in a language, as a sum of bits; 0 if it is not listed."""
+    """Return the kinds of a word in a language as a sum of bit flags, or 0 if the word is not listed."""
     return language.words.get(word.encode().lower(), 0)
 
 
 def skip_classes(text: str, at: int, kinds: tuple[int, ...]) -> int:
-    """Return the first index from `at` on with a character of another class."""
+    """Return the first index at or after `at` whose character is not in one of the classes `kinds`."""
     while at < len(text) and classify_character(text[at]) in kinds:
         at += 1
     return at
@@ -256,20 +267,20 @@ def skip_classes(text: str, at: int, kinds: tuple[int, ...]) -> int:
 def sentence_offsets(
     data: Bytes, offsets: Int64s, languages: Sequence[str | None] | None = None
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """Find the first byte and the end of every sentence of every row.
+    """Find the start and end byte of each sentence in each row.
 
     Args:
         data: UTF-8 bytes of all rows.
         offsets: int64 `(n + 1,)`: row i is data[offsets[i]:offsets[i + 1]].
-        languages: An ISO 639 code for each row, None for one that is not certain; if None, no language is
-            certain. The number of entries is not checked.
+        languages: The ISO 639 code of each row, or None for a row whose language is uncertain. If None, all languages
+            are uncertain. The number of entries is not checked.
 
     Returns:
-        Starts, ends and rows, all int64. Sentence j is data[starts[j]:ends[j]]; row i has the sentences rows[i] to
-        rows[i + 1].
+        Starts, ends and rows, all int64. Sentence j is data[starts[j]:ends[j]]. Row i has the sentences from rows[i] up
+        to, but not including, rows[i + 1].
 
     Raises:
-        InputError: If rows are not valid UTF-8, or offsets lie outside of the data.
+        InputError: If rows are not valid UTF-8, or offsets lie outside the data.
     """
     check_texts(data, offsets[:-1], offsets[1:])
     if languages is None:
@@ -285,19 +296,20 @@ def sentence_offsets(
 
 @cache
 def _build_word_slots(code: str) -> Int64s:
-    """Build the words of a language as the kernels look them up; cached."""
+    """Build the hash table of a language's words for the kernels; cached."""
     language = find_language(code)
     return build_word_slots(language.words, language.manner)
 
 
 def split_sentences(text: str, language: str | None = None) -> list[tuple[int, int]]:
-    """Split a text into sentences, as byte offsets (start, end) in its UTF-8.
-
-    It is the reference implementation of `sentence_offsets`.
+    """Split a text into sentences. Reference implementation of `sentence_offsets`, for tests.
 
     Args:
         text: The text.
-        language: Its ISO 639 code; None if it is not certain.
+        language: ISO 639 code of the text, or None if it is uncertain.
+
+    Returns:
+        The (start, end) of each sentence, as byte offsets in the text's UTF-8.
 
     >>> split_sentences('"He left." She saw Dr. Grey.')
     [(0, 10), (11, 28)]
@@ -311,7 +323,7 @@ def split_sentences(text: str, language: str | None = None) -> list[tuple[int, i
 
 
 def _iter_spans(text: str, language: Language) -> Iterator[tuple[int, int]]:
-    """Yield the sentences as character offsets."""
+    """Yield the (start, end) of each sentence, as character offsets."""
     reading = replace(language, cased=any(classify_character(character) == UPPER for character in text))
     text = text.rstrip()
     stop = len(text)
@@ -328,7 +340,12 @@ def _iter_spans(text: str, language: Language) -> Iterator[tuple[int, int]]:
 
 
 def _find_boundary(text: str, sentence: int, line: int, at: int, language: Language) -> tuple[int, int, int]:
-    """Find what is at a place: the end of the sentence (0: none), the index to continue at, and the newlines passed."""
+    """Check whether a sentence ends at index `at`.
+
+    Returns:
+        The end of the sentence (0 if it does not end here), the index to continue at, and the number of newlines
+        skipped.
+    """
     kind = classify_character(text[at])
     if kind == SPACE:
         following = skip_classes(text, at, (SPACE,))
@@ -355,7 +372,7 @@ def _find_boundary(text: str, sentence: int, line: int, at: int, language: Langu
 
 
 def _is_line_end(text: str, line: int, at: int, following: int, newlines: int, language: Language) -> bool:
-    """Return True if the sentence ends at white space that no sentence punctuation precedes."""
+    """Return True if the sentence ends at white space that does not follow sentence punctuation."""
     if newlines > 1 or (newlines and _is_list_item(text[following : following + 5])):
         return True
     if not newlines or classify_character(text[at - 1]) == COMMA:
@@ -365,7 +382,7 @@ def _is_line_end(text: str, line: int, at: int, following: int, newlines: int, l
 
 
 def _is_end(text: str, sentence: int, at: int, run_end: int, following: int, newlines: int, language: Language) -> bool:
-    """Return True if the sentence ends with the run of terminators and closing marks from `at` to `run_end`."""
+    """Return True if the run of terminators and closing marks from `at` to `run_end` ends the sentence."""
     run = text[at:run_end]
     if any(classify_character(character) == WIDE_ENDER for character in run):
         return is_wide_end(text, sentence, at, run_end)
@@ -395,7 +412,7 @@ def _is_end(text: str, sentence: int, at: int, run_end: int, following: int, new
 
 
 def _can_open(text: str, at: int, language: Language) -> bool:
-    """Return True if what lies ahead can open a sentence, after at most four openers, quotes or dashes."""
+    """Return True if a sentence can start at `at`, after at most four opening marks, quotes or dashes."""
     if text[at] == "(" and _is_enumerator(text[at + 1 : max(at, text.find(") ", at, at + 8))].encode()):
         return True
     if text.startswith(LEFT_OUT, at):
@@ -412,14 +429,14 @@ def _can_open(text: str, at: int, language: Language) -> bool:
 
 
 def _can_open_dotted(text: str, sentence: int, at: int, run: str, following: int) -> bool:
-    """Return True if a full stop at the end of a word is followed by three others that open the next sentence."""
+    """Return True if the full stop after a word is followed by three dots that open the next sentence."""
     attached = at > sentence and classify_character(text[at - 1]) not in (SPACE, PERIOD)
     dotted = text.startswith(". . . ", following) and following + 6 < len(text)
     return run == "." and attached and dotted and classify_character(text[following + 6]) == UPPER
 
 
 def _can_open_small(text: str, sentence: int, at: int, run: str, following: int, language: Language) -> bool:
-    """Return True if a small letter opens a sentence here."""
+    """Return True if a lower-case letter starts a sentence here."""
     bracket = run == "." and text[following] == "("
     following += bracket
     if classify_character(text[following : following + 1] or " ") != LOWER or not set(run) <= set(".!?"):
@@ -440,7 +457,10 @@ def _can_open_small(text: str, sentence: int, at: int, run: str, following: int,
 
 
 def _is_word_end(text: str, sentence: int, word: str, following: int, language: Language) -> bool:
-    """Return True if a full stop after a word ends a sentence before a small letter: not if it may abbreviate."""
+    """Return True if the full stop after a word ends a sentence before a lower-case letter.
+
+    It does not if it may mark an abbreviation.
+    """
     if len(word) == 1 or "." in word or find_kind(word, language) & ABBREVIATION:
         return False
     ahead = read_next_word(text, following)
@@ -455,7 +475,7 @@ def _is_word_end(text: str, sentence: int, word: str, following: int, language: 
 
 
 def _is_joined(text: str, sentence: int, at: int, run_end: int, language: Language) -> bool:
-    """Return True if two sentences meet without a space: a word, a mark, and a capital that opens a known word."""
+    """Return True if two sentences meet without a space: a word, a terminator, and a capital of a known word."""
     if not "A" <= text[run_end] <= "Z" or not set(text[at:run_end]) <= set(".!?"):
         return False
     ahead = read_next_word(text, run_end)
@@ -477,7 +497,7 @@ def _is_joined(text: str, sentence: int, at: int, run_end: int, language: Langua
 
 
 def _is_list_item(ahead: str) -> bool:
-    """Return True if a line opens with a bullet, or with a number of up to three digits and . or ), and a space."""
+    """Return True if a line starts with a bullet or a number of up to three digits and "." or ")", then a space."""
     head, space, _ = ahead.partition(" ")
     number = head[:-1].encode()
     numbered = 1 <= len(number) <= 3 and number.isdigit() and head[-1] in ".)"
@@ -488,7 +508,7 @@ def _is_list_item(ahead: str) -> bool:
 
 
 def _find_word_before(text: str, sentence: int, at: int, language: Language) -> str:
-    """Return the word before a place, from white space, an opening bracket or a dash on, without its opening quotes."""
+    """Return the word before `at`, back to white space, an opening bracket or a dash, without its opening quotes."""
     start = at
     while start > sentence and classify_character(text[start - 1]) not in (SPACE, OPENER, DASH):
         start -= 1
@@ -498,7 +518,7 @@ def _find_word_before(text: str, sentence: int, at: int, language: Language) -> 
 
 
 def _is_abbreviation(text: str, sentence: int, at: int, following: int, language: Language) -> bool:
-    """Return True if the full stop at a place belongs only to its word."""
+    """Return True if the full stop at `at` marks an abbreviation and does not end the sentence."""
     word = _find_word_before(text, sentence, at, language)
     kind, ahead = find_kind(word, language), read_next_word(text, following)
     ahead_class, ahead_kind = classify_character(text[following]), language.words.get(ahead.lower(), 0)
@@ -520,7 +540,7 @@ def _is_abbreviation(text: str, sentence: int, at: int, following: int, language
 
 
 def _has_name_before(text: str, sentence: int, at: int) -> bool:
-    """Return True if a word with a capital, which does not open the sentence, and a space are before a place."""
+    """Return True if a space and a capitalized word, which does not start the sentence, are directly before `at`."""
     if at <= sentence or text[at - 1] != " ":
         return False
     start = at - 1
@@ -535,7 +555,7 @@ def _is_elided(text: str, sentence: int, at: int) -> bool:
 
 
 def _can_close(text: str, sentence: int, at: int) -> bool:
-    """Return True if a ) can end a sentence: that of a face, ":)" or ";-)", or of brackets that open the sentence."""
+    """Return True if ")" can end a sentence: in an emoticon, or closing a bracket that starts the sentence."""
     eyes = at - 2 if at > sentence and text[at - 1] == "-" else at - 1
     if eyes > sentence and text[eyes] in ":;=" and classify_character(text[eyes - 1]) in (SPACE, PERIOD, ENDER):
         return True
@@ -560,20 +580,20 @@ def _find_head(text: str, sentence: int) -> int:
 
 
 def _is_enumerated(text: str, sentence: int, at: int) -> bool:
-    """Return True if the sentence so far is only a number or letter of a list."""
+    """Return True if the sentence up to `at` is only a list number or letter."""
     head = _find_head(text, sentence)
     return _is_enumerator(text[head : min(at, head + 6)].encode())
 
 
 def _is_enumerator(word: bytes) -> bool:
-    """Return True if a word can number what follows it: up to three digits, one letter, a small Roman number."""
+    """Return True if a word can be a list number: up to three digits, one letter, or a small Roman numeral."""
     if word.isdigit():
         return len(word) <= 3
     return (len(word) == 1 and word.isalpha()) or (0 < len(word) <= 5 and not word.strip(b"ivxIVX"))
 
 
 def _find_item(text: str, sentence: int, at: int) -> int:
-    """Return the index of the next item of the sentence's list, if the item's mark is at `at`; else 0."""
+    """Return the start index of the next list item in the sentence if the item's mark is at `at`, otherwise 0."""
     if text[at] in INLINE_BULLETS:
         return at if at > sentence and text[at] == text[sentence] and classify_character(text[at - 1]) == SPACE else 0
     start = at
@@ -589,7 +609,7 @@ def _find_item(text: str, sentence: int, at: int) -> int:
 
 
 def _read_number(text: str, at: int) -> tuple[int, str]:
-    """Return the number at a place ("3" or "c" as 3 and 99) and the marks around it; (0, "") if there is none."""
+    """Return the list number at `at` ("3" as 3, "c" as 99) and its punctuation, or (0, "") if there is none."""
     match = re.compile(r"(\(?)([0-9]{1,3}|[a-z])(\.\)|\.|\))\s").match(text, at)
     if not match:
         return 0, ""
@@ -597,7 +617,7 @@ def _read_number(text: str, at: int) -> tuple[int, str]:
 
 
 def _find_drawn_line(text: str, sentence: int, at: int, language: Language) -> tuple[int, int, int]:
-    """Find what `_find_boundary` does, for a line drawn with characters: it is between sentences."""
+    """Find what `_find_boundary` does, for a line drawn with characters, which separates sentences."""
     run_end = at
     while run_end < len(text) and text[run_end] == text[at]:
         run_end += 1
@@ -617,14 +637,14 @@ def _find_drawn_line(text: str, sentence: int, at: int, language: Language) -> t
 
 
 def _find_space_start(text: str, at: int) -> int:
-    """Return the index of the first white space before a place."""
+    """Return the first index of the white space that ends before `at`, or `at` if there is none."""
     while classify_character(text[at - 1]) == SPACE:
         at -= 1
     return at
 
 
 def _is_initials(word: str, cased: bool) -> bool:
-    """Return True if a word is one capital (other than I) or capitals with full stops between them."""
+    """Return True if a word is a single capital (other than I) or capitals separated by full stops."""
     capitals = (UPPER,) if cased else (UPPER, LOWER)
     letters = word[::2]
     return (

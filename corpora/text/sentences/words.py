@@ -57,7 +57,7 @@ _SLOTS = 4096
 
 
 def build_word_slots(words: Mapping[bytes, int], manner: int) -> Int64s:
-    """Build the hash table of words that `find_kind_at` reads: pairs of a key and a kind, then the manner."""
+    """Build the hash table of words that `find_kind_at` searches: pairs of key and kinds, followed by `manner`."""
     slots = np.zeros(2 * _SLOTS + 1, np.int64)
     slots[-1] = manner
     for word, kind in words.items():
@@ -71,7 +71,7 @@ def build_word_slots(words: Mapping[bytes, int], manner: int) -> Int64s:
 
 @kernel
 def find_kind_at(data: Bytes, start: int, stop: int, words: Int64s) -> int:
-    """Look up the kinds of the word data[start:stop], as a sum of bits; 0 if it is not listed."""
+    """Look up the kinds of the word data[start:stop]. Returns a sum of bit flags, or 0 if the word is not listed."""
     key = pack_bytes(data, start, stop)
     slot = (key ^ key >> 11 ^ key >> 23 ^ key >> 37) & _SLOTS - 1
     while words[2 * slot] != 0:
@@ -83,14 +83,14 @@ def find_kind_at(data: Bytes, start: int, stop: int, words: Int64s) -> int:
 
 @kernel
 def classify_before(data: Bytes, at: int, classes: Bytes) -> int:
-    """Return the class of the character that ends before a byte."""
+    """Return the class of the character that ends before byte `at`."""
     kind, _ = classify_at(data, find_start_before(data, at), classes)
     return kind
 
 
 @kernel
 def skip_space(data: Bytes, at: int, stop: int, classes: Bytes) -> tuple[int, int]:
-    """Return the first byte from `at` on that is not white space, and the number of newlines before it."""
+    """Return the first byte at or after `at` that is not white space, and the number of newlines skipped."""
     newlines = 0
     while at < stop:
         kind, width = classify_at(data, at, classes)
@@ -103,7 +103,7 @@ def skip_space(data: Bytes, at: int, stop: int, classes: Bytes) -> tuple[int, in
 
 @kernel
 def find_space_start(data: Bytes, at: int, begin: int, classes: Bytes) -> int:
-    """Return the first byte of the white space that ends before byte `at`; at least `begin`."""
+    """Return the first byte of the white space that ends before byte `at`, but at least `begin`."""
     while at > begin:
         before = find_start_before(data, at)
         kind, _ = classify_at(data, before, classes)
@@ -118,7 +118,7 @@ def find_space_start(data: Bytes, at: int, begin: int, classes: Bytes) -> int:
 
 @kernel
 def find_word_end(data: Bytes, at: int, stop: int) -> int:
-    """Return the end of the word at byte `at`: letters of ASCII or of two bytes, eight bytes at most."""
+    """Return the end of the word at byte `at`: ASCII or two-byte letters, at most eight bytes."""
     end = at
     while end < stop:
         byte = int(data[end])
@@ -131,7 +131,7 @@ def find_word_end(data: Bytes, at: int, stop: int) -> int:
 
 @kernel
 def _is_link_at(data: Bytes, at: int, stop: int) -> bool:
-    """Return True if one of LINKS is at a place."""
+    """Return True if one of LINKS starts at byte `at`."""
     if stop - at >= 4 and data[at] == 119:  # www.
         return bool(data[at + 1] == 119 and data[at + 2] == 119 and data[at + 3] == 46)
     if stop - at < 7 or data[at] != 104 or data[at + 1] != 116 or data[at + 2] != 116 or data[at + 3] != 112:
@@ -142,9 +142,9 @@ def _is_link_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def can_open_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> bool:
-    """Return True if what begins at byte `at` can open a sentence, as `_can_open` says.
+    """Return True if a sentence can start at byte `at`, as `_can_open` does.
 
-    `cased` is 0 if the row has no capital.
+    `cased` is 0 if the row contains no capital.
     """
     lead, spaced = 0, False
     if (data[at] == 40 and _is_lettered_at(data, at, stop)) or _is_left_out_at(data, at, stop):
@@ -165,7 +165,7 @@ def can_open_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> 
 
 @kernel
 def _is_left_out_at(data: Bytes, at: int, stop: int) -> bool:
-    """Return True if one of LEFT_OUT is at a place: each has six bytes."""
+    """Return True if one of LEFT_OUT, each six bytes long, starts at byte `at`."""
     if stop - at < 6 or (data[at] != 40 and data[at] != 91):
         return False
     dots = data[at + 1] == 46 and data[at + 2] == 46 and data[at + 3] == 46
@@ -175,7 +175,7 @@ def _is_left_out_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def _is_lettered_at(data: Bytes, at: int, stop: int) -> bool:
-    """Return True if an enumerator in round brackets and a space are at a place."""
+    """Return True if an enumerator in parentheses and a space start at byte `at`."""
     end = at + 1
     while end + 1 < min(stop, at + 8) and (data[end] != 41 or data[end + 1] != 32):
         end += 1
@@ -184,7 +184,7 @@ def _is_lettered_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def is_list_item_at(data: Bytes, at: int, stop: int) -> bool:
-    """Return True if an item of a list begins at byte `at`, as `_is_list_item` says."""
+    """Return True if a list item starts at byte `at`, as `_is_list_item` does."""
     code, width = decode(data, at)
     if code in BULLET_CODES:
         return at + width < stop and data[at + width] == 32
@@ -197,7 +197,7 @@ def is_list_item_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def can_open_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop: int, classes: Bytes) -> bool:
-    """Return True if three dots after the full stop at byte `at` open the next sentence (`_can_open_dotted`)."""
+    """Return True if three dots after the full stop at byte `at` open the next sentence, as `_can_open_dotted` does."""
     if following + 6 >= stop or at == sentence or classify_before(data, at, classes) <= PERIOD:
         return False
     for step in range(6):
@@ -209,7 +209,10 @@ def can_open_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop
 
 @kernel
 def flag_marks(data: Bytes, at: int, run_end: int) -> int:
-    """Return what a run of marks holds: 0 if more than . ! and ?, else 1, plus 2 with a ?, plus 4 with a !."""
+    """Describe a run of terminators by bit flags: 1, plus 2 if it contains "?", plus 4 if it contains "!".
+
+    Returns 0 if the run contains other characters than ".", "!" and "?".
+    """
     kinds = 1
     for place in range(at, run_end):
         byte = data[place]
@@ -226,7 +229,7 @@ def flag_marks(data: Bytes, at: int, run_end: int) -> int:
 def can_open_small_at(
     data: Bytes, sentence: int, at: int, run_end: int, following: int, stop: int, classes: Bytes, words: Int64s
 ) -> bool:
-    """Return True if a small letter opens a sentence at byte `following`, as `_can_open_small` says."""
+    """Return True if a lower-case letter starts a sentence at byte `following`, as `_can_open_small` does."""
     following += run_end - at == 1 and data[at] == 46 and data[following] == 40
     if following >= stop or classify_at(data, following, classes)[0] != LOWER:
         return False
@@ -262,7 +265,7 @@ def _is_word_end_at(
     classes: Bytes,
     words: Int64s,
 ) -> bool:
-    """Compute `_is_word_end` on UTF-8 bytes, for the word from `start` to `at` and the known kind of the next one."""
+    """Compute `_is_word_end` on UTF-8 bytes, for the word from `start` to `at` and the next word's known kinds."""
     small, letters, place = True, 0, start
     while place < at:
         if data[place] == 46:
@@ -285,7 +288,7 @@ def _is_word_end_at(
 
 @kernel
 def is_joined_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, classes: Bytes, words: Int64s) -> bool:
-    """Return True if two sentences meet without a space at byte `run_end`, as `_is_joined` says."""
+    """Return True if two sentences meet without a space at byte `run_end`, as `_is_joined` does."""
     if not 65 <= data[run_end] <= 90 or flag_marks(data, at, run_end) == 0:
         return False
     end = find_word_end(data, run_end, stop)
@@ -314,7 +317,7 @@ def is_joined_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, c
 
 @kernel
 def find_word_start(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64s) -> int:
-    """Return the first byte of the word that ends before byte `at`, without opening quotes."""
+    """Return the first byte of the word that ends before byte `at`, after its opening quotes."""
     start = at
     while start > sentence:
         before = find_start_before(data, start)
@@ -337,7 +340,7 @@ def find_word_start(data: Bytes, sentence: int, at: int, classes: Bytes, words: 
 def is_abbreviation_at(
     data: Bytes, sentence: int, at: int, following: int, stop: int, cased: int, classes: Bytes, words: Int64s
 ) -> bool:
-    """Return True if the full stop at byte `at` belongs only to its word, as `_is_abbreviation` says."""
+    """Return True if the full stop at byte `at` marks an abbreviation, as `_is_abbreviation` does."""
     start = find_word_start(data, sentence, at, classes, words)
     kind = find_kind_at(data, start, at, words)
     ahead_class, width = classify_at(data, following, classes)
@@ -367,7 +370,7 @@ def is_abbreviation_at(
 
 @kernel
 def _is_number(data: Bytes, start: int, stop: int) -> bool:
-    """Return True if all bytes are ASCII digits."""
+    """Return True if all bytes of data[start:stop] are ASCII digits."""
     for at in range(start, stop):
         if not 48 <= data[at] <= 57:
             return False
@@ -376,7 +379,7 @@ def _is_number(data: Bytes, start: int, stop: int) -> bool:
 
 @kernel
 def _has_degree_sign(data: Bytes, start: int, at: int) -> bool:
-    """Return True if a word of more than the sign ends in a raised circle or o."""
+    """Return True if a word ends in a degree sign or raised "o" that is not its only character."""
     return at - start >= 2 and data[at - 2] == 0xC2 and (data[at - 1] == 0xB0 or data[at - 1] == 0xBA)
 
 
@@ -418,7 +421,7 @@ def _has_name_before_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> 
 
 @kernel
 def is_enumerator_at(data: Bytes, start: int, stop: int) -> bool:
-    """Return True if data[start:stop] can number what follows it, as `_is_enumerator` says."""
+    """Return True if data[start:stop] can be a list number, as `_is_enumerator` does."""
     if stop - start > 5 or stop <= start:
         return False
     digits, letters, roman = 0, 0, 0

@@ -39,8 +39,8 @@ def format_count(number: int, one: str, many: str = "") -> str:
     """Format a number with its unit.
 
     Args:
-        one: the unit in the singular
-        many: the unit in the plural; by default the singular with an "s"
+        one: singular of the unit
+        many: plural of the unit; by default the singular with an "s"
 
     >>> format_count(1, "raw file"), format_count(2_000, "raw file"), format_count(2, "copy", "copies")
     ('1 raw file', '2,000 raw files', '2 copies')
@@ -49,7 +49,7 @@ def format_count(number: int, one: str, many: str = "") -> str:
 
 
 def join_words(items: Sequence[str]) -> str:
-    """Join items as in a sentence. There must be at least one.
+    """Join items with commas and "and". `items` must not be empty.
 
     >>> join_words(["2 files"]), join_words(["2 files", "1 run", "3 releases"])
     ('2 files', '2 files, 1 run and 3 releases')
@@ -71,11 +71,12 @@ def format_seconds(seconds: float) -> str:
 
 
 def describe_progress(stage: str, progress: Mapping[str, Any]) -> str:
-    """Describe how far a stage is, without what is unknown.
+    """Describe the progress of a stage. Unknown values are omitted.
 
     Args:
-        stage: kind and name of the stage; ends in " steps" if steps of a training are counted and not parts
-        progress: from a run's heartbeat: `built`, `parts`, `rate` (a second), `seconds_left`; the last two may be None
+        stage: kind and name of the stage, followed by " steps" if training steps are counted instead of parts
+        progress: `StageProgress.to_json` of the stage, with the keys `built`, `parts`, `rate` (per second) and
+            `seconds_left`; the last two may be None
 
     >>> describe_progress("tokens/small", {"built": 3, "parts": 9, "rate": 0.5, "seconds_left": 12})
     '3 of 9 parts, 0.5 a second, 12.0 s left of this stage'
@@ -92,7 +93,7 @@ def describe_progress(stage: str, progress: Mapping[str, Any]) -> str:
 
 
 def format_moment(text: str) -> str:
-    """Format a time of a record (ISO 8601) in UTC, for people. Other texts are returned unchanged.
+    """Format an ISO 8601 time as UTC, for people. Other strings are returned unchanged.
 
     >>> format_moment("2026-11-23T00:12:36+00:00"), format_moment("then")
     ('2026-11-23 00:12:36 UTC', 'then')
@@ -104,10 +105,11 @@ def format_moment(text: str) -> str:
 
 
 def choose_row_words(kind: str, table: str) -> tuple[str, str]:
-    """Return the words for one row of a table and for several.
+    """Return the singular and plural words for the rows of a table.
 
     Args:
-        kind: kind of the artifact that has the table
+        kind: kind of the artifact that contains the table
+        table: name of the table
 
     >>> choose_row_words("tokens", "tokens"), choose_row_words("vocabularies", "tokens")
     (('document', 'documents'), ('token', 'tokens'))
@@ -117,7 +119,7 @@ def choose_row_words(kind: str, table: str) -> tuple[str, str]:
 
 
 def name_parent(parent: Parent) -> str:
-    """Return the name of a parent, for people. The name of raw files is their number.
+    """Return the display name of a parent; for raw files, their number.
 
     >>> name_parent(Parent(role="raw", name="1 files", fingerprint=""))
     '1 file'
@@ -126,9 +128,9 @@ def name_parent(parent: Parent) -> str:
 
 
 def describe_rows(manifest: Manifest) -> dict[str, str]:
-    """Return the number of rows of each table with its unit, by table.
+    """Return the row count of each table with its unit, by table name.
 
-    For tokenised documents, the number of tokens as well.
+    For a tokens artifact, the text for the table `tokens` also includes the number of tokens.
     """
     texts = {
         table: format_count(content.rows, *choose_row_words(manifest.kind, table))

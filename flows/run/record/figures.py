@@ -64,8 +64,9 @@ class Figure:
     """One number of a run.
 
     Attributes:
+        value: the number
         unit: what is counted; for a share, what it is a share of
-        kind: COUNT (of things), SHARE (of a whole, 0 to 1) or MEAN (per something, or measured)
+        kind: COUNT, SHARE (between 0 and 1) or MEAN (an average or another measurement)
     """
 
     value: float
@@ -77,13 +78,14 @@ Figures = Mapping[str, Figure]
 
 
 def compute_figures(place: Place, manifests: Sequence[Manifest]) -> dict[str, Figure]:
-    """Compute the figures of a run, in the order in which a person reads them.
+    """Compute the figures of a run, by name, in the order in which they are displayed.
 
     Args:
-        manifests: the artifacts of the run, in the order in which it made them
+        place: the store
+        manifests: the artifacts of the run, in the order in which they were built
 
     Raises:
-        Damaged: If a file that is read for them is damaged.
+        Damaged: If a file that is read for the figures is damaged.
     """
     named: list[tuple[str, Figure]] = [
         *_iter_record_figures(manifests),
@@ -103,13 +105,13 @@ def _count(name: str, value: int, unit: str) -> tuple[str, Figure]:
 
 
 def _iter_ratio(kind: str, name: str, part: float, whole: float, unit: str) -> Iterator[tuple[str, Figure]]:
-    """Yield a share or a mean with its name; nothing if `whole` is zero."""
+    """Yield the name and the figure `part` / `whole`, a share or a mean; yield nothing if `whole` is zero."""
     if whole:
         yield name, Figure(value=part / whole, unit=unit, kind=kind)
 
 
 def _iter_record_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield figures of the records that were read and dropped, in total and by source."""
+    """Yield the figures of records that were read and dropped, in total and by source."""
     parsed, by_source = filter_kind(manifests, "documents"), _group_by_source(manifests)
     if not parsed:
         return
@@ -132,7 +134,7 @@ def _iter_record_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, F
 
 
 def _group_by_source(manifests: Sequence[Manifest]) -> dict[str, list[Manifest]]:
-    """Group the artifacts of documents by source name."""
+    """Group the documents artifacts by source name."""
     by_source: dict[str, list[Manifest]] = {}
     for manifest in filter_kind(manifests, "documents"):
         by_source.setdefault(manifest.name, []).append(manifest)
@@ -142,7 +144,13 @@ def _group_by_source(manifests: Sequence[Manifest]) -> dict[str, list[Manifest]]
 def _iter_by_source(
     what: str, unit: str, number: Callable[[Sequence[Manifest]], int], by_source: Mapping[str, Sequence[Manifest]]
 ) -> Iterator[tuple[str, Figure]]:
-    """Yield a count over all sources, and for each source."""
+    """Yield a count in total and for each source.
+
+    Args:
+        what: name of the figure
+        number: counts over some documents artifacts
+        by_source: documents artifacts by source name
+    """
     counts = {name: number(parsed) for name, parsed in by_source.items()}
     yield _count(what, sum(counts.values()), unit)
     yield from (_count(_add_detail(what, name), value, unit) for name, value in counts.items())
@@ -153,7 +161,7 @@ def _add_detail(what: str, detail: str) -> str:
 
 
 def count_raw_files(parsed: Iterable[Manifest]) -> int:
-    """Count the raw files that artifacts of documents were parsed from."""
+    """Count the raw files that documents artifacts were parsed from."""
     raw = (parent for manifest in parsed for parent in manifest.parents if parent.role == "raw")
     return sum(int(parent.name.removesuffix(" files")) for parent in raw)
 
@@ -167,7 +175,13 @@ def _count_bytes(parsed: Iterable[Manifest]) -> int:
 
 
 def _iter_losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) -> Iterator[tuple[str, Figure]]:
-    """Yield figures of what was dropped or removed, in total and by reason: counts, then shares, the largest first."""
+    """Yield the dropped or removed items, in total and by reason (largest first): first as counts, then as shares.
+
+    Args:
+        what: "dropped" or "removed"
+        outcomes: number of items by outcome, as in a ledger
+        total: number of all items
+    """
     lost = {name.removeprefix(f"{what}: "): count for name, count in outcomes.items() if name.startswith(f"{what}: ")}
     reasons = sorted(lost, key=lambda name: (-lost[name], name))
     yield _count(what, sum(lost.values()), unit)
@@ -178,7 +192,7 @@ def _iter_losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) 
 
 
 def _iter_language_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the share of each language among the documents, of all and of each source, the most frequent first."""
+    """Yield the share of each language among all documents and, for several sources, by source; most frequent first."""
     by_source = _group_by_source(manifests)
     shares = {name: _compute_language_shares(place, parsed) for name, parsed in by_source.items()}
     documents = {name: _count_documents(parsed) for name, parsed in by_source.items()}
@@ -193,7 +207,7 @@ def _iter_language_figures(place: Place, manifests: Sequence[Manifest]) -> Itera
 
 
 def _compute_language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[str, float]:
-    """Return the share of each language among the documents in some parts of a source."""
+    """Return the share of each language in a sample of a source's documents, by language code."""
     holding = [(manifest, part) for manifest in parsed for part in manifest.parts if part.count_rows("documents")]
     counts = Counter[str]()
     for manifest, part in spread(holding, MAX_PARTS):
@@ -204,7 +218,7 @@ def _compute_language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[s
 
 
 def _iter_verdict_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield figures of the documents that the corpus keeps, and of those that were removed, duplicates included."""
+    """Yield the figures of documents that were kept in the corpus and removed from it, duplicates included."""
     verdicts = find_newest(manifests, "verdicts")
     if verdicts is None:
         return
@@ -222,7 +236,7 @@ def _iter_vocabulary_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[st
 
 
 def _iter_token_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield tokens by vocabulary and source, lengths of documents in tokens, tokens per word, and unknown tokens."""
+    """Yield token counts by vocabulary and source, document lengths in tokens, tokens per word, and unknown tokens."""
     for name, tokens in find_newest_by_name(manifests, "tokens").items():
         by_source: dict[str, list[Part]] = {}
         for part in tokens.parts:
@@ -259,7 +273,7 @@ def _compute_median(name: str, lengths: list[int], unit: str) -> tuple[str, Figu
 
 
 def _iter_example_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield figures of each shard set: its examples and tokens, what was left out of them, and its labels."""
+    """Yield the figures of each shard set: its examples, its tokens, the unused tokens, and its labels."""
     for name, shards in find_newest_by_name(manifests, "shards").items():
         tokens = shards.ledger.figures.get("example tokens", 0)
         yield _count(add_name("examples", name), shards.count_rows("examples"), "examples")
@@ -288,7 +302,7 @@ _MEASURED = {
 
 
 def _iter_model_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the size of each model, the length of its training, and its last evaluation."""
+    """Yield the number of parameters and training steps of each model, and the results of its last evaluation."""
     for name, model in find_newest_by_name(manifests, "models").items():
         yield _count(add_name("parameters", name), model.ledger.figures["parameters"], "parameters")
         yield _count(add_name("training steps", name), model.ledger.figures["steps"], "steps")
@@ -301,42 +315,48 @@ def _iter_model_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator
 
 
 def _iter_task_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the scores of each task, and its gains over what it is compared with."""
+    """Yield the scores of each task, and their gains over the majority class and the baseline."""
     for name, tasks in find_newest_by_name(manifests, "tasks").items():
         for score in iter_scores(place, tasks, name):
             yield score.name, Figure(value=score.value, unit=score.unit, kind=MEAN)
 
 
 def read_stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
-    """Read the artifacts of a run in its order, each once. Those that are no longer in the store are omitted.
+    """Read the manifests that the figures of a run are computed from, in order.
 
-    Of earlier runs' artifacts that the run reused unseen these are all documents and the last verdicts, because counts
-    of the whole corpus need them.
+    Artifacts that are no longer in the store are omitted.
+
+    Of the artifacts that the run reused without checking, only the documents and the last verdicts are included, since
+    counts of the whole corpus need them.
     """
     return [manifest for folder in _list_folders(record) if (manifest := read_manifest(place, folder)) is not None]
 
 
 def _list_folders(record: RunRecord) -> list[str]:
-    """Return the folders of the artifacts that the figures of a run are of, each once."""
+    """Return the folders of the artifacts that the figures of a run are computed from, without repeats."""
     of_kind = {kind: [f for f in record.settled if f.startswith(f"{kind}/")] for kind in ("documents", "verdicts")}
     own = (stage.folder for stage in record.stages)
     return list(dict.fromkeys([*of_kind["documents"], *of_kind["verdicts"][-1:], *own]))
 
 
 def count_figures(place: Place, record: RunRecord) -> Figures | None:
-    """Compute the figures of a recorded run; None if an artifact is no longer in the store. Raises Damaged."""
+    """Compute the figures of a recorded run. Return None if an artifact is no longer in the store.
+
+    Raises:
+        Damaged: If a file that is read for the figures is damaged.
+    """
     manifests = read_stored_manifests(place, record)
     return compute_figures(place, manifests) if len(manifests) == len(_list_folders(record)) else None
 
 
 def get_figures(place: Place, record: RunRecord) -> Figures | None:
-    """Return the figures of a recorded run: as they were written, else computed now.
+    """Return the figures of a recorded run: read from its file if possible, otherwise computed now.
 
     Returns:
-        The figures; None if they were not written and an artifact of the run is no longer in the store.
+        The figures, or None if the file is missing and an artifact of the run is no longer in the store.
 
     Raises:
-        Damaged: If a file that is read to compute them is damaged.
+        Damaged: If a file that is read to compute the figures is damaged.
     """
     with suppress(FileNotFoundError, Damaged):  # counted again
         return read_figures(place, record.run_id)
@@ -347,8 +367,8 @@ def read_figures(place: Place, run_id: str) -> Figures:
     """Read the figures that were written next to the record of a run.
 
     Raises:
-        FileNotFoundError: If there are none.
-        Damaged: If they are not what was written.
+        FileNotFoundError: If there is no such file.
+        Damaged: If the file is damaged.
     """
     path = get_figures_path(run_id)
 
@@ -365,13 +385,15 @@ def read_figures(place: Place, run_id: str) -> Figures:
 def find_figures_before(
     place: Place, record: RunRecord, tell: Callable[[str], None] = print_to_stderr
 ) -> tuple[RunRecord, Figures] | None:
-    """Find the run before a run, and its figures.
+    """Find the previous run of the same recipe, and its figures.
 
     Args:
+        record: the run whose predecessor is wanted
         tell: called with the reason if damage prevents a comparison
 
     Returns:
-        The record and the figures; None if there is no such run, or its figures can no longer be computed.
+        The record and the figures of the previous run; None if there is no previous run, or its figures can no longer
+        be computed.
     """
     before = find_run_before(place, record, tell)
     if before is None:
@@ -390,9 +412,9 @@ def write_figures(place: Place, record: RunRecord, figures: Figures) -> None:
 
 
 def rebuild_figures(place: Place) -> None:
-    """Compute damaged figures of runs again, and take them off the store's list of damaged files.
+    """Recompute the damaged figures files of a store, and remove them from its list of damaged files.
 
-    Figures of a run with artifacts that are gone or damaged stay on the list.
+    A file whose run has missing or damaged artifacts stays on the list.
     """
     damaged = read_damage_list(place)
     for path in [path for path in damaged if path.endswith(f"/{FIGURES_FILE}")]:
@@ -405,10 +427,10 @@ def rebuild_figures(place: Place) -> None:
 
 
 def compute_final_figures(place: Place, record: RunRecord) -> Figures:
-    """Compute the figures of a run that is complete; those of the run before are reused if it has the same artifacts.
+    """Compute the figures of a completed run, or reuse those of the previous run if the artifacts are the same.
 
     Raises:
-        Damaged: If a file that is read for them is damaged.
+        Damaged: If a file that is read for the figures is damaged.
     """
     before = find_run_before(place, record, lambda line: None)
     same = before is not None and before.folders == record.folders
@@ -418,21 +440,22 @@ def compute_final_figures(place: Place, record: RunRecord) -> Figures:
 
 
 def serialize_figures(figures: Figures) -> bytes:
-    """Serialize figures as JSON with a digest, one figure a line."""
+    """Serialize figures as JSON with a digest, with one figure per line."""
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(asdict(figure))}" for name, figure in figures.items())
     return seal(f'{{\n "figures": {{\n{lines}\n }}\n}}\n'.encode())
 
 
 def get_figures_path(run_id: str) -> str:
-    """Return the path of a run's figures in its store."""
+    """Return the path of a run's figures file, relative to the store."""
     return f"runs/{run_id}/{FIGURES_FILE}"
 
 
 def find_run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = print_to_stderr) -> RunRecord | None:
-    """Return the newest completed run of the same recipe before a run, in the same store; None if there is none.
+    """Return the newest completed run of the same recipe that is older than a run; None if there is none.
 
     Args:
-        tell: called for records that are damaged, which are skipped
+        place: the store
+        tell: called with a message for each damaged record, which is skipped
     """
     ids = (each for each in reversed(list_run_ids(place)) if each < run.run_id and each.partition("-")[2] == run.recipe)
     earlier = (each for each in iter_readable_runs(place, ids, tell) if each.state == "completed")
@@ -441,10 +464,11 @@ def find_run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One figure in two runs.
+    """The values of one figure in two runs.
 
     Attributes:
-        before, after: its value in the earlier and the later run; None if that run has no such figure
+        name, unit, kind: name, unit and kind of the figure
+        before, after: its value in the earlier and in the later run; None if that run has no such figure
     """
 
     name: str
@@ -455,22 +479,23 @@ class Change:
 
     @property
     def change(self) -> float | None:
-        """The value after minus the value before; None if one is missing.
+        """The value after minus the value before; None if either is missing.
 
-        A share's change times 100 is in percentage points.
+        For shares, multiply by 100 to get percentage points.
         """
         return self.after - self.before if self.before is not None and self.after is not None else None
 
     @property
     def relative(self) -> float | None:
-        """The change divided by the value before; None if that is missing or zero."""
+        """The change divided by the value before; None if the change is None or that value is zero."""
         return self.change / self.before if self.change is not None and self.before else None
 
 
 def compare_figures(before: Figures, after: Figures) -> list[Change]:
-    """Compare all figures of two runs, in the order of the later one, then those that only the earlier one has.
+    """Compare all figures of two runs: the figures of the later run in its order, then those only in the earlier run.
 
-    A count or share by source or reason that only one run has is zero in the other, if that has others of its name.
+    If a run lacks a count or share by source or reason, but has others of the same name (before the colon), the missing
+    value is taken as zero.
     """
     names = [*after, *(name for name in before if name not in after)]
     return [
@@ -501,7 +526,7 @@ def list_crossings(
     Args:
         after: the figures of the run
         before: the figures of the run to compare with; None if there is none
-        chances: for scores that are lower than before, the probability that chance alone makes such a difference
+        chances: p-values of the scores that decreased, by figure name
     """
     changes = compare_figures(before if before is not None else {}, after)
     return [line for bound in bounds for line in _iter_bound_crossings(bound, changes, chances)]
@@ -510,14 +535,16 @@ def list_crossings(
 def list_run_crossings(
     place: Place, bounds: Sequence[Bound], run: RunRecord, after: Figures, before: tuple[RunRecord, Figures] | None
 ) -> tuple[str, ...]:
-    """Return a line for each figure of a recorded run that crosses a bound, after tests of its scores if necessary.
+    """Return a line for each figure of a recorded run that crosses a bound.
+
+    Paired tests are computed if a bound has the limit `worse`.
 
     Args:
         after: the figures of the run
         before: the run to compare with, and its figures; None if there is none
 
     Raises:
-        Damaged: If answers that are read for the tests are damaged.
+        Damaged: If predictions that are read for the tests are damaged.
     """
     chances = {}
     if before is not None and any(bound.settings.worse is not None for bound in bounds):
@@ -536,7 +563,10 @@ def _iter_bound_crossings(bound: Bound, changes: Sequence[Change], chances: Mapp
 
 
 def _list_absent(bound: Bound, changes: Sequence[Change]) -> list[Change]:
-    """Return a change from zero to zero for a count or share that is missing, if its family has others; else []."""
+    """Return a change from zero to zero if a bounded count or share is missing but others of its name exist.
+
+    Otherwise returns [].
+    """
     family, colon, _ = bound.figure.partition(": ")
     relatives = [change for change in changes if change.name == family or change.name.startswith(f"{family}: ")]
     if not colon or not relatives or relatives[0].kind == MEAN:
@@ -564,7 +594,7 @@ def _iter_change_crossings(bound: Bound, change: Change) -> Iterator[str]:
 
 
 def _iter_worse_crossings(bound: Bound, change: Change, chances: Mapping[str, float]) -> Iterator[str]:
-    """Yield a line for a score that is worse than before by more than chance, or that cannot be tested."""
+    """Yield a line for a score that is significantly lower than before, or lower and not testable."""
     most = bound.settings.worse
     if most is None or change.after is None or change.before is None or change.after >= change.before:
         return
@@ -576,12 +606,16 @@ def _iter_worse_crossings(bound: Bound, change: Change, chances: Mapping[str, fl
 
 
 def _compute_move(key: str, before: float, after: float) -> float:
-    """Return how far a figure moved in a bound's direction."""
+    """Return the fall or rise of a figure, which is positive in the direction of the bound.
+
+    Args:
+        key: name of the limit, such as "fall_by" or "rise"
+    """
     return before - after if key.startswith("fall") else after - before
 
 
 def parse_bound(crossing: str) -> str:
-    """Return the figure and bound that a line of `list_crossings` is about, without the figure's values.
+    """Return the figure and the limit that a line of `list_crossings` is about, without the figure's values.
 
     >>> parse_bound("documents: what is new is 850 documents and was 1,000 documents: the bound is fall = 0.1")
     'documents: what is new: fall = 0.1'
@@ -597,7 +631,7 @@ def _format_crossing(change: Change, bound: str, how: str = "") -> str:
 
 
 def format_with_unit(value: float, unit: str, kind: str) -> str:
-    """Format a figure with its unit, for people. Shares are in percent.
+    """Format the value of a figure with its unit, for people. Shares are formatted as percentages.
 
     >>> format_with_unit(1234, "documents", COUNT), format_with_unit(0.0312, "records", SHARE)
     ('1,234 documents', '3.12 % of the records')

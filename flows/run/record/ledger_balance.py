@@ -38,13 +38,13 @@ COPY_OF_TOKENS = "tokens of copy "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAccount:
-    """The account of one step of a run: how many units came in, and what became of them.
+    """The account of one step of a run: the number of units that came in, and their outcomes.
 
     Attributes:
-        title: the step, in words
+        title: description of the step
         unit: what is counted, such as "records"
         total: number of units that came in
-        outcomes: outcome -> number of units
+        outcomes: number of units by outcome
     """
 
     title: str
@@ -54,7 +54,7 @@ class StepAccount:
 
     @property
     def found(self) -> int:
-        """Number of units that are accounted for."""
+        """Sum of the outcomes."""
         return sum(self.outcomes.values())
 
     @property
@@ -69,12 +69,14 @@ class StepAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """Compares what one step of a run gave with what the next one received, each counted on its own side.
+    """A comparison of the output of one step with the input of the next, each counted by its own step.
 
     Attributes:
-        title: what is compared, in words
+        title: description of what is compared
         unit: what is counted
-        unlabelled: units that the first step may have given in addition, in files without a label that says so
+        given: number of units that the first step wrote
+        received: number of units that the next step read
+        unlabelled: number of further units that the next step may have read, from files without a source label
     """
 
     title: str
@@ -85,7 +87,7 @@ class Edge:
 
     @property
     def balances(self) -> bool:
-        """True if nothing appeared or vanished in between."""
+        """True if no unit was added or lost between the two steps."""
         return self.given <= self.received <= self.given + self.unlabelled
 
     def __str__(self) -> str:
@@ -95,11 +97,12 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """The accounts of all steps of a run, as far as it came, and its headline numbers in order.
+    """The accounts of all steps that a run completed, and its headline numbers.
 
     Attributes:
-        edges: comparisons of what a step gave with what the next one received
-        headline: unit -> name -> count; the name is "" if the run has only one artifact that counts this unit
+        steps: the accounts, in the order of the run
+        edges: comparisons of each step's output with the next step's input
+        headline: counts by unit and by artifact name; the name is "" if only one artifact counts this unit
     """
 
     steps: tuple[StepAccount, ...]
@@ -108,32 +111,32 @@ class Accounts:
 
     @property
     def balances(self) -> bool:
-        """True if nothing is lost in any step or between two steps."""
+        """True if no unit is lost in a step or between two steps."""
         return not self.wrong
 
     @property
     def wrong(self) -> list[str]:
-        """The steps, and pairs of steps, that do not balance, as sentences."""
+        """Descriptions of the steps and edges that do not balance."""
         items: list[StepAccount | Edge] = [*self.steps, *self.edges]
         return [str(item) for item in items if not item.balances]
 
 
 def filter_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
-    """Return the manifests of one kind, each once, in order."""
+    """Return the manifests of one kind in order, without repeats."""
     return list({manifest.folder: manifest for manifest in manifests if manifest.kind == kind}.values())
 
 
 def find_newest(manifests: Iterable[Manifest], kind: str) -> Manifest | None:
-    """Return the last manifest of a kind, which covers the files of all runs; None if there is none."""
+    """Return the last manifest of a kind, which covers the raw files of all runs; None if there is none."""
     matches = filter_kind(manifests, kind)
     return matches[-1] if matches else None
 
 
 def find_newest_by_name(manifests: Sequence[Manifest], kind: str) -> dict[str, Manifest]:
-    """Return the last manifest of each artifact name of a kind.
+    """Return the last manifest of each artifact of a kind.
 
     Returns:
-        By the name that the recipe gives the artifact; "" if there is only one.
+        The manifests by the name of their table in the recipe; if there is only one artifact, its name is "".
     """
     by_name = {manifest.name: manifest for manifest in manifests if manifest.kind == kind}
     corpus = find_newest(manifests, "corpora")
@@ -142,13 +145,13 @@ def find_newest_by_name(manifests: Sequence[Manifest], kind: str) -> dict[str, M
 
 
 def find_parent(manifest: Manifest, candidates: Iterable[Manifest]) -> Manifest | None:
-    """Return the first of some manifests that is a parent of an artifact; None if none is."""
+    """Return the first candidate that an artifact was built from; None if there is none."""
     parents = {(parent.role, parent.fingerprint) for parent in manifest.parents}
     return next((candidate for candidate in candidates if (candidate.kind, candidate.fingerprint) in parents), None)
 
 
 def build_accounts(manifests: Sequence[Manifest]) -> Accounts:
-    """Build the accounts of a run from its manifests, given in the order in which the run made them."""
+    """Build the accounts of a run from its manifests, in the order in which the run built them."""
     return Accounts(
         steps=tuple(_iter_steps(manifests)),
         edges=(*_iter_document_edges(manifests), *_iter_token_edges(manifests)),
@@ -170,14 +173,17 @@ def _iter_steps(manifests: Sequence[Manifest]) -> Iterable[StepAccount]:
 
 
 def _collect_ledgers(manifests: Sequence[Manifest], kind: str) -> dict[str, Ledger]:
-    """Return the ledgers of a kind by the names of its artifacts. Kinds that each source has are added up under ""."""
+    """Return the ledgers of a kind by artifact name.
+
+    If each source has an artifact of this kind, the sum of the ledgers is returned under "".
+    """
     if STAGES[kind].is_per_source:
         return {"": sum((manifest.ledger for manifest in filter_kind(manifests, kind)), Ledger())}
     return {name: manifest.ledger for name, manifest in find_newest_by_name(manifests, kind).items()}
 
 
 def add_name(what: str, name: str) -> str:
-    """Add the name of an artifact in parentheses; nothing if the name is ""."""
+    """Append an artifact's name in parentheses, unless the name is ""."""
     return f"{what} ({name})" if name else what
 
 
@@ -188,12 +194,12 @@ def _build_step(title: str, account: Account) -> StepAccount:
 
 
 def sum_records(parsed: Iterable[Manifest]) -> Account:
-    """Return the account of raw records (how many were read, and their outcomes), over all artifacts of documents."""
+    """Return the account of raw records (number read and outcomes), summed over documents artifacts."""
     return sum((manifest.ledger for manifest in parsed), Ledger()).find_account("records")
 
 
 def sum_raw_files(parsed: Iterable[Manifest]) -> Account:
-    """Return the account of raw files, which were read or left out by the lock, over all artifacts of documents."""
+    """Return the account of raw files (read, or skipped as unreadable), summed over documents artifacts."""
     total = read = left_out = 0
     for manifest in parsed:
         [raw] = (parent for parent in manifest.parents if parent.role == "raw")
@@ -205,21 +211,18 @@ def sum_raw_files(parsed: Iterable[Manifest]) -> Account:
 
 
 def list_copy_accounts(shards: Manifest) -> list[Account]:
-    """List the accounts of tokens of a shard set, one for each copy of its data (the same text with other masks)."""
+    """Return the token account of each copy of a shard set's data (the same text with other masks), in order."""
     copies = [account for account in shards.ledger.accounts if account.unit.startswith(COPY_OF_TOKENS)]
     return sorted(copies, key=_to_sort_key)
 
 
 def _to_sort_key(account: Account) -> list[str]:
-    """Return a key that sorts accounts by their units, and copy 2 before copy 10."""
+    """Return a sort key that orders accounts by unit, with numbers in numeric order (copy 2 before copy 10)."""
     return [word.zfill(9) if word.isdigit() else word for word in account.unit.split()]
 
 
 def _iter_document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
-    """Compare the documents that were parsed, judged, kept and tokenised.
-
-    Yields one comparison for each pair of steps.
-    """
+    """Yield the edges between the steps that parse, judge, keep and tokenize documents."""
     parsed, verdicts, corpus = (
         filter_kind(manifests, "documents"),
         find_newest(manifests, "verdicts"),
@@ -241,7 +244,7 @@ def _iter_document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
 
 
 def _iter_token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
-    """Compare the tokens that were written with those that each copy of each shard set took up."""
+    """Yield an edge between the tokens that were written and the tokens that each copy of each shard set read."""
     written = list(find_newest_by_name(manifests, "tokens").values())
     for name, shards in find_newest_by_name(manifests, "shards").items():
         tokens = find_parent(shards, written)
@@ -254,11 +257,12 @@ def _iter_token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
 
 
 def count_tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
-    """Count the tokens that a shard set takes from an artifact of tokens.
+    """Count the tokens of a tokens artifact that a shard set reads.
 
     Returns:
-        The tokens of the sources that the shard set takes, and those in files without a source label, which may be of
-        any source: documents that came back with a later run have none.
+        The number of tokens of the shard set's sources, and the number of tokens in files without a source label, which
+        can
+        be of any source: documents restored by a later run have no label.
     """
     sources = shards.settings.get("sources")
     if not sources:
@@ -268,7 +272,7 @@ def count_tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
 
 
 def count_tokens(parts: Iterable[Part]) -> int:
-    """Count the tokens in parts (file sets) of an artifact of tokens, of both splits."""
+    """Count the tokens in parts (file sets) of a tokens artifact, in both the train and the held-out split."""
     return sum(part.ledger.figures[f"{split} tokens"] for part in parts for split in ("train", "held-out"))
 
 
@@ -290,7 +294,7 @@ def _count_headline(manifests: Sequence[Manifest]) -> dict[str, dict[str, int]]:
 
 
 def list_losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
-    """List the outcomes of steps that begin with "dropped: " or "removed: ", with their counts, the largest first."""
+    """List the dropped and removed outcomes of steps, as (outcome, count), the largest first."""
     lost = [
         (name, count)
         for step in steps
@@ -301,13 +305,13 @@ def list_losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
 
 
 def list_edits(manifest: Manifest) -> list[tuple[str, int]]:
-    """List what steps changed or met in documents that they kept, with counts: lines, personal data, test items."""
+    """List the edits and findings in documents that were kept, as (name, count): lines, personal data, test items."""
     edits = ("lines repaired in part", "lines removed: ", "masked: ", "meets ")
     return [(name, count) for name, count in manifest.ledger.figures.items() if name.startswith(edits) and count]
 
 
 def sum_bytes(manifest: Manifest) -> int:
-    """Return the size of all files of an artifact in bytes."""
+    """Return the total size of an artifact's files in bytes."""
     return sum(file.size_bytes for part in manifest.parts for file in part.files)
 
 
@@ -328,13 +332,13 @@ MAX_LENGTH_PARTS = 48
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthSample:
-    """The lengths of lists of token ids, of the rows in some parts (file sets) of an artifact.
+    """The number of tokens in each sampled row of an artifact's table.
 
     Attributes:
-        lengths: int64 (n,), tokens of each row
-        unknown: number of unknown tokens among them
-        parts: number of parts that were read
-        all_parts: number of parts that have rows
+        lengths: int64 array (n,), the number of tokens of each row
+        unknown: total number of unknown tokens in these rows
+        parts: number of parts (file sets) that were read
+        all_parts: number of parts that contain rows
     """
 
     lengths: Int64s
@@ -344,13 +348,13 @@ class LengthSample:
 
     @property
     def total(self) -> int:
-        """Number of tokens in all rows that were read."""
+        """Total number of tokens in the sampled rows."""
         return int(self.lengths.sum())
 
     def compute_quantile(self, share: float) -> int:
-        """Return the length that this share of the rows (0 to 1) does not exceed.
+        """Return the smallest length that at least the given share (0 to 1) of the rows does not exceed.
 
-        At least one row must have been read.
+        At least one row must have been sampled.
         """
         return int(np.quantile(self.lengths, share, method="inverted_cdf"))
 
@@ -358,13 +362,17 @@ class LengthSample:
 def sample_lengths(
     place: Place, manifest: Manifest, table: str, unknown_id: int | None = None, most: int = MAX_LENGTH_PARTS
 ) -> LengthSample:
-    """Read the number of tokens in each row of a table, from parts (file sets) at even distances.
+    """Read the number of tokens in each row of a table, from evenly spaced parts (file sets).
 
     Args:
-        manifest: artifact that has the table
-        table: name of a table with a column `ids`, of lists
-        unknown_id: id of the unknown token, to count it; None to count none
-        most: largest number of parts to read
+        place: the store
+        manifest: artifact that contains the table
+        table: name of a table with a list column `ids`
+        unknown_id: id of the unknown token; if None, unknown tokens are not counted
+        most: maximum number of parts to read
+
+    Raises:
+        Damaged: If a file is damaged.
     """
     holding = [part for part in manifest.parts if part.count_rows(table)]
     chosen = spread(holding, most)
@@ -379,7 +387,7 @@ def sample_lengths(
 
 
 def spread(parts: Sequence[Item], most: int) -> list[Item]:
-    """Choose at most `most` items at even distances, in order."""
+    """Select at most `most` evenly spaced items, in order."""
     if len(parts) <= most:
         return list(parts)
     return [parts[index * len(parts) // most] for index in range(most)]
@@ -398,10 +406,10 @@ Share = tuple[str, float, float, str]  # name, part, whole, of what
 
 
 def iter_shares(place: Place, shards: Manifest) -> Iterator[Share]:
-    """Yield shares of a shard set, such as that of truncated tokens, in the order in which a person reads them.
+    """Yield shares of a shard set, such as the share of truncated tokens, in the order in which they are displayed.
 
     Yields:
-        Name, part, whole, and the unit of both; the share is part / whole.
+        (name, part, whole, unit of both); the share is part / whole.
     """
     figures, examples = shards.ledger.figures, shards.count_rows("examples")
     whole, lost = _count_lost_tokens(shards)
@@ -421,24 +429,27 @@ def iter_shares(place: Place, shards: Manifest) -> Iterator[Share]:
 
 
 def _count_lost_tokens(shards: Manifest) -> tuple[int, dict[str, int]]:
-    """Count the tokens of all copies of the data, and those that are in no example, by reason."""
+    """Return the number of tokens in all copies of the data, and the number that are in no example, by reason."""
     accounts = list_copy_accounts(shards)
     lost = {name: sum(each.outcomes.get(name, 0) for each in accounts) for name in ("truncated", "left_over")}
     return sum(account.total for account in accounts), lost
 
 
 def compute_label_deviation(shards: Manifest) -> float | None:
-    """Return how far the labels are from half and half, in standard deviations of a fair coin; None without labels."""
+    """Return the deviation of the two labels from equal counts, in standard deviations of a fair coin.
+
+    Returns None if there are no labels.
+    """
     names = LABEL_FIGURES.get(shards.facts.get("labels") or "")
     first, second = (shards.ledger.figures.get(name, 0) for name in names) if names is not None else (0, 0)
     return abs(first - second) / float(first + second) ** 0.5 if first + second else None
 
 
 def count_lost(place: Place, shards: Manifest) -> tuple[int, int]:
-    """Count the examples that have one document deleted and another not, among some shards.
+    """Count the examples in which some documents are deleted and others are not, in a sample of the shards.
 
     Returns:
-        That number, and the number of examples that were checked.
+        The number of such examples, and the number of examples checked.
     """
     counts = [
         count_lost_neighbors(shard_set, part)
@@ -450,12 +461,15 @@ def count_lost(place: Place, shards: Manifest) -> tuple[int, int]:
 
 
 def measure_surface(place: Place, shards: Manifest) -> SurfaceAccuracy | None:
-    """Measure how well labels can be guessed from looks only; None without labels, or if no shard counted looks."""
+    """Measure how well labels can be guessed from surface features, such as segment lengths, without reading words.
+
+    Returns None if there are no labels, or no shard has counts of surface features.
+    """
     return measure_surface_accuracy({split: _read_looks(place, shards, split) for split in shards.facts["splits"]})
 
 
 def _read_looks(place: Place, shards: Manifest, split: str) -> pa.Table:
-    """Read the counts of looks of some shards of a split."""
+    """Read the counts of surface features in a sample of a split's shards, as one table."""
     of_split = (part for part in shards.parts if part.labels.get("split") == split)
     holding = [part for part in of_split if any(file.table == "surfaces" for file in part.files)]
     batches = [
@@ -467,10 +481,10 @@ def _read_looks(place: Place, shards: Manifest, split: str) -> pa.Table:
 
 
 def list_surface_warnings(figures: Mapping[str, float]) -> list[str]:
-    """Return a warning for each shard set with looks that give labels away.
+    """Return a warning for each shard set whose surface features reveal the labels.
 
     Args:
-        figures: the figures of a run, by name
+        figures: values of the figures of a run, by name
     """
     return [
         describe_surface(name.removeprefix(LOWER_BOUND_NAME).strip(" ()"), value)
@@ -480,11 +494,11 @@ def list_surface_warnings(figures: Mapping[str, float]) -> list[str]:
 
 
 def describe_surface(name: str, at_least: float) -> str:
-    """Return the warning for a shard set with looks that give labels away.
+    """Return the warning for a shard set whose surface features reveal the labels.
 
     Args:
-        name: of the shard set in the recipe; "" for the only one
-        at_least: share of the examples with labels that are guessed
+        name: name of the shard set in the recipe; "" if it is the only one
+        at_least: share of the labeled examples whose label is guessed
     """
     return (
         f"{f'shards/{name}' if name else 'shards'}: the labels of at least {at_least:.0%} of the examples are guessed "
@@ -495,7 +509,7 @@ def describe_surface(name: str, at_least: float) -> str:
 
 
 def explain_no_examples(name: str, shards: Manifest) -> str | None:
-    """Return the message for a shard set that made no example to train on of its documents; None if it made some."""
+    """Return the message for a shard set without any training example; None if it has some, or has no documents."""
     train = [part for part in shards.parts if part.labels.get("split") == "train"]
     documents = sum(part.ledger.figures["documents"] for part in train)
     if not documents or any(part.count_rows("examples") for part in train):
@@ -505,7 +519,7 @@ def explain_no_examples(name: str, shards: Manifest) -> str | None:
 
 
 def list_warnings(shards: Manifest) -> list[str]:
-    """Return what a person should know about a shard set, if it has no example or much of its text is in none."""
+    """Return the warnings about a shard set that has no examples, or whose examples omit much of the text."""
     if (empty := explain_no_examples(shards.name, shards)) is not None:
         return [empty]
     whole, lost = _count_lost_tokens(shards)

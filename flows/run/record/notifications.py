@@ -53,7 +53,15 @@ class Notice:
 
     Attributes:
         event: one of `flows.recipes.run_settings.NOTIFY_EVENTS`
-        text: all of it, in words
+        recipe: name of the recipe
+        text: the whole message
+        store: address of the store
+        run: id of the run; "" if there is none
+        report: path of the report; "" if there is none
+        url: URL of the run's page; "" if there is none
+        bounds: descriptions of the crossed bounds
+        host: name of this machine
+        time: time of the notice (ISO 8601)
     """
 
     event: str
@@ -68,15 +76,15 @@ class Notice:
     time: str = field(default_factory=format_now)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object to send."""
+        """Return the JSON object to send, with `text` cut to one line of MESSAGE_CHARACTERS characters."""
         shown = to_one_line(self.text, MESSAGE_CHARACTERS).encode("utf-8", "replace").decode()
         return {**asdict(self), "text": shown}
 
 
 def read_named(place: Place, recipe: str) -> Mapping[str, str]:
-    """Read what earlier notices named about a recipe's newest run, as text -> time of the notice (ISO 8601).
+    """Read what earlier notices reported about a recipe's newest run, as description -> time of the notice (ISO 8601).
 
-    Returns {} if the file is missing or not as `write_named` wrote it; everything is then named once more.
+    Returns {} if the file is missing or malformed; everything is then reported again.
     """
     try:
         named = json.loads(place.read(f"{NOTICES_FOLDER}/{recipe}.json"))
@@ -86,30 +94,38 @@ def read_named(place: Place, recipe: str) -> Mapping[str, str]:
 
 
 def write_named(place: Place, recipe: str, named: Mapping[str, str]) -> None:
-    """Write what notices named about a recipe's newest run, for `read_named`.
+    """Write what notices reported about a recipe's newest run, for `read_named`.
 
-    Raises InputError if the store refuses.
+    Args:
+        named: time of the notice (ISO 8601), by description
+
+    Raises:
+        InputError: If the store is not writable.
     """
     place.write(f"{NOTICES_FOLDER}/{recipe}.json", json.dumps(named, indent=1, ensure_ascii=False).encode())
 
 
 def is_due(moment: str) -> bool:
-    """Return True if a bound that is still crossed should be named again: a day after it was named (ISO 8601)."""
+    """Return True if a bound that is still crossed should be reported again, a day after the last notice.
+
+    Args:
+        moment: time of the last notice (ISO 8601)
+    """
     since = datetime.fromisoformat(moment)
     return datetime.now(UTC) - since.replace(tzinfo=since.tzinfo or UTC) >= REPEAT_AFTER
 
 
 def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -> bool:
-    """Send a notice to the address and the command of a recipe, if the settings ask for its event.
+    """Send a notice to a recipe's webhook and command, if the settings include its event.
 
-    Both are tried at once, so that one that hangs delays neither the other nor, past a limit, the run.
+    Both are called in parallel, so that neither delays the other. They delay the run at most until the time limit.
 
     Args:
         folder: folder of the recipe, in which the command runs
-        tell: called with a line for each way that failed
+        tell: called with a line for each of the two that failed
 
     Returns:
-        True if at least one way succeeded.
+        True if at least one of the two succeeded.
     """
     if notice.event not in settings.on:
         return False
@@ -136,7 +152,7 @@ def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -
 
 
 def post_notice(variable: str, notice: Notice) -> str:
-    """Send a notice to the address in an environment variable. Returns why it did not arrive; "" if it did."""
+    """Send a notice to the address in an environment variable. Return why it failed, or "" on success."""
     import logging
 
     from apprise import Apprise, AppriseAsset, LogCapture
@@ -164,11 +180,15 @@ def post_notice(variable: str, notice: Notice) -> str:
 
 
 def build_apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[str, Any]:
-    """Return an address in the form that Apprise takes.
+    """Convert an address to the form that Apprise expects.
+
+    Args:
+        address: the address
+        fields: the JSON object to post to an http address
 
     Returns:
-        For an http address, the fields of the object that is posted there; other addresses unchanged; "" for an address
-        that is not valid.
+        For an http address, a dict of Apprise's URL fields with the payload; any other address unchanged; "" if the
+        address is not valid.
     """
     try:
         url = urlsplit(address)
@@ -189,9 +209,10 @@ def build_apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[
 
 
 def call_command(settings: NotifySettings, notice: Notice, folder: Path) -> str:
-    """Run the command of the settings with a notice as JSON on its standard input.
+    """Run the command of the settings with the notice as JSON on its standard input.
 
-    Returns why it failed; "" if it did not.
+    Returns:
+        Why the command failed, or "" if it succeeded.
     """
     streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
@@ -209,10 +230,10 @@ def call_command(settings: NotifySettings, notice: Notice, folder: Path) -> str:
 
 
 def list_setting_warnings(settings: NotifySettings, environment: Mapping[str, str]) -> list[str]:
-    """Return a warning if the environment variable that `[notify]` names is not set; else [].
+    """Return a warning if the environment variable that `notify.webhook` names is not set; else [].
 
     Args:
-        environment: the variables of this process
+        environment: the environment variables of this process
     """
     if settings.webhook and not environment.get(settings.webhook):
         unset = f"notify.webhook names the environment variable {settings.webhook}, which is not set"

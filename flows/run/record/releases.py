@@ -44,7 +44,7 @@ _ADDRESS = re.compile(r"(?P<store>.+)@(?P<name>[^/@:?&#]+)(?::(?P<number>\d{1,9}
 
 
 class DamagedRelease(Damaged):
-    """An entry of a release's history is gone, or not what was written."""
+    """Raised when an entry in the history of a release is missing or damaged."""
 
     def __str__(self) -> str:
         name, _, file = self.path.removeprefix(f"{RELEASES_FOLDER}/").rpartition("/")
@@ -57,7 +57,7 @@ class DamagedRelease(Damaged):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedArtifact:
-    """One artifact of a release: its kind, name and folder, and the digest of its contents."""
+    """One artifact of a release: its kind, name, folder in the store, and content digest."""
 
     kind: str
     name: str
@@ -70,14 +70,19 @@ class Release:
     """One entry in the history of a release name.
 
     Attributes:
-        number: its place in the history, counted from 1
+        name: name of the release
+        number: one-based position in the history
         action: "release" or "rollback"
-        run: id of the run that was promoted
-        who: who decided, and on which machine
-        approved: "bounds" if the bounds held, else "person"
-        crossed: the bounds that did not hold, in words
-        back_to: for a rollback, the number of the entry that is current again
-        figures: the figures of the run, which may not be finite
+        recipe: name of the recipe
+        run: id of the run that was released
+        artifacts: the released artifacts
+        who: user and host that made the release, as user@host
+        when: time of the release (ISO 8601)
+        reason: why the release was made, as given by the user
+        approved: "bounds" if no bound was crossed, else "person"
+        crossed: descriptions of the crossed bounds
+        back_to: for a rollback, the number of the entry that becomes current again
+        figures: the figures of the run, whose values may not be finite
     """
 
     name: str
@@ -96,7 +101,7 @@ class Release:
 
 
 def list_run_artifacts(place: Place, record: RunRecord) -> tuple[ReleasedArtifact, ...]:
-    """Return the artifacts of a run that a release names: the last of each kind and name.
+    """Return the artifacts of a run to be released: the last one of each kind and name.
 
     Raises:
         InputError: If the run has none, or one is no longer in the store.
@@ -108,15 +113,15 @@ def list_run_artifacts(place: Place, record: RunRecord) -> tuple[ReleasedArtifac
 
 
 def to_released(manifest: Manifest) -> ReleasedArtifact:
-    """Return an artifact in the form in which a release names it."""
+    """Convert a manifest to the form that is stored in a release."""
     return ReleasedArtifact(kind=manifest.kind, name=manifest.name, folder=manifest.folder, content=manifest.content)
 
 
 def read_manifests(place: Place, release: Release) -> list[Manifest]:
-    """Read the manifests of the artifacts that a release names.
+    """Read the manifests of a release's artifacts.
 
     Raises:
-        InputError: If one is gone, or its contents have changed.
+        InputError: If an artifact is missing, or its content has changed.
     """
     manifests = []
     for artifact in release.artifacts:
@@ -142,7 +147,7 @@ def _read_manifest(place: Place, folder: str, named_by: str) -> Manifest:
 
 
 def list_release_entries(place: Place, name: str | None = None) -> list[str]:
-    """List the files of all entries of a name in order; if `name` is None, of all names."""
+    """Return the paths of all entries of a release name, oldest first; if `name` is None, of all names."""
     folder = RELEASES_FOLDER if name is None else f"{RELEASES_FOLDER}/{name}"
     pieces = [tuple(path.split("/")) for path in place.list_files(folder)]
     entries = [each for each in pieces if len(each) == 3 and _ENTRY.fullmatch(each[2])]
@@ -150,17 +155,17 @@ def list_release_entries(place: Place, name: str | None = None) -> list[str]:
 
 
 def list_release_names(place: Place) -> list[str]:
-    """List the names that something was released under."""
+    """Return all release names in a store, sorted."""
     return sorted({path.split("/")[1] for path in list_release_entries(place)})
 
 
 def read_history(place: Place, name: str) -> list[Release]:
-    """Read all entries of a name, oldest first. Raises DamagedRelease."""
+    """Read all entries of a release name, oldest first. Raises DamagedRelease."""
     return [read_release(place, path) for path in list_release_entries(place, name)]
 
 
 def read_current_release(place: Place, name: str, number: int | None = None) -> Release:
-    """Read the newest entry of a name, or the one with a number.
+    """Read the newest entry of a release name, or the entry with the given number.
 
     Raises:
         InputError: If there is no such name or number.
@@ -184,10 +189,17 @@ def read_current_release(place: Place, name: str, number: int | None = None) -> 
 
 
 def find_release_before(place: Place, recipe: str, moment: str) -> Release | None:
-    """Return the newest entry of any name that is of a recipe and not later than a time. Raises DamagedRelease.
+    """Return the newest entry, of any name, that releases a given recipe and is not later than a given time.
 
     Args:
-        moment: time as `format_now` writes it
+        recipe: name of the recipe
+        moment: time in the format of `format_now`
+
+    Returns:
+        The entry, or None if there is none.
+
+    Raises:
+        DamagedRelease: If any entry is damaged.
     """
     entries = (read_release(place, path) for path in list_release_entries(place))
     earlier = [entry for entry in entries if entry.recipe == recipe and entry.when <= moment]
@@ -195,18 +207,19 @@ def find_release_before(place: Place, recipe: str, moment: str) -> Release | Non
 
 
 def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, generations: int) -> int:
-    """Return the last generation (raw files that one run added) with documents that a released model has answered.
+    """Return the last generation (raw files that one run added) whose documents have released predictions.
 
-    It is taken from the newest release of the recipe that was made from fewer generations than now. So a run that was
-    released and is repeated answers the same documents again.
+    This number is read from the newest release of the recipe that covers fewer generations than there are now. A
+    released run that is repeated therefore makes predictions for the same documents again.
 
     Args:
-        name: name of the artifact of answers
-        answer_kind: "predict" or "embed"; other answers do not count
-        generations: number of generations now
+        recipe: name of the recipe
+        name: name of the predictions artifact
+        answer_kind: "predict" or "embed"; predictions of the other kind are ignored
+        generations: current number of generations
 
     Returns:
-        The number of the generation, counted from 1; 0 if there is none.
+        The one-based number of the generation; 0 if there is none.
 
     Raises:
         DamagedRelease: If an entry is damaged.
@@ -224,20 +237,20 @@ def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, g
 
 
 def list_released_folders(place: Place) -> set[str]:
-    """Return the folders of all artifacts that any entry of any name has. Raises DamagedRelease."""
+    """Return the folders of all artifacts in any release entry. Raises DamagedRelease."""
     return {artifact.folder for path in list_release_entries(place) for artifact in read_release(place, path).artifacts}
 
 
 def list_released_runs(place: Place) -> set[str]:
-    """Return the ids of the runs that any entry of any name was promoted from. Raises DamagedRelease."""
+    """Return the ids of all runs in any release entry. Raises DamagedRelease."""
     return {read_release(place, path).run for path in list_release_entries(place)}
 
 
 def add_release(place: Place, entry: Release) -> Release:
-    """Write an entry at the end of its name's history, and return it with its number.
+    """Append an entry to the history of its name, and return it with its number.
 
     Raises:
-        InputError: If the name is not valid, or a clean-up of the store has removed what the entry names.
+        InputError: If the name is not valid, or a clean-up of the store has removed an artifact of the entry.
         DamagedRelease: If the newest entry of the name is damaged.
     """
     check_release_name("--name", entry.name)
@@ -258,13 +271,15 @@ def add_release(place: Place, entry: Release) -> Release:
 
 
 def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
-    """Give a name the meaning of an earlier entry again, by writing one more entry, which is returned.
+    """Make an earlier entry of a release name current again by appending a copy of it. Return the new entry.
 
     Args:
-        to: number of the entry; None for the last one that names other artifacts than the current one
+        to: number of the entry; None for the last entry whose artifacts differ from the current ones
+        reason: why, as given by the user
 
     Raises:
-        InputError: If there is no such entry, or what it names is gone.
+        InputError: If there is no such entry, or one of its artifacts is missing.
+        DamagedRelease: If an entry is damaged.
     """
     now = read_current_release(place, name)
     target = _find_earlier(place, now) if to is None else read_current_release(place, name, to)
@@ -276,7 +291,7 @@ def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
 
 
 def _find_earlier(place: Place, now: Release) -> Release:
-    """Return the last entry before the current one that names other artifacts. Raises InputError if there is none."""
+    """Return the last entry before the current one with other artifacts. Raises InputError if there is none."""
     meant = now.back_to or now.number
     earlier = [e for e in read_history(place, now.name) if e.number < meant and e.artifacts != now.artifacts]
     if not earlier:
@@ -288,7 +303,7 @@ def _find_earlier(place: Place, now: Release) -> Release:
 
 
 def get_user() -> str:
-    """Return the user of this process and the host, as user@host."""
+    """Return the current user and host, as user@host."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
@@ -297,7 +312,7 @@ def get_user() -> str:
 
 
 class ReleaseAddress(NamedTuple):
-    """The parts of an address `STORE@NAME` or `STORE@NAME:NUMBER`."""
+    """The parts of a release address `STORE@NAME` or `STORE@NAME:NUMBER`. number: None for the newest entry"""
 
     store: str
     name: str
@@ -305,7 +320,7 @@ class ReleaseAddress(NamedTuple):
 
 
 def parse_release_address(address: str) -> ReleaseAddress | None:
-    """Parse the address of a release; None if it has another form, or a file or folder of that name exists.
+    """Parse a release address. Return None if it has another form, or a file or folder with this path exists.
 
     >>> parse_release_address("store@prod:2")
     ReleaseAddress(store='store', name='prod', number=2)
@@ -319,10 +334,11 @@ def parse_release_address(address: str) -> ReleaseAddress | None:
 
 
 def find_release(address: str) -> tuple[Place, Release] | None:
-    """Return the store and the entry that a release's address stands for; None if it is no such address.
+    """Find the release at an address. Return the store and the entry, or None if this is not a release address.
 
     Raises:
         InputError: If there is no such release.
+        DamagedRelease: If the entry is damaged.
     """
     if (wanted := parse_release_address(address)) is None:
         return None
@@ -335,7 +351,7 @@ def _parse_number(path: str) -> int:
 
 
 def read_release(place: Place, path: str) -> Release:
-    """Read one entry. Raises DamagedRelease if it is gone, damaged, or another entry."""
+    """Read one entry by its path. Raises DamagedRelease if it is missing or damaged, or does not match its path."""
     try:
         data = place.read(path)
     except FileNotFoundError as error:
@@ -348,7 +364,7 @@ def read_release(place: Place, path: str) -> Release:
 
 @contextmanager
 def _hold_history(place: Place, name: str) -> Iterator[None]:
-    """Hold the right to write to a name's history during the block, on a disk that has file locks."""
+    """Hold the write lock of a release name's history during the block. Does nothing in an object store."""
     if not place.is_local:
         yield
         return

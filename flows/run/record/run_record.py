@@ -33,7 +33,7 @@ MAX_CLOCK_DIFFERENCE = timedelta(minutes=5)  # of machines that share a store, w
 
 
 class DamagedRun(Damaged):
-    """A file of a recorded run is gone, or not what was written."""
+    """Raised when a file of a recorded run is missing or damaged."""
 
     def __str__(self) -> str:
         return (
@@ -46,7 +46,7 @@ REMOVAL_MARK = "removed"
 
 
 def print_to_stderr(line: str) -> None:
-    """Print a line to standard error, so that it is not taken for output."""
+    """Print a line to standard error, to keep it out of the command's output."""
     print(line, file=sys.stderr)
 
 
@@ -55,9 +55,9 @@ class Cost:
     """The cost of a run.
 
     Attributes:
-        cpu_seconds: processor time of its process and of all that it started, the orchestrator's server included
-        bytes_written: size of the files of the parts that it built, if their stages were finished
-        peak_bytes: the most memory that all these processes had together, measured once a second
+        cpu_seconds: processor time of the process and of all its child processes, including the orchestrator's server
+        bytes_written: size of the files of the parts that were built, for finished stages only
+        peak_bytes: peak memory of all these processes together, sampled once a second
     """
 
     cpu_seconds: float
@@ -67,7 +67,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRun:
-    """The run as the orchestrator has it. page: its address there; "" if that is unknown"""
+    """The orchestrator's record of the run. page: URL of its page; "" if unknown"""
 
     id: str
     page: str = ""
@@ -78,10 +78,12 @@ class StageRecord:
     """What a run did with one stage.
 
     Attributes:
+        kind, name: kind and name of the artifact
+        folder: folder of the artifact, relative to the store
         state: "built" or "reused"
-        reason: why, in words
-        seconds: time that it took
-        parts: number of its parts (file sets that are built on their own)
+        reason: explanation of the state
+        seconds: elapsed time
+        parts: number of parts (file sets that are built independently)
         parts_built: number of parts that the run built
         bytes_built: size of the files of these parts
     """
@@ -99,13 +101,13 @@ class StageRecord:
 
 @dataclass(kw_only=True)
 class StageHistory:
-    """What happens to one stage during a run, which may go through its stages more than once.
+    """Collects what happens to one stage during a run, which may visit the stage several times.
 
     Attributes:
-        reasons: why it was not whole, each once
+        reasons: the distinct reasons why the stage was not complete
         missing: names of the parts that were missing at any time
-        unchanged_reason: why it was reused
-        record: the record of the stage, once it is whole
+        unchanged_reason: why the stage was reused
+        record: the record of the stage; None until the stage is complete
     """
 
     reasons: list[str] = field(default_factory=list)
@@ -114,12 +116,12 @@ class StageHistory:
     record: StageRecord | None = None
 
     def begin(self, survey: "Survey", reason: str, damaged: bool) -> None:
-        """Note that the run looks at the stage.
+        """Record that the run visits the stage.
 
         Args:
-            survey: what the store has of the stage
-            reason: why it is reused or built
-            damaged: True if it is not whole because of damage
+            survey: what the store contains of the stage
+            reason: why the stage is reused or built
+            damaged: True if the stage is incomplete because of damage
         """
         if survey.manifest is not None:
             self.unchanged_reason = reason
@@ -129,10 +131,11 @@ class StageHistory:
         self.missing |= {plan.name for plan in survey.missing}
 
     def end(self, manifest: Manifest, seconds: float) -> StageRecord:
-        """Return the record of the stage, which is whole now.
+        """Record that the stage is complete, and return its record.
 
         Args:
-            seconds: time that it took since the last call; all are added up
+            manifest: manifest of the complete artifact
+            seconds: elapsed time of this visit, which is added to that of earlier visits
         """
         before = self.record.seconds if self.record is not None else 0.0
         built = [part for part in manifest.parts if part.name in self.missing]
@@ -152,13 +155,14 @@ class StageHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """Files or records of one kind that a run goes on without because they cannot be read.
+    """Files or records of one kind that a run skips because they cannot be read.
 
     Attributes:
-        kind: what they are, in words, such as "damaged record"
-        number: how many they are
-        place: where they are: an artifact of documents; or a source, with a generation or a digest of names
-        new: how many of them the complete run before it did not go on without
+        kind: kind of the skipped items, such as "damaged record"
+        number: number of skipped items
+        place: location of the items: the folder of a documents artifact, or a source with a generation or a digest of
+            names
+        new: number of items that the previous completed run did not skip
     """
 
     kind: str
@@ -172,17 +176,25 @@ class RunRecord:
     """The record of a whole run.
 
     Attributes:
+        run_id: id of the run
+        recipe, recipe_path, recipe_toml: name, path and text of the recipe
+        started: start time in UTC (ISO 8601)
+        seconds: elapsed time
+        workers: number of worker processes
         state: "completed", "failed" or "interrupted"
-        inputs: by source, how many raw files it had and what else was found there (`flows.run.inputs.unread_files`)
-        names: names of the artifacts that it may have used or built
-        cost: None until it is written
-        crossed: the bounds of the recipe that its figures cross, in words
-        withheld: likewise, against the release that it would have replaced
-        set_aside: what it goes on without because it cannot be read
-        settled: folders of the artifacts of earlier generations that it took as they were
-        flow_run: the run as the orchestrator has it; None if it has none
-        watched: True if it was a flow of Prefect while it ran; otherwise it is reported there afterwards
-        error: what ended a run that failed
+        stages: what the run did with each stage
+        versions: versions of Python and libraries, by name
+        overrides: settings of `--set`
+        inputs: by source name, the number of raw files and the other files found (`flows.run.inputs.unread_files`)
+        names: names of the artifacts that the run may have used or built
+        cost: None until it is measured
+        crossed: descriptions of the recipe's bounds that the figures cross, compared with the previous run
+        withheld: descriptions of the bounds that the figures cross, compared with the current release
+        set_aside: the items that the run skipped because they cannot be read
+        settled: folders of the artifacts of earlier generations that were reused without checking their files
+        flow_run: the orchestrator's record of the run; None if there is none
+        watched: True if Prefect tracked the run while it ran; otherwise the run is reported to Prefect afterwards
+        error: message of the error that made the run fail
     """
 
     run_id: str
@@ -209,17 +221,17 @@ class RunRecord:
 
     @property
     def all_crossed(self) -> tuple[str, ...]:
-        """The bounds that it crosses, compared with whatever run, in words."""
+        """Descriptions of all crossed bounds, without repeats, whichever run they were compared with."""
         return tuple(dict.fromkeys((*self.crossed, *self.withheld)))
 
     @property
     def is_drifted(self) -> bool:
-        """True if it is complete and crosses a bound; the command then ends with exit code 1."""
+        """True if the run crosses a bound; the command then exits with code 1."""
         return bool(self.all_crossed)
 
     @property
     def outcome(self) -> tuple[str, ...]:
-        """How it ended, as everything that shows a run says it: completed; drifted, not released, 2 set aside."""
+        """The state of the run, followed by "drifted", "not released" and "N set aside" where they apply."""
         drifted = ("drifted",) if self.is_drifted else ()
         released = ("not released",) if self.withheld else ()
         number = sum(each.new for each in self.set_aside)
@@ -227,20 +239,20 @@ class RunRecord:
 
     @property
     def folders(self) -> set[str]:
-        """Folders of the artifacts that it built or reused."""
+        """Folders of the artifacts that the run built or reused."""
         return {*self.settled, *(stage.folder for stage in self.stages)}
 
 
 def to_sealed(value: Any) -> bytes:
-    """Serialize a dataclass as JSON with a digest of itself.
+    """Serialize a dataclass as JSON that ends with a digest of itself.
 
-    Half of a surrogate pair, as in a path that is not UTF-8, is escaped, and read again as it was.
+    Lone surrogates, as in a path that is not UTF-8, are escaped; `from_sealed` restores them.
     """
     return seal(json.dumps(asdict(value), indent=1, ensure_ascii=False).encode(errors="backslashreplace"))
 
 
 def from_sealed(kind: type[Value], data: bytes, path: str, damaged: type[Damaged] = Damaged) -> Value:
-    """Read a dataclass that `to_sealed` wrote.
+    """Parse a dataclass that `to_sealed` serialized.
 
     Args:
         kind: the dataclass
@@ -248,7 +260,7 @@ def from_sealed(kind: type[Value], data: bytes, path: str, damaged: type[Damaged
         damaged: class of the error to raise
 
     Raises:
-        Damaged: Of the class `damaged`, if the data does not match its digest or holds something else.
+        Damaged: An error of the class `damaged`, if the data does not match its digest or its fields are not valid.
     """
     try:
         return bind_settings(kind, unseal(data, path), path)
@@ -260,15 +272,15 @@ def from_sealed(kind: type[Value], data: bytes, path: str, damaged: type[Damaged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawPaths:
-    """The raw files that a run read, as sha256 -> path."""
+    """The raw files that a run read. paths: path of each file, by sha256"""
 
     paths: Mapping[str, str]
 
 
 def build_run_id(place: Place, recipe: str) -> str:
-    """Return a new id for a run: its start and its recipe. It sorts after the ids of all runs in the store.
+    """Create the id of a new run from the current time and the recipe's name. It sorts after all ids in the store.
 
-    If the clock of an earlier run was ahead of this machine's, the time in the id is one second after that run's.
+    If an earlier run's clock was ahead of this machine's, the time in the id is one second after that run's.
     """
     now = datetime.now(UTC)
     newest = max(
@@ -280,7 +292,7 @@ def build_run_id(place: Place, recipe: str) -> str:
 
 
 def parse_moment(run_id: str) -> datetime | None:
-    """Return the time that is in a run's id; None if there is none.
+    """Return the time in a run id; None if it contains none.
 
     >>> parse_moment("20261122T201500123456-small").isoformat(), parse_moment("old-run")
     ('2026-11-22T20:15:00.123456+00:00', None)
@@ -292,33 +304,33 @@ def parse_moment(run_id: str) -> datetime | None:
 
 
 def format_now() -> str:
-    """Return the current time in UTC, as ISO 8601 to the second."""
+    """Return the current UTC time in ISO 8601 format, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def read_versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that matter if two runs differ."""
+    """Return the versions of Python and of the libraries that could explain a difference between two runs, by name."""
     names = ("pyarrow", "numpy", "numba", "tokenizers", "prefect", "datasketch", "ftfy")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 
 def begin_run(place: Place, run_id: str, recipe: "Recipe") -> None:
-    """Write the recipe of a run that begins. This shows before anything starts if the store cannot be written."""
+    """Write the recipe of a new run to the store. Raises InputError if the store is not writable."""
     place.write(get_recipe_path(run_id), recipe.text.encode())
 
 
 def get_removal_mark(run_id: str) -> str:
-    """Return the path of the file that is in a run's folder while it is being removed."""
+    """Return the path, relative to the store, of the file that marks a run's folder as being removed."""
     return f"runs/{run_id}/{REMOVAL_MARK}"
 
 
 def get_recipe_path(run_id: str) -> str:
-    """Return the path of a run's recorded recipe in its store."""
+    """Return the path, relative to the store, of a run's recorded recipe."""
     return f"runs/{run_id}/recipe.toml"
 
 
 def write_run(place: Place, record: RunRecord, lock: "Lock", report: str | None = None) -> None:
-    """Write the record, the lock, the paths of the raw files and the report of a run. The record is written last."""
+    """Write a run's lock, raw file paths, report (if given) and record. The record is written last."""
     folder = f"runs/{record.run_id}"
     place.write(f"{folder}/recipe.lock", lock.to_bytes())
     place.write(f"{folder}/raw.json", to_sealed(RawPaths(paths=collect_raw_paths(lock))))
@@ -328,18 +340,23 @@ def write_run(place: Place, record: RunRecord, lock: "Lock", report: str | None 
 
 
 def collect_raw_paths(lock: "Lock") -> dict[str, str]:
-    """Return sha256 -> path of every raw file of a lock that exists here."""
+    """Return the path of every raw file in a lock that exists on this machine, by sha256."""
     files = (file for generation in lock.generations for group in generation.values() for file in group)
     return {file.sha256: file.path for file in files if file.path}
 
 
 def list_run_ids(place: Place) -> list[str]:
-    """List the ids of all recorded runs, oldest first."""
+    """Return the ids of all recorded runs, oldest first."""
     return sorted(path.split("/")[1] for path in place.list_files("runs") if path.endswith("/run.json"))
 
 
 def read_run(place: Place, run_id: str) -> RunRecord:
-    """Read the record of one run. Raises FileNotFoundError if there is none, and DamagedRun."""
+    """Read the record of one run.
+
+    Raises:
+        FileNotFoundError: If the run has no record.
+        DamagedRun: If the record is damaged, or is that of another run.
+    """
     path = f"runs/{run_id}/run.json"
     record = place.read_checked(path, lambda data: from_sealed(RunRecord, data, path, DamagedRun))
     if record.run_id != run_id:
@@ -348,10 +365,11 @@ def read_run(place: Place, run_id: str) -> RunRecord:
 
 
 def iter_newest_runs(place: Place, tell: Callable[[str], None] = print_to_stderr) -> Iterator[RunRecord]:
-    """Yield the recorded runs, newest first. Those with a damaged record are skipped.
+    """Yield the records of all runs, newest first. Runs with a damaged record are skipped.
 
     Args:
-        tell: called with a line about those, and about runs with a start in the future, since others may be newer
+        tell: called with a message for each skipped run, and for each run whose start time is in the future, since its
+            position may be wrong
     """
     for record in iter_readable_runs(place, reversed(list_run_ids(place)), tell):
         if is_ahead(record):
@@ -360,10 +378,10 @@ def iter_newest_runs(place: Place, tell: Callable[[str], None] = print_to_stderr
 
 
 def iter_readable_runs(place: Place, run_ids: Iterable[str], tell: Callable[[str], None]) -> Iterator[RunRecord]:
-    """Yield the records of some runs, in the order of `run_ids`. Damaged ones are skipped.
+    """Yield the records of the given runs in the order of `run_ids`. Runs with a damaged record are skipped.
 
     Args:
-        tell: called with a line about those that are damaged
+        tell: called with a message for each skipped run
     """
     for run_id in run_ids:
         try:
@@ -373,7 +391,9 @@ def iter_readable_runs(place: Place, run_ids: Iterable[str], tell: Callable[[str
 
 
 def find_newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
-    """Return the artifact that the newest recorded run built or reused; if no run did, the last one.
+    """Return the artifact that the newest recorded run built or reused.
+
+    If no recorded run used any of the artifacts, the last one is returned.
 
     Args:
         manifests: artifacts of one store; must not be empty
@@ -387,28 +407,28 @@ def find_newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
 
 
 def is_ahead(record: RunRecord) -> bool:
-    """Return True if a run's start is in the future by this machine's clock: later runs may sort before it."""
+    """Return True if a run's start time is in the future by this machine's clock; later runs may sort before it."""
     return record.started > (datetime.now(UTC) + MAX_CLOCK_DIFFERENCE).isoformat()
 
 
 def describe_clock_gap(record: RunRecord) -> str:
-    """Describe a run with a start in the future, as the beginning of a sentence."""
+    """Return the beginning of a sentence about a run whose start time is in the future."""
     return f"The run {record.run_id} began at {record.started}, which is yet to come by this machine's clock"
 
 
 def describe_passed_over(fault: DamagedRun) -> str:
-    """Return the line about a run that is skipped because a file of it is damaged."""
+    """Return the message about a run that is skipped because one of its files is damaged."""
     return f"{fault.path} is damaged: {fault.what}. That run is passed over."
 
 
 def read_raw_paths(place: Place, run_id: str) -> Mapping[str, str]:
-    """Read the raw files that a recorded run read, as sha256 -> path. Raises DamagedRun."""
+    """Read the paths of the raw files that a recorded run read, by sha256. Raises DamagedRun."""
     path = f"runs/{run_id}/raw.json"
     return from_sealed(RawPaths, _read_file(place, path), path, DamagedRun).paths
 
 
 def _read_file(place: Place, path: str) -> bytes:
-    """Read a file that every recorded run has. Raises DamagedRun if it is gone."""
+    """Read a file that every recorded run has. Raises DamagedRun if it is missing."""
     try:
         return place.read(path)
     except FileNotFoundError as error:
@@ -418,13 +438,14 @@ def _read_file(place: Place, path: str) -> bytes:
 def find_raw_file(
     place: Place, sha256: str, tell: Callable[[str], None] = print_to_stderr
 ) -> tuple[RunRecord, Path] | None:
-    """Find the newest run that read a raw file with this content at a path at which it still exists.
+    """Find the newest run that read a raw file with the given content from a path that still exists.
 
     Args:
-        tell: called with a line about runs that are damaged, which are skipped
+        sha256: digest of the content
+        tell: called with a message for each damaged run, which is skipped
 
     Returns:
-        The record of the run, and the path of the file; None if there is no such run.
+        The record of the run and the path of the file; None if there is no such run.
     """
     for record in iter_newest_runs(place, tell):
         try:
@@ -438,7 +459,7 @@ def find_raw_file(
 
 
 def read_recorded_lock(place: Place, run_id: str) -> "Lock":
-    """Read the lock of a recorded run, with the paths at which it read the raw files. Raises DamagedRun."""
+    """Read the lock of a recorded run, with the paths of the raw files at the time of the run. Raises DamagedRun."""
     from flows.recipes.lock import Lock
 
     path = f"runs/{run_id}/recipe.lock"
@@ -454,10 +475,13 @@ def read_recorded_lock(place: Place, run_id: str) -> "Lock":
 
 
 def read_recorded_recipe(record: RunRecord, store: str) -> "Recipe":
-    """Return the recipe that a run recorded.
+    """Parse the recipe of a recorded run.
 
     Args:
-        store: where the store is now; a relative path is relative to the current folder
+        store: current address of the store; a relative path is resolved against the current folder
+
+    Raises:
+        InputError: If the recipe is no longer valid.
     """
     from flows.recipes.recipe import parse_recipe  # with all sources and steps
 

@@ -45,12 +45,12 @@ RATE_SECONDS = 2.0  # of progress, before a rate is reported
 
 
 def get_running_path(run_id: str) -> str:
-    """Return the path in the store of a run's heartbeat."""
+    """Return the path of a run's heartbeat file, relative to the store."""
     return f"runs/{run_id}/running.json"
 
 
 def list_artifact_names(recipe: "Recipe") -> tuple[str, ...]:
-    """Return the names of the artifacts that a run of a recipe may use or build, of all kinds, sorted."""
+    """Return the sorted names of all artifacts, of any kind, that a run of a recipe may use or build."""
     return tuple(sorted({name for kind in STAGES.values() for name in kind.list_artifact_names(recipe, {})}))
 
 
@@ -59,10 +59,10 @@ class StageProgress:
     """Progress of a stage during a run.
 
     Attributes:
-        parts: number of its parts that were missing, or steps of its training
-        built: how many of them are done
-        first_built: how many were done at the first report; they do not count for the rate
-        started: time of the first report
+        parts: number of parts that were missing or, for a training stage, number of steps
+        built: number of parts or steps that are done
+        first_built: number that were done at the first report, which the rate excludes
+        started: time of the first report (`time.monotonic`)
     """
 
     parts: int
@@ -71,12 +71,19 @@ class StageProgress:
     started: float = field(default_factory=time.monotonic)
 
     def compute_rate(self, now: float) -> float | None:
-        """Return parts or steps per second; None if too little is done, or too short a time has passed."""
+        """Return the parts or steps per second; None if no part is done since the first report, or it is too recent.
+
+        Args:
+            now: current time (`time.monotonic`)
+        """
         done, seconds = self.built - self.first_built, now - self.started
         return done / seconds if done > 0 and seconds > RATE_SECONDS else None
 
     def to_json(self, now: float) -> dict[str, Any]:
-        """Return the progress for the run's heartbeat."""
+        """Return a dict with the keys built, parts, rate (per second) and seconds_left for the run's heartbeat.
+
+        `rate` and `seconds_left` are None if the rate is unknown.
+        """
         rate = self.compute_rate(now)
         left = None if rate is None else round((self.parts - self.built) / rate)
         rounded = None if rate is None else float(f"{rate:.3g}")
@@ -85,7 +92,7 @@ class StageProgress:
 
 @contextmanager
 def end_on_failure(pulse: "RunHeartbeat") -> Iterator["RunHeartbeat"]:
-    """End the heartbeat if the block fails, and let it continue otherwise."""
+    """End the heartbeat if the block raises or the process is stopped; otherwise leave it running."""
     with call_on_stop(pulse.end):
         try:
             yield pulse
@@ -96,11 +103,11 @@ def end_on_failure(pulse: "RunHeartbeat") -> Iterator["RunHeartbeat"]:
 
 
 class RunHeartbeat:
-    """The heartbeat of a run that is under way: reports in the store what the run does, and what it costs. Thread-safe.
+    """Heartbeat of the current run: reports to the store what the run is doing and what it costs. Thread-safe.
 
     Attributes:
-        doing: what it does outside of stages
-        workers: number of its workers now
+        doing: what the run is doing while no stage is being built
+        workers: current number of worker processes
     """
 
     doing = "finds its raw files"
@@ -120,7 +127,7 @@ class RunHeartbeat:
         self._writer = HeartbeatWriter(place, get_running_path(run_id), self._report)
 
     def wrap_tell(self, tell: Callable[[str], None]) -> Callable[[str], None]:
-        """Return a function that calls `tell`, and lets the heartbeat report the same line as what the run does."""
+        """Return a function that calls `tell` with a line and reports the same line as what the run is doing."""
 
         def both(line: str) -> None:
             self.doing = line
@@ -129,9 +136,14 @@ class RunHeartbeat:
         return both
 
     def advance(self, stage: str, built: int, parts: int) -> StageProgress:
-        """Record how many parts of a stage (file sets, or steps of a training) are built, and return its progress.
+        """Record how many parts (or training steps) of a stage are done, and return its progress.
 
-        With all parts built, the stage is no longer reported.
+        Once all parts are done, the stage is no longer reported.
+
+        Args:
+            stage: kind and name of the stage
+            built: number of parts that are done
+            parts: number of all missing parts
         """
         with self._lock:
             progress = self._stages.setdefault(stage, StageProgress(parts=parts, built=built, first_built=built))
@@ -141,10 +153,10 @@ class RunHeartbeat:
             return progress
 
     def measure_cost(self, bytes_written: int) -> Cost:
-        """Return what the run has cost so far.
+        """Return the cost of the run so far.
 
         Args:
-            bytes_written: size of the parts that it built
+            bytes_written: size of the parts that the run built
         """
         processes = list_process_tree(os.getpid())
         self._update_peak(processes)
@@ -152,9 +164,9 @@ class RunHeartbeat:
         return Cost(cpu_seconds=round(max(0.0, seconds), 1), bytes_written=bytes_written, peak_bytes=self._peak)
 
     def end(self) -> None:
-        """End the heartbeat, after the run is on record or if it never began.
+        """End the heartbeat, once the run is recorded or if it never began.
 
-        May be called again, and from any thread.
+        Can be called repeatedly, and from any thread.
         """
         self._writer.stop()
 
@@ -182,9 +194,12 @@ class ListedRun:
     """One run of a store.
 
     Attributes:
-        state: its state on record, or "running", or "lost" if its process ended without a record
-        record: None if it is running or lost
-        heartbeat: the last report of its process, if it has not ended
+        run_id: id of the run
+        recipe: name of the recipe
+        state: the recorded state, "running", or "lost" (its process ended without writing a record)
+        started: start time (ISO 8601); "" if unknown
+        record: None if the run is running or lost
+        heartbeat: the last report of its process; None if the run is recorded or never reported
     """
 
     run_id: str
@@ -196,22 +211,22 @@ class ListedRun:
 
     @property
     def outcome(self) -> str:
-        """How it ended, in words; its state if it has not."""
+        """The recorded outcome, comma-separated; the state if the run has no record."""
         return ", ".join(self.record.outcome) if self.record is not None else self.state
 
     @property
     def number_in_quarantine(self) -> int:
-        """Number of records that it skipped because they ended worker processes."""
+        """Number of records that the run skipped because they crash worker processes."""
         aside = self.record.set_aside if self.record is not None else ()
         return sum(each.number for each in aside if each.kind == QUARANTINED)
 
     @property
     def seconds(self) -> float | None:
-        """Time that it took; None if it has not ended."""
+        """Elapsed time in seconds; None if the run has no record."""
         return self.record.seconds if self.record is not None else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the run for scripts."""
+        """Return the run and its cost as a flat dict, for scripts. Values of a run without a record are None."""
         record = self.record
         cost = record.cost if record is not None else None
         return {
@@ -228,7 +243,7 @@ class ListedRun:
 
 
 def count_new_parts(record: RunRecord) -> dict[str, int]:
-    """Count the parts (file sets of stages' outputs) that a run built, by the kind of their stage, in a run's order."""
+    """Count the parts (file sets of stage outputs) that a run built, by stage kind, in the order of the run."""
     parts: dict[str, int] = {}
     for stage in record.stages:
         if stage.state == "built":
@@ -242,9 +257,9 @@ def list_runs(
     """List a store's runs, newest first.
 
     Args:
-        recipe: only runs of the recipe with this name; if None, all
-        limit: largest number of runs to list; if None, all
-        tell: called with a line about damaged records
+        recipe: name of the recipe whose runs are listed; if None, runs of all recipes are listed
+        limit: maximum number of runs; if None, all runs are listed
+        tell: called with a message for each damaged record, which is skipped
     """
     files = list_run_files(place)
     ids = [run_id for run_id in sorted(files, reverse=True) if recipe in (None, parse_recipe_name(run_id))]
@@ -255,7 +270,12 @@ def list_runs(
 def read_run_state(
     place: Place, run_id: str, files: Collection[str], tell: Callable[[str], None] = print_to_stderr
 ) -> ListedRun | None:
-    """Return a run, given the names of its files; None if its record is damaged, or it is not a run."""
+    """Read one run; return None if its record is damaged or the folder is not that of a run.
+
+    Args:
+        files: names of the files in the run's folder
+        tell: called with a message if the record is damaged
+    """
     if "run.json" in files:
         return _read_recorded(place, run_id, tell)
     return _read_unfinished_run(place, run_id) if UNFINISHED_RUN_FILES & set(files) else None
@@ -268,7 +288,7 @@ def _read_recorded(place: Place, run_id: str, tell: Callable[[str], None]) -> Li
 
 
 def list_run_files(place: Place) -> dict[str, dict[str, int]]:
-    """Return the files of each run by its id, as name -> size in bytes."""
+    """Return the files of each run, as run id -> file name -> size in bytes."""
     files: dict[str, dict[str, int]] = {}
     for path, size in place.list_files("runs").items():
         _, run_id, *name = path.split("/")
@@ -278,7 +298,7 @@ def list_run_files(place: Place) -> dict[str, dict[str, int]]:
 
 
 def parse_recipe_name(run_id: str) -> str:
-    """Return the name of the recipe that is in a run's id.
+    """Return the recipe name in a run id.
 
     >>> parse_recipe_name("20261122T201500123456-small-news")
     'small-news'
@@ -287,7 +307,10 @@ def parse_recipe_name(run_id: str) -> str:
 
 
 def _read_unfinished_run(place: Place, run_id: str) -> ListedRun | None:
-    """Return a run that has no record: running, or lost."""
+    """Return a run without a record as "running" or "lost".
+
+    If its record has been written since the files were listed, the recorded run is returned.
+    """
     present = read_heartbeat(place, get_running_path(run_id))
     runs_now = present is not None and not present.is_gone
     if not runs_now and place.find_size(f"runs/{run_id}/run.json") is not None:  # it has ended since it was listed
@@ -317,14 +340,14 @@ def find_names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
-    """What happens in a store now.
+    """The current activity in a store.
 
     Attributes:
-        running: runs under way, newest first; what each does is in its `heartbeat`
-        lost: the newest run of each recipe, if its process ended without a record
+        running: the current runs, newest first; the `heartbeat` of each reports what it is doing
+        lost: for each recipe, its newest run if that ended without writing a record
         schedules: heartbeats of the processes that run a recipe on a schedule
         waiting: heartbeats of the processes that wait for a person to approve a release
-        ended: the newest run of each recipe, if it has ended
+        ended: for each recipe, its newest run if that is recorded
     """
 
     running: tuple[ListedRun, ...]
@@ -334,7 +357,10 @@ class StoreStatus:
     ended: tuple[ListedRun, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the status for scripts."""
+        """Return the status as a dict for scripts, with the attributes as keys.
+
+        The additional key "quarantine" holds the number of quarantined records by recipe.
+        """
         return {
             "running": [_to_json(state.heartbeat) for state in self.running],
             "lost": [state.run_id for state in self.lost],
@@ -346,7 +372,7 @@ class StoreStatus:
 
 
 def _to_json(present: Heartbeat | None) -> dict[str, Any]:
-    """Return what a live process has reported, and which process it is."""
+    """Return the report of a live process with the keys host, pid and silent_seconds added."""
     assert present is not None
     process = {
         "host": present.process.host,
@@ -357,7 +383,7 @@ def _to_json(present: Heartbeat | None) -> dict[str, Any]:
 
 
 def read_store_status(place: Place) -> StoreStatus:
-    """Return what happens in a store now. Damaged records are reported on standard error and skipped."""
+    """Read the current activity in a store. Damaged records are reported on standard error and skipped."""
     files = list_run_files(place)
     newest = {parse_recipe_name(run_id): run_id for run_id in sorted(files)}
     asked = {run_id for run_id, names in files.items() if "run.json" not in names} | set(newest.values())
@@ -374,7 +400,7 @@ def read_store_status(place: Place) -> StoreStatus:
 
 
 def get_schedule_path(name: str) -> str:
-    """Return the path in the store at which a process reports that it runs a recipe on a schedule.
+    """Return the path, relative to the store, of the heartbeat of a process that runs a recipe on a schedule.
 
     Args:
         name: name of the recipe
@@ -383,16 +409,16 @@ def get_schedule_path(name: str) -> str:
 
 
 def follow_schedule(recipe: Recipe) -> Recipe:
-    """Return a recipe as a schedule runs it, if a live process has it on a schedule; else unchanged.
+    """Return the scheduled form of a recipe if a live process runs it on a schedule; else the recipe unchanged.
 
-    So every run of the recipe treats its files alike.
+    This ensures that manual and scheduled runs of the recipe treat unreadable files alike.
     """
     heartbeat = read_heartbeat(Place(recipe.store), get_schedule_path(recipe.name))
     return recipe.to_scheduled() if heartbeat is not None and not heartbeat.is_gone else recipe
 
 
 def get_waiting_path(release: str) -> str:
-    """Return the path in the store at which a process reports that it waits for approval of a release.
+    """Return the path, relative to the store, of the heartbeat of a process that waits for approval of a release.
 
     Args:
         release: name of the release
@@ -401,7 +427,7 @@ def get_waiting_path(release: str) -> str:
 
 
 def _read_live(place: Place, folder: str) -> tuple[Heartbeat, ...]:
-    """Return the heartbeats of live processes in a folder."""
+    """Return the heartbeats of the live processes in a folder of the store."""
     paths = sorted(path for path in place.list_files(folder) if path.endswith(".json"))
     reports = [read_heartbeat(place, path) for path in paths]
     return tuple(present for present in reports if present is not None and not present.is_gone)

@@ -39,8 +39,9 @@ class TaskScore(NamedTuple):
     """One number of a task.
 
     Attributes:
-        name: as a bound of a recipe names it
-        unit: what follows the number, in words
+        name: name of the figure, as used in a recipe's `[bounds]`
+        value: the score, or its gain over a baseline
+        unit: description of the value, shown after the number
     """
 
     name: str
@@ -49,14 +50,14 @@ class TaskScore(NamedTuple):
 
 
 def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[TaskScore]:
-    """Yield the median of every metric of a task, and the gains of each split's first metric.
+    """Yield the median of every metric of a task over the seeds, and the gains in the first metric of each split.
 
     Args:
         tasks: artifact of the fine-tuned model
-        called: name of the artifact if there are several; else ""
+        called: name of the artifact if the run has several; else ""
 
     Raises:
-        Damaged: If the kept answers are damaged.
+        Damaged: If the stored predictions are damaged.
     """
     ours, others = read_judged_splits(place, tasks), read_judged_splits(place, tasks, BASELINE)
     suite = with_judged_metrics(rebuild_suite(tasks), ours)
@@ -77,13 +78,13 @@ def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[Tas
 
 
 def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
-    """Return the scores of an artifact as the table of a suite.
+    """Return the scores of an artifact of fine-tuned models as the table of a suite.
 
     Args:
-        called: title of the table; "" for the suite's own name
+        called: title of the table; if "", the name of the suite is used
 
     Raises:
-        Damaged: If the kept answers are damaged.
+        Damaged: If the stored predictions are damaged.
     """
     results = read_judged_splits(place, tasks)
     suite = with_judged_metrics(rebuild_suite(tasks), results)
@@ -91,7 +92,7 @@ def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
 
 
 def iter_summaries(result: SuiteResult) -> Iterator[str]:
-    """Yield a sentence for each task, about the first metric of the split that counts."""
+    """Yield a sentence about each task, with the first metric of its main split."""
     first: dict[str, SuiteRow] = {}
     for row in result.rows:
         if row.averaged:
@@ -107,7 +108,8 @@ def name_task(suite: Suite, called: str, task: str) -> str:
     """Return the name that a task has in figures.
 
     Args:
-        called: name of its artifact if there are several; else ""
+        called: name of the task's artifact if the run has several; else ""
+        task: name of the task in the suite
     """
     return (called or suite.name) if len(suite.tasks) == 1 else f"{called or suite.name} {task}"
 
@@ -117,17 +119,18 @@ def _compute_median(suite: Suite, results: JudgedSplits, task: str, split: str, 
 
 
 def compare_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[str, str]) -> SuiteComparison | None:
-    """Compare an artifact with another one of its name, by the paired tests of a suite.
+    """Compare an artifact of fine-tuned models with another one by paired tests.
 
     Args:
-        names: how the table calls the two
-        other: artifact that `tasks` is compared with
+        other: artifact to compare `tasks` with
+        names: column titles for `tasks` and `other`
 
     Returns:
-        The comparison of the tasks of which both answered the same bytes from the same seeds; None if there are none.
+        The comparison of the tasks for which both have predictions for the same examples and seeds; None if there are
+        no such tasks.
 
     Raises:
-        Damaged: If the kept answers are damaged.
+        Damaged: If the stored predictions are damaged.
     """
     suite = rebuild_suite(tasks)
     ours, theirs = read_judged_splits(place, tasks), read_judged_splits(place, other)
@@ -135,10 +138,13 @@ def compare_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[st
 
 
 def compare_within(place: Place, tasks: Manifest, of: str) -> SuiteComparison | None:
-    """Compare the model of an artifact with its baseline or control; None if it has none. Raises Damaged.
+    """Compare the model of an artifact with its baseline or control model. Return None if there is no such model.
 
     Args:
         of: BASELINE or CONTROL
+
+    Raises:
+        Damaged: If the stored predictions are damaged.
     """
     ours, theirs = read_judged_splits(place, tasks), read_judged_splits(place, tasks, of)
     return _compare(rebuild_suite(tasks), ours, theirs, ("the model", f"the {of}"), of == CONTROL)
@@ -165,16 +171,16 @@ def _has_same_answers(ours: JudgedSplits, theirs: JudgedSplits, key: tuple[str, 
 
 
 def compute_worse_chances(place: Place, after: Sequence[Manifest], before: Sequence[Manifest]) -> dict[str, float]:
-    """Compute the probability that chance alone makes a first metric lower than before, for each one that is lower.
+    """Compute a p-value for each first metric that is lower than before: the probability of such a decrease by chance.
 
     Args:
-        after, before: the manifests of two runs
+        after, before: manifests of the later and the earlier run
 
     Returns:
-        The probability by the name of the figure. Metrics that cannot be compared are omitted.
+        The p-values by figure name. Metrics that cannot be compared are omitted.
 
     Raises:
-        Damaged: If the kept answers are damaged.
+        Damaged: If the stored predictions are damaged.
     """
     earlier = {tasks.name: tasks for tasks in find_newest_by_name(before, "tasks").values()}
     chances = {}
@@ -205,7 +211,7 @@ SUITE_LINES: Mapping[str, Callable[[Event], str]] = {"run": _format_run, "judged
 
 
 class EventPrinter:
-    """Prints the events of a fine-tuning run as lines for people."""
+    """Prints the events of a fine-tuning run as lines, by calling `tell`."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
@@ -213,7 +219,7 @@ class EventPrinter:
         self._steps = 0
 
     def print_event(self, event: Event) -> None:
-        """Print one event. Steps are printed at most every METRIC_SECONDS, checkpoints never."""
+        """Print one event. Step events are printed at most every METRIC_SECONDS, and checkpoint events never."""
         if event["event"] in SUITE_LINES:
             self._tell(SUITE_LINES[event["event"]](event))
         elif event["event"] == "warning":
@@ -235,7 +241,7 @@ class EventPrinter:
 
 
 def iter_start_lines(event: Event) -> Iterator[str]:
-    """Yield the lines about the start of a fine-tuning run: the records of each file, and the settings."""
+    """Yield the lines for the start event of a fine-tuning run: the records of each file, and the settings."""
     for name in ("training", "evaluation"):
         yield f"{name}: {describe_ledger(event[name])}"
     settings = {name: value for name, value in event["settings"].items() if value not in (None, [], ())}
@@ -245,7 +251,11 @@ def iter_start_lines(event: Event) -> Iterator[str]:
 
 
 def describe_ledger(ledger: Mapping[str, Any]) -> str:
-    """Describe what happened to the records of a labelled file: how many were used, dropped and cut."""
+    """Describe how many records of a labeled file were used, dropped and truncated.
+
+    Args:
+        ledger: ledger as JSON, with the keys `accounts` (one account) and `figures`
+    """
     [(unit, account)] = ledger["accounts"].items()
     figures = ledger["figures"]
     dropped = [f"{number} {reason}" for reason, number in account["outcomes"].items() if reason != "given"]
@@ -263,7 +273,8 @@ def format_event(event: Event, steps: int) -> str:
     """Format an event as one line.
 
     Args:
-        steps: number of steps of the run
+        event: dict with the keys `event` and `step`, and the figures to show
+        steps: total number of steps of the run
 
     >>> format_event({"event": "step", "step": 3, "epoch": 1, "loss": 0.6931}, 9)
     'step 3/9: epoch 1, loss 0.6931'
