@@ -77,8 +77,8 @@ class OpenWebTextSource:
                       column `text`, `.jsonl` with a field `text`; other endings in a folder are passed over
     max_record_bytes: a longer page is dropped
 
-    A page's key is the MD5 in its file's name. A page without one, and in Parquet and JSON lines, has an id made of its
-    bytes. A page that is not UTF-8 is read as windows-1252.
+    A page's key is the MD5 digest in its file's name. If there is no such name, as in Parquet and JSON lines, the
+    page's id is derived from its bytes. A page that is not UTF-8 is decoded as windows-1252.
     """
 
     kind: ClassVar[str] = "openwebtext"
@@ -206,9 +206,16 @@ class OpenWebTextSource:
     def _read_member(
         self, tar: TarReader, member: TarMember, file: RawFile, stream: int, tally: Tally
     ) -> Iterator[Record]:
-        """Yield the record of a member, or nothing for a folder.
+        """Yield the record of a tar member, or nothing for a folder.
 
         No member is written to disk, so a malicious path in the archive is harmless.
+
+        Args:
+            tar: The tar that contains the member.
+            member: The member.
+            file: The raw file.
+            stream: The `stream` of the member's locator, as described at `raw_record`.
+            tally: Counts the records.
         """
         if member.kind == "folder":
             return

@@ -29,14 +29,14 @@ _START_HINT = "`dask scheduler` starts one, and `dask worker {address}` a worker
 
 
 class SchedulerLost(Exception):
-    """The connection to the scheduler is lost, and with it the task that was sent."""
+    """Raised when the connection to the scheduler is lost, and the submitted task with it."""
 
 
 def connect_client(address: str) -> Client:
-    """Return a client of the scheduler that answers at an address now.
+    """Connect to the scheduler at an address and return the client, which the caller must close.
 
     Raises:
-        OSError: After at most 2 * CONNECT_SECONDS.
+        OSError: If no scheduler responds, after at most 2 * CONNECT_SECONDS.
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # we report what matters
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL + 1)
@@ -46,7 +46,7 @@ def connect_client(address: str) -> Client:
 
 
 async def _check_scheduler_answers(address: str) -> None:
-    """Raise OSError unless a scheduler answers at an address: a client would wait forever for a silent server."""
+    """Raise OSError unless a scheduler responds at an address. (A client would wait forever for a silent server.)"""
     greeting = asyncio.ensure_future(_ask_server_type(address))
     await asyncio.wait([greeting], timeout=CONNECT_SECONDS + 1)
     if not greeting.done():
@@ -60,7 +60,7 @@ async def _check_scheduler_answers(address: str) -> None:
 
 
 async def _ask_server_type(address: str) -> str:
-    """Return the type that a server of a cluster reports: "Scheduler", "Worker" or "Nanny"."""
+    """Return the type of the server at an address: "Scheduler", "Worker" or "Nanny"."""
     comm = await connect(address, CONNECT_SECONDS, **Security().get_connection_args("client"))
     try:
         await comm.write({"op": "identity", "reply": True})
@@ -71,7 +71,7 @@ async def _ask_server_type(address: str) -> str:
 
 
 def connect_at_start(address: str) -> Client:
-    """Return a client of the scheduler with which a run begins. Raises InputError if none answers now."""
+    """Connect to the scheduler at the start of a run and return the client. Raises InputError if none responds."""
     try:
         return connect_client(address)
     except OSError as error:
@@ -82,9 +82,14 @@ def connect_at_start(address: str) -> Client:
 
 
 def connect_again(address: str, tell: Callable[[str], None]) -> Client:
-    """Return a client in place of one that lost its scheduler.
+    """Wait for a lost scheduler to come back, and return a new client.
 
-    It tries until a scheduler answers at the address. Raises InputError if none does within RECONNECT_SECONDS.
+    Args:
+        address: The address of the scheduler.
+        tell: Called with a line before and after waiting.
+
+    Raises:
+        InputError: If no scheduler responds within RECONNECT_SECONDS.
     """
     tell(f"The scheduler at {address} is gone; waiting up to {RECONNECT_SECONDS:.0f} s for it.")
     deadline, wait = time.monotonic() + RECONNECT_SECONDS, _FIRST_WAIT_SECONDS
@@ -106,26 +111,27 @@ def connect_again(address: str, tell: Callable[[str], None]) -> Client:
 
 
 def explain_start(address: str) -> str:
-    """Return a sentence that says how to start a scheduler and a worker at an address."""
+    """Return the sentence that explains how to start a scheduler, and a worker for the given scheduler address."""
     return _START_HINT.format(address=address)
 
 
 def get_workers(client: Client) -> Mapping[str, Any]:
-    """Return what the scheduler knows of each worker, by the worker's address."""
+    """Return the scheduler's information about each worker, by the worker's address."""
     workers: Mapping[str, Any] = client.scheduler_info()["workers"]
     return workers
 
 
 def list_training_workers(client: Client) -> list[str]:
-    """Return the addresses of the workers that declare a GPU, on which models may be trained."""
+    """Return the addresses of the workers that declare the resource GPU, on which models can be trained."""
     return [worker for worker, info in get_workers(client).items() if info["resources"].get(GPU, 0) >= 1]
 
 
 def ask_all(client: Client, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
     """Call a function on each worker, and return the results by the worker's address.
 
-    Raises InputError if a worker lacks the function, since it has no Cloze or another version; and what the function
-    raised.
+    Raises:
+        InputError: If a worker cannot import the function, because it has no Cloze or another version.
+        Exception: Whatever the function raised on a worker.
     """
     answers = client.run(function, *args, on_error="return")
     for worker, answer in answers.items():
@@ -140,7 +146,7 @@ def ask_all(client: Client, function: Callable[..., Any], *args: Any) -> dict[st
 
 
 class Machine(NamedTuple):
-    """What a worker reports of its machine: the versions of its programs, its host name and its memory."""
+    """A worker's machine: its program versions, host name, and memory in bytes."""
 
     identity: Identity
     host: str
@@ -148,13 +154,13 @@ class Machine(NamedTuple):
 
 
 def inspect_cluster(address: str) -> tuple[str, str]:
-    """Ask the scheduler at an address for the state of its cluster.
+    """Describe the state of the cluster of the scheduler at an address.
 
     Returns:
-        One line with its workers, threads and memory; and what must be done before a run there, "" if nothing must.
+        One line with its workers, threads and memory; and what must be done before a run can use it, or "".
 
     Raises:
-        InputError: If no scheduler answers, or a worker has no Cloze.
+        InputError: If no scheduler responds, or a worker does not have Cloze installed.
     """
     client = connect_at_start(address)
     try:
@@ -186,5 +192,5 @@ def _describe_remedy(machines: Mapping[str, Machine]) -> str:
 
 
 def describe_machine() -> Machine:
-    """Return the versions, host name and memory of the machine on which this is called."""
+    """Return the program versions, host name and memory of the current machine."""
     return Machine(read_identity(), platform.node(), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

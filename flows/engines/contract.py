@@ -19,18 +19,22 @@ class RunEngine(Protocol):
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """Call a module-level function on a worker, and wait for its result.
 
+        Args:
+            function: The function to call.
+            args: Its arguments, which must be picklable.
+
         Raises:
             WorkerDied: If the worker process ended while it ran the function.
             Exception: Whatever the function raised, unchanged.
         """
 
     def get_progress(self) -> object:
-        """Return a value that changes while the workers make progress, and stays the same if they stall."""
+        """Return a value that changes while the workers make progress, and stays the same while they stall."""
 
 
 @runtime_checkable
 class TrainingEngine(Protocol):
-    """An engine that may have machines with GPUs to train a model on."""
+    """An engine that can train a model on another machine with GPUs, if there is one."""
 
     def train(
         self,
@@ -41,16 +45,16 @@ class TrainingEngine(Protocol):
         on_event: Callable[[Mapping[str, Any]], None],
         stop: Stop,
     ) -> bool:
-        """Train the model of a stage on such a machine, and write it into the store.
+        """Train the model of a stage on a machine with GPUs, and write the model into the store.
 
         Args:
             place: The store.
             stage: The stage of the model.
-            plans: The missing parts of the stage, with the job of the trainer.
-            distrusted: Paths in the store of damaged files, which may not be read.
+            plans: The missing parts of the stage, each with a training job.
+            distrusted: Paths of damaged files in the store, which must not be read.
             on_event: Called with each event of the trainer, on this thread.
-            stop: Stops the training when it is called.
+            stop: Stops the training run when it is called.
 
         Returns:
-            True once the model is in the store; False, with nothing done, if there is no such machine.
+            True once the model is in the store; False, without training, if there is no such machine.
         """

@@ -76,17 +76,18 @@ def train_on_worker(address: str, model: str, work: bytes, on_event: OnEvent, st
     Args:
         address: The address of the scheduler.
         model: The name of the model in messages.
-        work: What `perform_training` is given, pickled.
+        work: The pickled argument of `perform_training`.
         on_event: Called with each event of the trainer, on this thread.
-        stop: Stops the training when it is called.
-        tell: Called with a line if there is no such worker, and if the scheduler is lost.
+        stop: Stops the training run when it is called.
+        tell: Called with a line if there is no such worker, or the scheduler is lost.
 
     Returns:
         True once the model is in the store; False if no worker declares a GPU.
 
     Raises:
-        InputError: If all workers with GPUs are gone for RECONNECT_SECONDS, or torch is missing here when it is needed.
-        Exception: What the trainer raised on the worker.
+        InputError: If all workers with GPUs are gone for RECONNECT_SECONDS; or if no worker declares a GPU and torch is
+            not installed here.
+        Exception: The exception that the trainer raised on the worker.
     """
     try:
         client = connect_client(address)
@@ -113,7 +114,7 @@ def train_on_worker(address: str, model: str, work: bytes, on_event: OnEvent, st
 
 
 class RemoteTraining:
-    """A training on a worker of a cluster, with the methods of a process by which it can be stopped and waited for."""
+    """A training run on a worker of a cluster, with the methods of a process: `terminate`, `kill` and `wait`."""
 
     def __init__(self, client: Client, address: str, model: str, work: bytes, tell: Tell) -> None:
         self._client, self._address, self._model, self._tell = client, address, model, tell
@@ -129,7 +130,7 @@ class RemoteTraining:
         )
 
     def terminate(self) -> None:
-        """Tell the trainer to write its checkpoint and end."""
+        """Tell the trainer to write a checkpoint and stop."""
         self._stopped_at = self._stopped_at or time.monotonic()
         with suppress(OSError, TimeoutError, CancelledError):  # the scheduler is gone, and the worker notices that
             self._client.cancel([self._future], force=True)
@@ -137,18 +138,18 @@ class RemoteTraining:
     kill = terminate  # where nobody listens any more
 
     def wait(self) -> int:
-        """Wait until `listen` has returned or raised; the exit code is always 0."""
+        """Wait until `listen` has returned or raised, and return 0 as the exit code."""
         self._ended.wait()
         return 0
 
     def listen(self, on_event: OnEvent) -> Answer:
-        """Pass the events of the trainer to `on_event` until the training has ended, and return the worker's answer.
+        """Pass the trainer's events to `on_event` until the training run ends, and return the worker's answer.
 
         Raises:
-            SchedulerLost: If the scheduler is gone; the training may be sent again.
-            TrainingFailed: If worker after worker ended while it trained.
+            SchedulerLost: If the connection to the scheduler is lost; the training can be submitted again.
+            TrainingFailed: If one worker after another ended during the training run.
             InputError: If no worker has had a GPU for RECONNECT_SECONDS.
-            PoolClosed: If the training was stopped from here.
+            PoolClosed: If the training run was stopped by `terminate`.
         """
         try:
             while self._is_under_way():
@@ -172,7 +173,7 @@ class RemoteTraining:
     def _is_under_way(self) -> bool:
         """Return True if more events may arrive.
 
-        Raises SchedulerLost, and InputError if nobody can train the model any more.
+        Raises SchedulerLost if the scheduler is gone, and InputError if no worker can train the model any more.
         """
         if self._client.status != "running":
             if self._stopped_at is None:
@@ -185,7 +186,7 @@ class RemoteTraining:
         return has_begun and not self._has_left
 
     def _check_workers(self) -> None:
-        """Check every few seconds whether this training still has its worker, and whether another could take it.
+        """Check every few seconds whether this training run's worker is still there, or another could replace it.
 
         Raises:
             InputError: If no worker has had a GPU for RECONNECT_SECONDS.
@@ -205,7 +206,7 @@ class RemoteTraining:
             )
 
     def _receive_event(self, on_event: OnEvent, seconds: float) -> None:
-        """Wait some seconds for a message of the worker, and pass it on if it is an event of the trainer."""
+        """Wait for a message from the worker, for at most `seconds`, and pass a trainer event to `on_event`."""
         try:
             event = json.loads(self._messages.get(timeout=seconds))
         except Empty:
@@ -220,7 +221,7 @@ class RemoteTraining:
 
 
 def _check_torch_installed(address: str, model: str) -> None:
-    """Raise InputError if torch is missing here, where the model is trained if no worker declares a GPU."""
+    """Raise InputError if torch is not installed on this machine, where the model would be trained."""
     if find_spec("torch") is None:
         raise InputError(
             f"{model}: no worker of the cluster at {address} has the resource {GPU}, and torch is not installed here. "
@@ -233,11 +234,11 @@ SECONDS_BETWEEN_WORKER_CHECKS = 5.0  # between two checks whether there are work
 
 
 class Cluster:
-    """The workers of a Dask scheduler. Its methods are safe to call from many threads.
+    """The workers of a Dask scheduler, as an engine. Thread-safe.
 
     Attributes:
         address: The address of the scheduler.
-        num_workers: Threads of all workers, counted by `connect`.
+        num_workers: Number of threads of all workers; 0 before `connect`.
     """
 
     def __init__(self, address: str, limits: WorkerLimits, tell: Callable[[str], None]) -> None:
@@ -255,11 +256,14 @@ class Cluster:
         self._num_answered = 0
 
     def connect(self, paths: SharedPaths) -> None:
-        """Connect to the scheduler, and check its workers against this run's needs. Call it before any other method.
+        """Connect to the scheduler, and check its workers. Must be called before the other methods.
+
+        Args:
+            paths: The files that every worker must see.
 
         Raises:
-            InputError: If no scheduler answers, it has no worker, or a worker has other programs or does not see the
-                files.
+            InputError: If no scheduler responds, it has no worker, or a worker has other program versions or does not
+                see the files.
         """
         self._client = connect_at_start(self.address)
         self._wait_for_worker(self._client)
@@ -274,11 +278,11 @@ class Cluster:
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """Call a module-level function on a worker, and wait for its result.
 
-        The call is repeated if the scheduler is lost and comes back.
+        If the scheduler is lost and comes back, the call is repeated.
 
         Raises:
-            WorkerDied: If the process that ran the function died, or worker after worker did.
-            InputError: If no scheduler or fit worker is left for RECONNECT_SECONDS.
+            WorkerDied: If the process that ran the function ended, or one worker after another did.
+            InputError: If there has been no scheduler or suitable worker for RECONNECT_SECONDS.
             PoolClosed: If the cluster was closed.
             Exception: Whatever the function raised, unchanged.
         """
@@ -309,18 +313,21 @@ class Cluster:
         on_event: OnEvent,
         stop: Stop,
     ) -> bool:
-        """Train a model on a worker that declares a GPU (`train_on_worker`); return False if there is none."""
+        """Train a model on a worker that declares a GPU, as described in `TrainingEngine.train` and `train_on_worker`.
+
+        Returns False if there is no such worker.
+        """
         work = pickle.dumps((place, stage, plans, distrusted))
         return train_on_worker(self.address, stage.stage_folder, work, on_event, stop, self._tell)
 
     def get_progress(self) -> int:
-        """Return the number of calls that were answered; what the workers do now is not known here."""
+        """Return the number of calls completed so far; the progress within a call is unknown."""
         return self._num_answered
 
     def close(self) -> None:
-        """Cancel the tasks that are under way, which ends them on the workers, and disconnect.
+        """Cancel all running tasks, which ends them on the workers, and disconnect.
 
-        Callers of `run` get PoolClosed.
+        Pending calls of `run` raise PoolClosed.
         """
         with self._lock:
             if self._is_closed:
@@ -337,7 +344,7 @@ class Cluster:
             client.close(CLOSE_SECONDS)
 
     def _ask(self, client: Client, purpose: str, call: bytes) -> Answer:
-        """Send one task and wait for its answer. Raises SchedulerLost, and what `run` raises."""
+        """Submit one task and wait for its answer. Raises SchedulerLost, and the exceptions of `run`."""
         self._raise_if_closed(purpose)
         future = client.submit(
             perform_call, call, self._limits, self._identity,
@@ -374,10 +381,10 @@ class Cluster:
             raise PoolClosed(f"The cluster was left while it ran {purpose}.")
 
     def _check_workers(self, client: Client) -> None:
-        """Check every few seconds, once for all threads, whether there are fit workers.
+        """Check every few seconds, once for all threads, whether there are suitable workers.
 
         Raises:
-            InputError: If there has been none for RECONNECT_SECONDS.
+            InputError: If there have been none for RECONNECT_SECONDS.
         """
         with self._lock:
             now = time.monotonic()
@@ -393,7 +400,7 @@ class Cluster:
             )
 
     def _connect_again(self, lost: Client) -> None:
-        """Open a client in place of one that has lost the scheduler; of many threads, only the first does.
+        """Replace a client that has lost the scheduler. If several threads call this, only the first reconnects.
 
         Raises:
             InputError: If the scheduler does not come back.
@@ -405,7 +412,7 @@ class Cluster:
                 self._skipped_workers.clear()
 
     def _wait_for_worker(self, client: Client) -> None:
-        """Wait for the first worker. Raises InputError if none comes within WORKERS_SECONDS."""
+        """Wait for the first worker. Raises InputError if none joins within WORKERS_SECONDS."""
         try:
             client.wait_for_workers(1, timeout=WORKERS_SECONDS)
         except TimeoutError as error:
@@ -414,7 +421,7 @@ class Cluster:
             ) from error
 
     def _check_identities(self, identities: Mapping[str, Identity]) -> None:
-        """Raise InputError if a worker has other programs than this machine."""
+        """Raise InputError if a worker has program versions other than those of this machine."""
         for worker, identity in sorted(identities.items()):
             if mismatch := describe_differences(self._identity, identity):
                 raise InputError(
@@ -424,14 +431,14 @@ class Cluster:
                 )
 
     def _skip_worker(self, worker: str, differences: str) -> None:
-        """Ask a worker for nothing more: it joined later, and has other programs than this machine."""
+        """Exclude a worker that joined later and has other program versions from all further calls."""
         with self._lock:
             is_reported, self._skipped_workers[worker] = worker in self._skipped_workers, differences
         if not is_reported:
             self._tell(f"The worker {worker} is skipped because it is not like this machine: it has {differences}.")
 
     def _list_fit_workers(self, client: Client) -> list[str] | None:
-        """Return the addresses of the workers with the same programs as this machine; None if all have them."""
+        """Return the addresses of the workers that are not excluded; None if no worker is."""
         if not self._skipped_workers:
             return None
         return [worker for worker in get_workers(client) if worker not in self._skipped_workers] or ["none"]

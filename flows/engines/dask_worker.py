@@ -57,13 +57,13 @@ _WORKING_STATES = (Status.running, Status.paused, Status.closing_gracefully)
 
 
 class Answer(NamedTuple):
-    """What a worker answers to a call.
+    """A worker's response to a call.
 
     Attributes:
         outcome: DONE, RAISED or UNFIT.
-        value: The pickled result or exception; of an unfit worker how it differs, as UTF-8.
-        worker: Its address.
-        notices: A line for each time that the call was repeated on the worker.
+        value: The pickled result (DONE) or exception (RAISED); for UNFIT, the differences of the worker, as UTF-8 text.
+        worker: The address of the worker.
+        notices: A line for each time that the worker repeated the call.
     """
 
     outcome: str
@@ -73,11 +73,11 @@ class Answer(NamedTuple):
 
 
 class TaskCancelled(Exception):
-    """Raised in a call if nobody waits for its result any more."""
+    """Raised inside a call when its task was cancelled, because nobody waits for the result any more."""
 
 
 class _Pools:
-    """The pools of this worker, one for each set of limits and version of the program, while there are calls."""
+    """The process pools of this worker: one for each combination of limits and program version, while it is in use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -87,12 +87,12 @@ class _Pools:
 
     @contextmanager
     def hold_pool(self, limits: WorkerLimits, program: str, notices: list[str]) -> Iterator[WorkerPool]:
-        """Hold the pool for a call open during the block.
+        """Keep the pool for a call open during the block.
 
         Args:
             limits: Limits of time and memory for each process.
-            program: The version of the program; another version has a pool of its own.
-            notices: Gets a line for each time that the call is repeated.
+            program: Version of the program; each version has its own pool.
+            notices: A line is appended each time that the call is repeated.
         """
         key = (limits, program)
         self._thread.notices = notices
@@ -117,7 +117,7 @@ class _Pools:
         self._thread.notices.append(line)
 
     def _close_idle(self, key: tuple[WorkerLimits, str], pool: WorkerPool) -> None:
-        """Close a pool, unless there are calls now, or it was closed meanwhile."""
+        """Close a pool, unless it is in use or was already closed."""
         with self._lock:
             if self._pools.get(key) is not pool or self._calls[key]:
                 return
@@ -129,14 +129,12 @@ _pools = _Pools()
 
 
 def perform_call(call: bytes, limits: WorkerLimits, expected: Identity) -> Answer:
-    """Run a function on a process of this worker, and return what became of it.
-
-    An exception of the function is in the answer. Only what ends the worker itself is raised here.
+    """Run a function in a process of this worker, and return its result or its exception as an answer.
 
     Args:
-        call: A module-level function and its arguments, pickled.
+        call: A pickled tuple (function, arguments); the function must be at module level.
         limits: Limits of time and memory for the process.
-        expected: The identity that this worker must have.
+        expected: The identity that this worker must have; otherwise the outcome is UNFIT.
     """
     worker = get_worker()
     if (refusal := refuse_mismatch(worker, expected)) is not None:
@@ -154,18 +152,18 @@ def perform_call(call: bytes, limits: WorkerLimits, expected: Identity) -> Answe
 
 
 def refuse_mismatch(worker: Worker, expected: Identity) -> Answer | None:
-    """Return the answer with which a worker refuses a call if its identity is not the expected one; None if it is."""
+    """Return the UNFIT answer if this worker does not have the expected identity; None if it does."""
     mismatch = describe_differences(expected, read_identity())
     return Answer(UNFIT, mismatch.encode(), worker.address) if mismatch else None
 
 
 def answer_call(worker: str, call: Callable[[], object], notices: list[str]) -> Answer:
-    """Make a call, and return its result or its exception as an answer.
+    """Call a function, and return its result or its exception as an answer.
 
     Args:
         worker: The address of this worker.
         call: The function to call, without arguments.
-        notices: Lines for the caller, which are collected during the call.
+        notices: Lines for the caller, which may be appended to during the call.
     """
     try:
         return Answer(DONE, pickle.dumps(call()), worker, tuple(notices))
@@ -183,11 +181,11 @@ def answer_call(worker: str, call: Callable[[], object], notices: list[str]) -> 
 
 
 def unpack_answer(answer: Answer) -> Any:
-    """Return the result in an answer.
+    """Return the result in an answer, or raise its exception.
 
     Raises:
         InputError: If the worker was unfit for the call.
-        Exception: What the call raised on the worker.
+        Exception: The exception that the call raised on the worker.
     """
     if answer.outcome == UNFIT:
         raise InputError(
@@ -201,13 +199,18 @@ def unpack_answer(answer: Answer) -> Any:
 
 
 def is_cancelled(worker: Worker, task: Any) -> bool:
-    """Return True if nobody waits for a task any more, or its worker is leaving the cluster."""
+    """Return True if a task was cancelled, or its worker is leaving the cluster.
+
+    Args:
+        worker: This worker.
+        task: The key of the task.
+    """
     state = worker.state.tasks.get(task)
     return state is None or state.state == "cancelled" or worker.status not in _WORKING_STATES
 
 
 def raise_if_cancelled() -> None:
-    """Raise TaskCancelled if the task of this thread was cancelled, or its worker is leaving the cluster."""
+    """Raise TaskCancelled if the current task was cancelled, or its worker is leaving the cluster."""
     worker = get_worker()
     if is_cancelled(worker, worker.get_current_task()):
         raise TaskCancelled("The task was taken back.")
@@ -217,9 +220,9 @@ CHECKPOINTS = "checkpoints"
 
 
 def save_checkpoint(place: Place, stage: Stage, work: Path) -> None:
-    """Copy the newest complete checkpoint of a work folder into the store, and then remove older copies.
+    """Copy the newest complete checkpoint from a work folder into the store, then remove older copies.
 
-    Nothing happens if there is no complete checkpoint, or the store has the newest.
+    Does nothing if there is no complete checkpoint, or the store already contains the newest one.
     """
     steps = _list_local_steps(work)
     if not steps or (newest := steps[-1]) in _list_stored_steps(place, stage):
@@ -232,7 +235,10 @@ def save_checkpoint(place: Place, stage: Stage, work: Path) -> None:
 
 
 def fetch_checkpoint(place: Place, stage: Stage, work: Path) -> None:
-    """Copy the checkpoint in the store into a work folder, unless the folder has one of that step or a later one."""
+    """Copy the newest checkpoint in the store into a work folder, unless the folder has one that is as new.
+
+    Does nothing if the store contains no complete checkpoint.
+    """
     if not (stored_steps := _list_stored_steps(place, stage)):
         return
     work.mkdir(parents=True, exist_ok=True)
@@ -250,7 +256,7 @@ def fetch_checkpoint(place: Place, stage: Stage, work: Path) -> None:
 
 
 def remove_checkpoints(place: Place, stage: Stage) -> None:
-    """Remove the copies in the store: once the model is there, nothing of its training is needed."""
+    """Remove the copies of checkpoints and metrics from the store, once the model is there."""
     _remove_copies(place, stage, "")
     if place.find_size(f"{_get_copy_folder(stage)}/{METRICS_FILE}") is not None:
         place.delete(f"{_get_copy_folder(stage)}/{METRICS_FILE}")
@@ -261,21 +267,21 @@ def _get_copy_folder(stage: Stage) -> str:
 
 
 def _list_local_steps(work: Path) -> list[str]:
-    """Return the names of the complete checkpoints in a work folder, the oldest first."""
+    """Return the names of the complete checkpoints in a work folder, oldest first."""
     return sorted(path.parent.name for path in (work / CHECKPOINTS).glob(f"step-*/{COMPLETE_FILE}"))
 
 
 def _list_stored_steps(place: Place, stage: Stage) -> list[str]:
-    """Return the names of the complete checkpoints in the store, the oldest first."""
+    """Return the names of the complete checkpoints in the store, oldest first."""
     paths = (Path(path) for path in place.list_files(f"{_get_copy_folder(stage)}/{CHECKPOINTS}"))
     return sorted(path.parent.name for path in paths if path.name == COMPLETE_FILE)
 
 
 def _remove_copies(place: Place, stage: Stage, kept_step: str) -> None:
-    """Remove the copies in the store, of each first the file that marks it as complete.
+    """Remove copies of checkpoints from the store, starting with the files that mark them as complete.
 
     Args:
-        kept_step: The name of a checkpoint that stays; "" removes all.
+        kept_step: The name of the checkpoint to keep; "" removes all.
     """
     paths = [Path(path) for path in place.list_files(f"{_get_copy_folder(stage)}/{CHECKPOINTS}")]
     for path in sorted(paths, key=lambda path: path.name != COMPLETE_FILE):
@@ -299,12 +305,12 @@ POLL_SECONDS = 0.25
 
 
 def perform_training(work: bytes, topic: str, expected: Identity) -> Answer:
-    """Train a model on this worker, write its part into the store, and return the number of parts in the answer.
+    """Train a model on this worker and write it into the store. The answer holds the number of parts built.
 
     Args:
-        work: The store, the stage, the plans and the distrusted files, pickled.
-        topic: The topic of the scheduler to which events are sent.
-        expected: The identity that this worker must have.
+        work: A pickled tuple (store, stage, plans, paths of damaged files).
+        topic: The scheduler's topic to which the trainer's events are sent, as JSON.
+        expected: The identity that this worker must have; otherwise the outcome is UNFIT.
     """
     worker = get_worker()
     task = worker.get_current_task()
@@ -339,7 +345,7 @@ def _train(work: bytes, send_event: Callable[..., None], stop: Stop) -> int:
 
 
 def _train_one(place: Place, stage: Stage, job: TrainingJob, send_event: Callable[..., None], stop: Stop) -> None:
-    """Train, and keep a copy of the newest checkpoint in a store that is not a folder.
+    """Train the model of one job, and copy each checkpoint to the store if the store is not a local folder.
 
     Training resumes from that copy.
     """
@@ -357,7 +363,10 @@ def _train_one(place: Place, stage: Stage, job: TrainingJob, send_event: Callabl
 
 @contextmanager
 def stop_when(stop: Stop, should_stop: Callable[[], bool]) -> Iterator[None]:
-    """Stop a training during the block as soon as `should_stop` returns True. It is asked every POLL_SECONDS."""
+    """Within the block, stop the training run as soon as `should_stop()` returns True.
+
+    The function is polled every POLL_SECONDS.
+    """
     is_over = threading.Event()
 
     def watch() -> None:

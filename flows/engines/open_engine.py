@@ -16,7 +16,7 @@ MAX_FORKS = 8  # of a run that begins; each takes 16 ms of a core, used or not (
 
 
 def is_safe_to_fork() -> bool:
-    """Return True if this process has no thread that may hold a lock; the one that waits for signals holds none."""
+    """Return True if this process has no thread that could hold a lock (the signal thread holds none)."""
     known = {threading.main_thread().name, SIGNAL_THREAD}
     return all(thread.name in known for thread in threading.enumerate())
 
@@ -29,17 +29,17 @@ def open_engine(
     tell: Callable[[str], None],
     find_shared_paths: Callable[[], SharedPaths],
 ) -> Iterator[RunEngine]:
-    """Open an engine for the time of the block: a pool of processes on this machine, or the workers of a Dask cluster.
+    """Open an engine during the block: a pool of processes on this machine, or the workers of a Dask cluster.
 
     Args:
         address: "local", or the address of a Dask scheduler.
-        workers: The number of processes of the local pool; a cluster has the workers that it has.
+        workers: The number of processes in the local pool; ignored for a cluster.
         limits: Limits of time and memory for each worker.
         tell: Called with a line if a call is repeated, or a worker cannot be used.
         find_shared_paths: Returns the files that the workers of a cluster must see; not called for the local pool.
 
     Raises:
-        InputError: If no scheduler answers at the address, it has no worker, or its workers do not fit this run.
+        InputError: If no scheduler responds at the address, it has no worker, or a worker cannot be used for this run.
     """
     if address == LOCAL_ENGINE:
         with WorkerPool(workers, limits, tell) as pool:
@@ -58,7 +58,7 @@ def open_engine(
 
 
 def check_dask_installed(address: str) -> None:
-    """Raise InputError if the package that talks to a Dask cluster is not installed.
+    """Raise InputError if the package `distributed` is not installed.
 
     Args:
         address: The address of the cluster, for the message.
@@ -71,13 +71,13 @@ def check_dask_installed(address: str) -> None:
 
 
 def inspect_engine(address: str) -> tuple[str, str]:
-    """Ask a Dask cluster for its state.
+    """Describe the state of a Dask cluster.
 
     Returns:
-        One line with its workers, threads and memory; and what must be done before a run there, "" if nothing must.
+        One line with its workers, threads and memory; and what must be done before a run can use it, or "".
 
     Raises:
-        InputError: If no scheduler answers at the address, or a worker has no Cloze.
+        InputError: If no scheduler responds at the address, or a worker does not have Cloze installed.
     """
     check_dask_installed(address)
     from flows.engines.connect import inspect_cluster  # Dask is slow to import

@@ -37,7 +37,7 @@ Identity = Mapping[str, str]
 
 
 def read_identity() -> Identity:
-    """Return what decides the bytes that this process builds, as {name: version}.
+    """Return the versions of everything that affects the bytes that this process builds, by name.
 
     The names are Python, the processor, the program (version and digest of its sources), libraries, and plugins.
     """
@@ -51,7 +51,7 @@ def read_identity() -> Identity:
 
 
 def compute_program_digest(root: Path) -> str:
-    """Return the sha256, in hexadecimal, of the sources that decide bytes and of their names.
+    """Return the hexadecimal sha256 of the names and contents of the source files that affect output bytes.
 
     Args:
         root: The root of the checkout.
@@ -64,7 +64,7 @@ def compute_program_digest(root: Path) -> str:
 
 
 def describe_differences(ours: Identity, theirs: Identity) -> str:
-    """Return in words how the identity of a worker differs from that of this machine; "" if they are equal.
+    """Describe how a worker's identity differs from that of this machine; "" if they are equal.
 
     >>> describe_differences({"python": "3.11", "numpy": "2.4.6"}, {"python": "3.12", "numpy": "2.4.6"})
     'python 3.12 instead of 3.11'
@@ -75,7 +75,7 @@ def describe_differences(ours: Identity, theirs: Identity) -> str:
 
 
 def _find_version(name: str) -> str:
-    """Return the version of an installed package, or "none"."""
+    """Return the version of an installed package, or "none" if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -87,13 +87,13 @@ FILES_CHECKED_PER_SOURCE = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPaths:
-    """The files that every worker of a cluster must see, checked before a run builds anything.
+    """The files that every worker of a cluster must see, which are checked before a run builds anything.
 
     Attributes:
         store: The address of the store.
         probe_file: The path of one file in the store.
         sha256: The digest of the probe file.
-        files: The size in bytes of some raw files, by path.
+        files: The sizes of some raw files in bytes, by path.
     """
 
     store: str
@@ -103,9 +103,14 @@ class SharedPaths:
 
     @staticmethod
     def from_sources(place: Place, probe_file: str, sources: Mapping[str, Sequence[RawFile]]) -> "SharedPaths":
-        """Return the paths to check for a store, a file in it, and the raw files of each source.
+        """Select the paths to check: a file in the store, and evenly spaced raw files of each source.
 
-        Of each source, files at equal distances are checked, some FILES_CHECKED_PER_SOURCE of them.
+        About FILES_CHECKED_PER_SOURCE raw files are selected per source.
+
+        Args:
+            place: The store.
+            probe_file: The path of a file in the store.
+            sources: The raw files of each source, by source name.
         """
         digest = hashlib.sha256(place.read(probe_file)).hexdigest()
         present = [[file for file in files if file.path] for files in sources.values()]
@@ -115,7 +120,7 @@ class SharedPaths:
 
 
 def find_invisible_path(paths: SharedPaths) -> str:
-    """Return the first file that this machine does not see as it must, in words; "" if it sees all of them."""
+    """Describe the first path that this machine does not see as expected; "" if it sees all of them."""
     if wrong := _find_invisible_store(paths):
         return wrong
     for path, size in paths.files.items():
@@ -129,7 +134,7 @@ def find_invisible_path(paths: SharedPaths) -> str:
 
 
 def _find_invisible_store(paths: SharedPaths) -> str:
-    """Return in words why this machine does not see the store; "" if it does."""
+    """Describe why this machine does not see the store; "" if it does."""
     try:
         data = Place(paths.store).read(paths.probe_file)
     except FileNotFoundError:
@@ -141,10 +146,10 @@ def _find_invisible_store(paths: SharedPaths) -> str:
 
 
 def check_visible(missing_by_worker: Mapping[str, str]) -> None:
-    """Raise InputError if a worker does not see a file.
+    """Raise InputError if a worker does not see all files.
 
     Args:
-        missing_by_worker: What each worker does not see, in words, by the worker's address; "" if it sees everything.
+        missing_by_worker: The result of `find_invisible_path` on each worker, by the worker's address.
     """
     missing = {worker: what for worker, what in missing_by_worker.items() if what}
     if missing:

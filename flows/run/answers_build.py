@@ -54,16 +54,16 @@ OTHER_FIELDS = ("line", "id")  # of a row of `predict`, besides the answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersJob:
-    """The documents of some parts of a corpus, to be answered by one process.
+    """The documents in some parts of a corpus, for which one process makes predictions.
 
     Attributes:
         store: address of the store
         model: artifact of the fine-tuned model
-        corpus: artifact that the parts are of
-        parts: the parts of the corpus (file sets of its rows) to answer
+        corpus: artifact of the corpus
+        parts: the parts of the corpus (file sets of its rows) to process
         answer_kind: "predict" or "embed"
-        sources: names of the sources that the documents are from; if empty, all
-        work: folder for files of the work
+        sources: names of the sources whose documents are processed; if empty, all sources
+        work: folder for temporary files
     """
 
     store: str
@@ -78,15 +78,15 @@ class AnswersJob:
 def plan_answers(
     place: Place, tasks: Manifest, corpus: Manifest, since: int, answer_kind: str, sources: Sequence[str] = ()
 ) -> Stage:
-    """Plan the stage that answers new documents of a corpus with a fine-tuned model. Reads no text.
+    """Plan the stage that makes predictions for new documents with a fine-tuned model. Reads no text.
 
     Args:
         place: the store
         tasks: artifact of the fine-tuned model
-        corpus: artifact of the documents
-        since: number of the last generation (raw files that one run added) with documents that are answered already
+        corpus: artifact of the corpus
+        since: number of the last generation (raw files that one run added) whose documents already have predictions
         answer_kind: "predict" or "embed"
-        sources: names of the sources that the documents are from; if empty, all
+        sources: names of the sources whose documents are processed; if empty, all sources
     """
     chosen = tuple(sources)
     parts = [
@@ -130,16 +130,20 @@ def plan_answers(
 
 
 def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Answer the documents of some parts of the corpus, and write the answers as a Parquet file.
+    """Make predictions for the documents in some parts of the corpus, and write them to a Parquet file.
 
-    If no document is live, no file is written.
+    If all documents are deleted, no file is written.
+
+    Args:
+        writer: writes the file into the store
+        plan: the part to build, whose `job` is an AnswersJob
 
     Returns:
-        The account of the documents: answered, or unusable by reason.
+        The account of the documents: the number answered, and the number unusable by reason.
 
     Raises:
-        InputError: If the corpus is not the one that was planned with, or the disk is full.
-        TrainingFailed: If the process that answers fails.
+        InputError: If the corpus has changed since planning, or the disk is full.
+        TrainingFailed: If the prediction process fails.
     """
     job: AnswersJob = plan.job
     place, work = Place(job.store), Path(job.work) / plan.name
@@ -163,7 +167,12 @@ def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
-    """Write the live documents of a job to a Parquet file, with ids as hexadecimal text, and return their number."""
+    """Write a job's documents, except deleted ones, to a Parquet file. Return the number of documents.
+
+    The columns are `id` (hexadecimal) and `text`.
+
+    Raises InputError if the corpus has changed since planning.
+    """
     corpus = read_manifest(place, job.corpus.folder)
     if corpus is None or corpus.content != job.corpus.content:
         raise InputError(
@@ -183,7 +192,7 @@ def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
 
 
 def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
-    """Let a process of the trainer answer the documents, and return its counts. Raises InputError or TrainingFailed."""
+    """Make the predictions in a trainer process, and return its ledger as JSON. Raises InputError or TrainingFailed."""
     documents = str(work / "documents.parquet")
     file = FileSettings(path=documents, format="parquet", columns={"text": "text"}, max_unusable=1.0)
     asked, lines, log = work / "asked.json", work / "answers.jsonl", work / LOG_FILE
@@ -202,7 +211,7 @@ def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
 
 
 def _iter_rows(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the rows to store, from the lines that `predict` wrote. Unusable documents are omitted."""
+    """Yield the rows to store, from the JSON lines that `predict` wrote. Unusable documents are omitted."""
     with path.open(encoding="utf-8") as lines:
         for row in map(json.loads, lines):
             if "unusable" in row:

@@ -27,16 +27,16 @@ Perform = Callable[[Sequence[Stage]], list[Manifest]]
 def make_vocabularies(
     recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
 ) -> tuple[dict[str, Manifest], list[Stage]]:
-    """Train the vocabularies of a recipe, or store those that are given.
+    """Train the vocabularies of a recipe, or store the existing ones that it names.
 
-    Words are counted once for all vocabularies that count words by the same rule.
+    Words are counted once for all vocabularies that use the same counting rule.
 
     Args:
-        existing: vocabularies that are given and not trained, by the name of their table
-        perform: builds stages
+        existing: existing vocabularies that the recipe uses, by the name of their table
+        perform: builds the given stages and returns their manifests in the same order
 
     Returns:
-        The artifacts by the name of their table, and the stages that measure them, which are still to be built.
+        The vocabulary artifacts by the name of their table, and the stages that measure them, which are not built yet.
     """
     weights = {entry.source.name: entry.weight for entry in recipe.sources}
     counts = count_words(recipe, corpus, existing, perform)
@@ -54,10 +54,12 @@ def make_vocabularies(
 def count_words(
     recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
 ) -> dict[str, Manifest]:
-    """Count the words of a corpus for each vocabulary, once for all that count by the same rule.
+    """Count the words of a corpus for each vocabulary, once for all vocabularies with the same counting rule.
+
+    The arguments are those of `make_vocabularies`.
 
     Returns:
-        The artifact of word counts by the vocabulary's name. A given vocabulary with an unknown rule is omitted.
+        The word counts artifact by the vocabulary's name. An existing vocabulary without a known rule is omitted.
     """
     rules = find_word_rules(recipe, existing)
     wanted = {name: plan_counts(corpus, rule, recipe.name_artifact(name)) for name, rule in rules.items()}
@@ -68,9 +70,9 @@ def count_words(
 
 
 def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[str, WordRule]:
-    """Return the rule by which words are counted for each vocabulary, by name.
+    """Return the word counting rule of each vocabulary, by name.
 
-    Given vocabularies with an unknown rule are omitted.
+    Existing vocabularies without a known rule are omitted.
     """
     rules = {}
     for entry in recipe.vocabularies:
@@ -83,24 +85,25 @@ def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[
 def merge_parts(
     manifests: Mapping[str, Manifest], plan: Callable[[Manifest], Stage | None], perform: Perform
 ) -> dict[str, Manifest]:
-    """Merge artifacts with many parts (file sets that are built on their own) into one table each.
+    """Merge artifacts with many parts (file sets that are built independently) into one table each.
 
     Args:
         manifests: the artifacts, by name
-        plan: plans the merge of an artifact; returns None for one with few parts, which is then omitted
+        plan: plans the merge of an artifact, or returns None if it has few parts
+        perform: builds the given stages and returns their manifests in the same order
 
     Returns:
-        The merged artifacts by name.
+        The merged artifacts by name. Artifacts with few parts are omitted.
     """
     stages = {name: stage for name, manifest in manifests.items() if (stage := plan(manifest)) is not None}
     return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
 
 
 def load_given_vocabularies(recipe: Recipe) -> dict[str, Vocabulary]:
-    """Load the vocabularies that a recipe names as existing files, by the name of their table.
+    """Load the existing vocabularies that a recipe names, by the name of their table.
 
     Raises:
-        InputError: If one cannot be read, or cannot be used for a masked language model.
+        InputError: If a vocabulary cannot be read, or cannot be used for a masked language model.
     """
     vocabularies = {}
     for name, settings in ((entry.name, entry.settings) for entry in recipe.vocabularies):
@@ -119,16 +122,16 @@ def build_shard_sets(
     before: Manifest | None = None,
     other_stages: Sequence[Stage] = (),
 ) -> dict[str, Manifest]:
-    """Tokenise the corpus once for each vocabulary, and write the shard sets of a recipe.
+    """Tokenize the corpus once for each vocabulary, and write the shard sets of a recipe.
 
     Args:
-        vocabularies: artifacts of the vocabularies, by the name of their table
-        perform: builds stages
-        before: the corpus of earlier runs, if it is reused; tokens and shards that were made from it are continued
-        other_stages: stages that are built at the same time as the tokens
+        vocabularies: vocabulary artifacts, by the name of their table
+        perform: builds the given stages and returns their manifests in the same order
+        before: the corpus of earlier runs, if it is reused; its tokens and shards are extended
+        other_stages: stages to build in parallel with the tokens
 
     Returns:
-        The artifacts of the shard sets, by the name of their table in the recipe.
+        The shard set artifacts, by the name of their table in the recipe.
     """
     used = {entry.vocabulary: vocabularies[entry.vocabulary] for entry in recipe.shards}
     older = Corpus(corpus.place, before) if before is not None else None
@@ -144,7 +147,7 @@ def build_shard_sets(
 
 
 def plan_all_tokens(recipe: Recipe, corpus: Corpus | None, vocabularies: Mapping[str, Manifest]) -> list[Stage]:
-    """Plan the tokens of a corpus for each vocabulary, in the same order. Return [] if there is no corpus."""
+    """Plan the tokens stage of a corpus for each vocabulary, in the same order. Return [] if `corpus` is None."""
     if corpus is None:
         return []
     return [plan_tokens(corpus, vocabulary, recipe.seed) for vocabulary in vocabularies.values()]
@@ -157,11 +160,11 @@ def plan_all_shards(
     tokens: Mapping[str, Manifest],
     merges: Mapping[str, Manifest],
 ) -> list[Stage]:
-    """Plan the shard sets of a recipe, in its order.
+    """Plan the shard sets of a recipe, in the order of the recipe.
 
     Args:
         vocabularies, tokens: artifacts, by the name of the vocabulary
-        merges: the merged tokens, by the name of the vocabulary; those with few parts have none
+        merges: merged tokens, by the name of the vocabulary; tokens with few parts have none
     """
     return [
         plan_shards(
@@ -180,7 +183,7 @@ def plan_all_shards(
 def plan_earlier_shards(
     recipe: Recipe, corpus: Corpus, vocabularies: Mapping[str, Manifest], tokens: Mapping[str, Manifest]
 ) -> list[Stage]:
-    """Plan the shard sets of the earlier generations' corpus; [] if the store lacks some of their merged tokens."""
+    """Plan the shard sets of the earlier generations' corpus. Return [] if some of their merged tokens are missing."""
     planned = {name: stage for name, manifest in tokens.items() if (stage := plan_merges(manifest)) is not None}
     merges = {name: read_manifest(corpus.place, stage.folder) for name, stage in planned.items()}
     found = {name: manifest for name, manifest in merges.items() if manifest is not None}
@@ -188,6 +191,9 @@ def plan_earlier_shards(
 
 
 def continue_stages(place: Place, stages: Sequence[Stage], earlier: Sequence[Stage]) -> list[Stage]:
-    """Return the stages, each set to continue the artifact of the earlier stage at its index, if that exists."""
+    """Return copies of the stages, each set to extend the existing artifact of the earlier stage at its index.
+
+    Stages whose earlier stage has no artifact are built from scratch.
+    """
     found = [read_manifest(place, stage.folder) for stage in earlier] or [None] * len(stages)
     return [replace(stage, previous=manifest) for stage, manifest in zip(stages, found, strict=True)]

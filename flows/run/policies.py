@@ -29,12 +29,12 @@ def count_cores() -> int:
 
 
 def choose_num_workers(raw_bytes: int) -> int:
-    """Return the number of worker processes that raw files of this size have work for: one per core at most."""
+    """Choose the number of worker processes for raw files of this total size: at most one per core."""
     return min(count_cores(), 1 + raw_bytes // BYTES_PER_WORKER)
 
 
 def group_parts(parts: Sequence[Item], workers: int) -> list[Sequence[Item]]:
-    """Group parts, in order, into the groups that a worker builds at a time: about GROUPS_PER_WORKER per worker.
+    """Divide parts, in order, into the batches that a worker builds at a time: about GROUPS_PER_WORKER per worker.
 
     >>> group_parts([1, 2, 3, 4, 5, 6, 7], workers=1)
     [[1, 2], [3, 4], [5, 6], [7]]
@@ -44,5 +44,5 @@ def group_parts(parts: Sequence[Item], workers: int) -> list[Sequence[Item]]:
 
 
 def choose_num_threads(workers: int) -> int:
-    """Return the number of threads that wait for workers. They do no work themselves."""
+    """Choose the number of threads that wait for worker processes. These threads do no work themselves."""
     return max(16, 2 * workers)

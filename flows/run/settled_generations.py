@@ -30,12 +30,12 @@ NumberedSources = Sequence[tuple[int, SourceEntry]]  # the sources of all genera
 
 @dataclass(frozen=True, kw_only=True)
 class SettledGenerations:
-    """The generations (raw files that one run added) that are settled: reused without a look at their files.
+    """The settled generations (raw files that one run added), which are reused without checking their files.
 
     Attributes:
-        number: how many of the first ones are settled
-        documents, signatures: for each source of each generation; signatures only as stages without parts
-        verdicts, corpora: for each generation, as stages without parts
+        number: number of settled generations, counted from the first
+        documents, signatures: one for each source of each generation; the signatures are stages without parts
+        verdicts, corpora: one for each generation, as stages without parts
     """
 
     number: int = 0
@@ -46,7 +46,7 @@ class SettledGenerations:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Folders of the settled artifacts, each after those that it is made from."""
+        """Folders of the settled artifacts, each after the artifacts that it was built from."""
         stages = (*self.signatures, *self.verdicts, *self.corpora)
         return tuple(each.folder for each in self.documents) + tuple(stage.folder for stage in stages)
 
@@ -62,16 +62,16 @@ def find_settled(
     documents_of: Callable[[int, SourceEntry], Stage],
     tombstones: Tombstones,
 ) -> SettledGenerations:
-    """Find the generations (raw files that one run added) whose corpus and documents the store has whole.
+    """Find the generations (raw files that one run added) whose corpus and documents are complete in the store.
 
     Args:
-        sources: (number of the generation, source), for all generations
+        sources: (generation number, source) pairs of all generations
         before: number of the newest generation, which is never settled
         documents_of: plans the documents stage of a source in a generation, without its parts
-        tombstones: the documents that are to be forgotten
+        tombstones: the documents to delete
 
     Returns:
-        As many of the first generations as the store has; NOTHING_SETTLED if it has none.
+        The longest sequence of first generations that is complete; NOTHING_SETTLED if there is none.
     """
     sources = [(number, entry) for number, entry in sources if number < before]
     documents = [documents_of(number, entry) for number, entry in sources]
@@ -105,17 +105,17 @@ def find_settled(
 def read_settled_inputs(
     place: Place, settled: SettledGenerations, sources: NumberedSources, documents: Sequence[Manifest]
 ) -> tuple[tuple[Input, ...], list[Generation]]:
-    """Return what later generations need of settled ones (those that are reused without a look at their files).
+    """Read what later generations need from the settled ones, which are reused without checking their files.
 
     Args:
-        sources: (number of the generation, source), for all generations
-        documents: the artifact of each, at the same index
+        sources: (generation number, source) pairs of all generations
+        documents: the documents artifact of each pair, in the same order
 
     Returns:
-        The inputs of the verdicts (documents and signatures), and the generations with their verdicts.
+        The inputs of the verdicts (documents and signatures), and the settled generations with their verdicts.
 
     Raises:
-        Damaged: If a manifest is gone or damaged.
+        Damaged: If a manifest is missing or damaged.
     """
     signatures = read_published(place, settled.signatures)
     inputs = build_inputs(sources[: len(signatures)], documents[: len(signatures)], signatures)
@@ -124,7 +124,7 @@ def read_settled_inputs(
 
 
 def read_published(place: Place, stages: Sequence[Stage]) -> list[Manifest]:
-    """Read the manifests of stages that are known to be in the store. Raises Damaged if one is gone or damaged."""
+    """Read the manifests of stages that should be in the store. Raises Damaged if one is missing or damaged."""
     manifests = []
     for stage in stages:
         manifest = read_manifest(place, stage.folder)
@@ -135,9 +135,9 @@ def read_published(place: Place, stages: Sequence[Stage]) -> list[Manifest]:
 
 
 def read_judged_documents(place: Place, verdicts: Manifest) -> list[Manifest]:
-    """Return the documents that verdicts were made from, in their order.
+    """Return the manifests of the documents that verdicts were computed from, in order.
 
-    Those that are no longer in the store are omitted.
+    Documents that are no longer in the store are omitted.
     """
     parents = (parent for parent in verdicts.parents if parent.role == "documents")
     found = (read_manifest(place, parent.folder) for parent in parents)
@@ -147,11 +147,11 @@ def read_judged_documents(place: Place, verdicts: Manifest) -> list[Manifest]:
 def build_inputs(
     sources: NumberedSources, documents: Sequence[Manifest], signatures: Sequence[Manifest]
 ) -> tuple[Input, ...]:
-    """Return the inputs of the verdicts: documents and signatures with their generation and priority.
+    """Build the inputs of the verdicts: documents and signatures with their generation and priority.
 
     Args:
-        sources: (number of the generation, source)
-        documents, signatures: the artifacts of each, at the same index
+        sources: (generation number, source) pairs
+        documents, signatures: the artifacts of each pair, in the same order
     """
     return tuple(
         Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)

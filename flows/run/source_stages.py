@@ -22,9 +22,9 @@ from flows.run.record.counts_text import format_count
 
 
 def make_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
-    """Compute the statistics that some sources need before their documents.
+    """Build the statistics that some sources need before their documents are parsed.
 
-    They are of the first raw files that the source had.
+    They are computed from the first generation of raw files that the source has.
 
     Returns:
         The artifacts by source name. Sources that need no statistics are omitted.
@@ -48,7 +48,7 @@ def make_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) 
 
 
 def list_readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
-    """List the raw files of a source in one generation, without those that the lock leaves out as unreadable.
+    """List the raw files of a source in one generation, without the files that the lock skips as unreadable.
 
     Args:
         files: the raw files of the generation, by source name
@@ -60,13 +60,15 @@ def list_readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[R
 def build_documents_plan(
     entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
 ) -> Callable[..., Stage]:
-    """Return a function that plans the documents stage of one source and generation (the raw files that one run added).
+    """Return a function that plans the documents stage of one source in one generation.
 
-    It takes `cut`: with `cut=False` the stage has its identity and no parts, and no raw file is opened.
+    A generation is the raw files that one run added.
+
+    If the function is called with `with_parts=False`, no raw file is opened, and the stage has no parts.
 
     Args:
-        number: number of the generation, counted from 1
-        statistics: the artifact of the source's statistics, if it needs one
+        number: one-based number of the generation
+        statistics: the artifact of the source's statistics, if the source needs them
     """
     settings = entry.documents
     return partial(
@@ -82,15 +84,17 @@ def build_documents_plan(
 
 
 def plan_from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
-    """Plan a stage that reads raw files. If some of these are gone, it has no parts, as the store has its results.
+    """Plan a stage that reads raw files, or find its results in the store if some of the files are gone.
+
+    In the second case, the returned stage has no parts.
 
     Args:
         name: name of the source, for messages
-        raw: the raw files; one that is gone has the path ""
-        plan: plans the stage; with `cut=False` without parts
+        raw: the raw files; the path of a file that is gone is ""
+        plan: plans the stage; called with `with_parts=False` for a stage without parts
 
     Raises:
-        InputError: If raw files are gone and the store lacks the results, or they are damaged.
+        InputError: If raw files are gone, and the stage's results are missing from the store or damaged.
     """
     gone = [file.name for file in raw if not file.path]
     if not gone:

@@ -32,27 +32,29 @@ MEMORY_WITH_WORDS = {**WORKER_MEMORY, "different": 400}
 
 @dataclass(frozen=True, kw_only=True)
 class StageKind:
-    """Everything that other modules have to know about the stages of one kind.
+    """Everything that other modules need to know about the stages of one kind.
 
     Attributes:
-        group: the line of the run's progress that it belongs to, and the tag of its tasks
-        names: returns the names of the sources or tables of a recipe that it has an artifact for; by default one
-        has_many: True if only a corpus of hundreds of parts has it, so that no plan announces it
-        is_planned_from: True if the next stage is planned from its rows, and not only from its manifest
-        rows: by table, the word for a row, or those for one and for several, if it is not that of the table
-        steps: by a pattern of an account's unit, the title of a step in the accounts of a run; the groups of the
-            pattern are inserted, and `unit` is then the unit of the step
-        seconds, disk_bytes, memory_bytes, scratch_bytes: rates of processor time, disk, memory next to the command
-            itself, and temporary files
-        is_alone: True if a process of its own builds it, which takes all cores
-        is_per_source: True if each source has one
-        is_per_generation: True if each generation of the corpus has one
-        grows: True if a new generation adds parts to it, and only these cost; they are built at the same time
-        counts: which of documents and tokens a plan counts
-        memory_remedy: what to change if its memory is not there; "" to take fewer workers, files or a larger machine
-        is_released: True if a release names it
-        folder: its folder in an exported release; followed by the name if it ends with a slash; "" if it has none
-        has_answers: True if its files are Parquet with a row for each document, by `id`, which `cloze trace` shows
+        group: line of the run's progress that the stages belong to, and tag of their tasks
+        names: returns the names of the recipe's sources or tables that have an artifact of this kind; one by default
+        has_many: True if only a corpus of hundreds of parts has this stage, so that plans do not list it
+        is_planned_from: True if the next stage is planned from the rows of the artifact, not only from its manifest
+        rows: by table name, the word for a row (or its singular and plural), if it differs from the table name
+        steps: title of a step in the accounts of a run, by a regular expression for the account's unit; the groups of
+            the expression are inserted into the title, and the group `unit`, if present, becomes the unit of the step
+        seconds, disk_bytes, memory_bytes, scratch_bytes: rates of processor time, disk space, memory (in addition to
+            the command itself), and temporary files
+        is_alone: True if the stage is built by a single process that uses all cores
+        is_per_source: True if there is a stage for each source
+        is_per_generation: True if there is a stage for each generation of the corpus
+        grows: True if a new generation adds parts to the stage, so that only these parts cost; they are built in
+            parallel
+        counts: which of "documents" and "tokens" a plan counts
+        memory_remedy: advice for a lack of memory; if "", to use fewer workers, fewer files or a larger machine
+        is_released: True if releases include the artifact
+        folder: folder of the artifact in an exported release; if it ends with a slash, the artifact's name is appended;
+            "" if the artifact is not exported
+        has_answers: True if the files are Parquet with a row for each document, by `id`, which `cloze trace` displays
     """
 
     group: str
@@ -76,10 +78,10 @@ class StageKind:
     has_answers: bool = False
 
     def list_artifact_names(self, recipe: "Recipe", rules: WordRules) -> list[str]:
-        """Return the names of the artifacts that a run of a recipe has of this kind.
+        """Return the names of the artifacts of this kind that a run of a recipe builds.
 
         Args:
-            rules: the rules by which words are counted, by the names of the vocabularies that have one
+            rules: the word counting rules, by the name of the vocabulary; vocabularies without a known rule are omitted
         """
         names = self.names(recipe, rules)
         return [*names] if self.is_per_source else [*map(recipe.name_artifact, names)]
@@ -233,5 +235,5 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
 
 
 def get_stage_index(kind: str) -> int:
-    """Return the index of a kind in the order of a run. Raises ValueError for an unknown kind."""
+    """Return the zero-based index of a kind in the order of a run. Raises ValueError for an unknown kind."""
     return [*STAGES].index(kind)

@@ -35,11 +35,11 @@ PARTS_OF_LETTERS = frozenset(map(chr, (*range(0x1160, 0x1200), *range(0xD7B0, 0x
 
 
 class Window(NamedTuple):
-    """The part of a text that one sequence holds.
+    """The part of a text that one sequence contains.
 
-    place:   the index in the sequence of the first token of this part
-    first:   the index in the text of the same token
-    offsets: int32 [C, 2], begin and end of each token, in characters of the text
+    place:   index of the part's first token in the sequence
+    first:   index of the part's first token in the text
+    offsets: int32 [C, 2], start and end of each token, in characters of the text
     decides: bool [C], True for tokens at which this window may begin a span
     """
 
@@ -50,7 +50,7 @@ class Window(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A span of a text. `begin` is its first character, `score` the sum of its two logits."""
+    """A candidate span of a text. `begin` is its character offset, `score` the sum of its start and end logits."""
 
     text: str
     begin: int
@@ -60,9 +60,9 @@ class Candidate(NamedTuple):
 class TokenizedText(NamedTuple):
     """The tokens of a text.
 
-    start:   the first tokens, as the tokenizer holds them
+    start:   encoding of as many of the first tokens as fit into a sequence
     ids:     int32 [C], all token ids
-    offsets: int32 [C, 2], begin and end of each token in characters
+    offsets: int32 [C, 2], start and end of each token in characters
     """
 
     start: Encoding
@@ -71,7 +71,7 @@ class TokenizedText(NamedTuple):
 
     @staticmethod
     def from_text(text: str, encoder: TextEncoder) -> "TokenizedText":
-        """Tokenize a text, and keep as many of its first tokens as a sequence has room for as `start`."""
+        """Tokenize a text."""
         [pieces] = encoder.tokenize([text])
         ids, offsets = to_ids(pieces), np.array(find_piece_offsets(text, pieces), np.int32).reshape(-1, 2)
         pieces.truncate(encoder.count_room(2))
@@ -79,17 +79,17 @@ class TokenizedText(NamedTuple):
 
 
 def cut_windows(encoder: TextEncoder, first: Encoding, text: TokenizedText, step: int) -> list[tuple[Tokens, Window]]:
-    """Build sequences of a first text with each window of a second one.
+    """Build sequences of a first text and each window of a second text.
 
     Args:
-        encoder: The encoder, which tells the length of sequences.
-        first: The tokens of the first text, which must leave room.
+        encoder: The encoder, which determines the length of sequences.
+        first: The tokens of the first text, which must leave room for the second.
         text: The second text.
-        step: The tokens from the begin of a window to that of the next; at most the length of a window.
+        step: The number of tokens between the starts of two windows; capped at the length of a window.
 
     Returns:
-        For each window its tokens and what they hold. The last window holds the end of the text. (Windows that are cut
-        by tokenizers 0.23 have wrong segments.)
+        The tokens of each sequence with a description of its window. The last window ends at the end of the text.
+        (Windows that are cut by tokenizers 0.23 have wrong segments.)
     """
     room = encoder.count_room(2) - len(first)
     assert room > 0, "the first text leaves no room"
@@ -112,11 +112,11 @@ def cut_windows(encoder: TextEncoder, first: Encoding, text: TokenizedText, step
 
 
 def find_deciding_tokens(firsts: Int64s, sizes: Int64s) -> list[Bools]:
-    """Return for each window the tokens at which it may begin a span: bool [C].
+    """Find the tokens of each window at which it may begin a span: bool [C] for each window.
 
     Args:
-        firsts: int64 [W], the first token of each window, ascending.
-        sizes: int64 [W], the number of its tokens.
+        firsts: int64 [W], the index in the text of each window's first token, ascending.
+        sizes: int64 [W], the number of tokens of each window.
     """
     if len(firsts) == 1:
         return [np.ones(sizes[0], np.bool_)]
@@ -135,7 +135,12 @@ def find_deciding_tokens(firsts: Int64s, sizes: Int64s) -> list[Bools]:
 
 
 def find_token_span(offsets: Int32s, span: Span) -> tuple[int, int] | None:
-    """Return the first and the last token that overlap a span of the text, or None if no token does."""
+    """Return the indices of the first and last token that overlap a span of the text, or None if there are none.
+
+    Args:
+        offsets: int32 [C, 2], start and end of each token in characters.
+        span: The character offset of the span, and its text.
+    """
     begin = span[0] + len(span[1]) - len(span[1].lstrip())
     end = span[0] + len(span[1].rstrip())
     first = int(np.searchsorted(offsets[:, 1], begin, side="right"))
@@ -144,8 +149,14 @@ def find_token_span(offsets: Int32s, span: Span) -> tuple[int, int] | None:
 
 
 def locate_span(window: Window, span: tuple[int, int] | None) -> tuple[int, int]:
-    """Return first and last index in a sequence of a span of tokens; (0, 0), the index of [CLS], if it is not wholly
-    there.
+    """Convert a span of tokens to the first and last index in a window's sequence.
+
+    Args:
+        window: The window.
+        span: The indices of the span's first and last token in the text, or None.
+
+    Returns:
+        (0, 0), the index of [CLS], if `span` is None or not completely inside the window.
     """
     if span is None or span[0] < window.first or span[1] >= window.first + len(window.offsets):
         return 0, 0
@@ -156,16 +167,16 @@ def locate_span(window: Window, span: tuple[int, int] | None) -> tuple[int, int]
 def find_best_spans(
     begins_C: Float32s, ends_C: Float32s, max_tokens: int, max_spans: int
 ) -> tuple[Int64s, Int64s, npt.NDArray[np.float64]]:
-    """Find the spans with the highest sums of two logits.
+    """Find the spans with the highest sums of start and end logits.
 
     Args:
-        begins_C: Logits of beginnings; -inf if no span may begin at a token.
-        ends_C: Logits of ends; -inf if no span may end at a token.
-        max_tokens: The longest span.
-        max_spans: The most spans to return.
+        begins_C: The start logits; -inf where no span may begin.
+        ends_C: The end logits; -inf where no span may end.
+        max_tokens: The maximum number of tokens of a span.
+        max_spans: The maximum number of spans to return.
 
     Returns:
-        First tokens, last tokens and scores, the best first.
+        The first tokens, last tokens and scores of the spans, the best span first.
     """
     length = min(max_tokens, len(begins_C))
     if not length:
@@ -181,14 +192,14 @@ def find_best_spans(
 def iter_candidates(
     text: str, window: Window, logits: npt.NDArray[Any], max_tokens: int, max_spans: int
 ) -> Iterable[Candidate]:
-    """Yield the best spans of a window as candidates; spans that hold only spaces are left out.
+    """Yield the best spans of a window as candidates. Omits spans that consist of white space.
 
     Args:
         text: The whole text.
         window: The window.
-        logits: [T, 2], logits of beginning and end for all tokens of its sequence.
-        max_tokens: The longest span.
-        max_spans: The most spans to yield.
+        logits: [T, 2], start and end logits of all tokens of the window's sequence.
+        max_tokens: The maximum number of tokens of a span.
+        max_spans: The maximum number of spans to yield.
     """
     own = logits[window.place : window.place + len(window.offsets)]
     something = window.offsets[:, 0] < window.offsets[:, 1]
@@ -203,7 +214,12 @@ def iter_candidates(
 
 
 def trim_slice(text: str, begin: int, end: int) -> tuple[int, int]:
-    """Trim spaces from a slice of a text, and extend it by marks that belong to its letters.
+    """Trim white space from a slice of a text, and extend the slice by combining marks that belong to its letters.
+
+    Args:
+        text: The text.
+        begin: The start of the slice, in characters.
+        end: The end of the slice.
 
     >>> trim_slice("cafe\\u0301 au lait", 0, 4), trim_slice(" a b ", 0, 5)
     ((0, 5), (1, 4))
@@ -218,12 +234,12 @@ def trim_slice(text: str, begin: int, end: int) -> tuple[int, int]:
 
 
 def _is_mark(letter: str) -> bool:
-    """Check whether a character belongs to the one before: a mark, or a part of a decomposed Korean syllable."""
+    """Check whether a character belongs to the previous one: a combining mark, or part of a decomposed syllable."""
     return unicodedata.category(letter).startswith("M") or letter in PARTS_OF_LETTERS
 
 
 def keep_distinct(candidates: Iterable[Candidate], max_candidates: int) -> list[Candidate]:
-    """Return the best candidates with different texts, best first, at most `max_candidates`."""
+    """Return the best candidates with distinct texts, at most `max_candidates`, the best first."""
     kept = dict[str, Candidate]()
     for candidate in sorted(candidates, key=lambda each: (-each.score, each.begin, len(each.text))):
         kept.setdefault(candidate.text, candidate)
@@ -233,7 +249,7 @@ def keep_distinct(candidates: Iterable[Candidate], max_candidates: int) -> list[
 def group_windows(
     items: Sequence[Any], answers: Sequence[npt.NDArray[Any]]
 ) -> Iterable[list[tuple[Window, npt.NDArray[Any]]]]:
-    """Yield for each example its windows, each with the answers to its tokens."""
+    """Group the windows of consecutive items by example. Yields lists of windows, each with its rows of outputs."""
     for _, some in groupby(zip(items, answers, strict=True), key=lambda both: both[0].example):
         yield [(item.origin, answer) for item, answer in some]
 
@@ -244,11 +260,11 @@ MAX_WINDOWS = 8  # that are learnt from at once: longer sentences are several it
 
 
 class Pieces(NamedTuple):
-    """The pieces (tokens) of a sentence of words.
+    """The tokens of a sentence of words.
 
-    ids:    int32 [T], the ids of the pieces
-    words:  int64 [W], the indices of words that have pieces
-    firsts: int64 [W], the index of the first piece of each of these words
+    ids:    int32 [T], the token ids
+    words:  int64 [W], the indices of the words that have tokens
+    firsts: int64 [W], the index of the first token of each of these words
     """
 
     ids: Int32s
@@ -259,9 +275,9 @@ class Pieces(NamedTuple):
 class PieceWindows(NamedTuple):
     """The windows over a text that one item reads.
 
-    windows:   begin and end of each window, in pieces of the text
-    places:    int64 [W], the points (first pieces of words) that are read, in pieces of the text
-    window_of: int64 [W], the window in which each point is read
+    windows:   start and end of each window, in tokens of the text
+    places:    int64 [W], the first tokens of the words to tag, as indices into the text
+    window_of: int64 [W], the index of the window in which each of these tokens is read
     """
 
     windows: Sequence[tuple[int, int]]
@@ -269,7 +285,7 @@ class PieceWindows(NamedTuple):
     window_of: Int64s
 
     def build_sequences(self, ids: Int32s, special: SpecialIds) -> tuple[Tokens, ...]:
-        """Build a sequence with special tokens for each window. `ids` are those of the whole text."""
+        """Build a sequence with special tokens for each window. `ids` are the token ids of the whole text."""
         rows = [
             np.concatenate([[special.cls], ids[begin:end], [special.sep]]).astype(np.int32)
             for begin, end in self.windows
@@ -277,7 +293,7 @@ class PieceWindows(NamedTuple):
         return tuple(Tokens(row, np.zeros(len(row), np.int32)) for row in rows)
 
     def locate_points(self) -> Int64s:
-        """Return the index of each point among the tokens of all sequences: int64 [W]."""
+        """Return the position of each tagged word's first token among the tokens of all sequences: int64 [W]."""
         begins = np.array([begin for begin, _ in self.windows], np.int64)
         lengths = np.array([end - begin + 2 for begin, end in self.windows], np.int64)
         offsets = np.cumsum(lengths) - lengths
@@ -286,7 +302,7 @@ class PieceWindows(NamedTuple):
 
 
 def split_into_pieces(encoder: TextEncoder, sentences: Sequence[Sequence[str]]) -> list[Pieces]:
-    """Tokenize sentences of words, and find the first piece (token) of each word."""
+    """Tokenize sentences of words, and find the first token of each word."""
     texts = [" ".join(words) for words in sentences]
     return [
         _locate_words(to_ids(encoding), find_piece_offsets(text, encoding), words)
@@ -304,16 +320,15 @@ def _locate_words(ids: Int32s, offsets: Sequence[tuple[int, int]], words: Sequen
 
 
 def iter_parts(places: Int64s, begin: int, end: int, total: int, room: int, overlap: int) -> Iterator[PieceWindows]:
-    """Yield groups of at most MAX_WINDOWS windows that cover a part of a text, with context before and after as room
-    allows.
+    """Yield groups of at most MAX_WINDOWS windows that cover part of a text, with as much context as fits.
 
     Args:
-        places: int64, the points to read, in pieces of the text.
-        begin: The first piece of the part.
-        end: The end of the part.
-        total: The pieces of the text.
-        room: The pieces of a window.
-        overlap: The pieces that two neighboring windows share; at most half a window.
+        places: int64, the first tokens of the words to tag, as indices into the text.
+        begin: The index of the first token of the part.
+        end: The end of the part, exclusive.
+        total: The number of tokens of the text.
+        room: The number of tokens of a window.
+        overlap: The number of tokens that two neighboring windows share; capped at half a window.
     """
     windows = _plan_windows(begin, end, total, room, min(overlap, room // 2))
     centers = np.array([first + last - 1 for first, last in windows])  # twice: all windows are of one length
@@ -326,7 +341,7 @@ def iter_parts(places: Int64s, begin: int, end: int, total: int, room: int, over
 
 
 def _plan_windows(begin: int, end: int, total: int, room: int, overlap: int) -> list[tuple[int, int]]:
-    """Return begin and end of windows that cover the pieces from begin to end.
+    """Return the start and end of windows that cover the tokens from `begin` to `end`.
 
     >>> _plan_windows(4, 6, 20, 8, 2), _plan_windows(0, 20, 20, 8, 2)
     ([(1, 9)], [(0, 8), (6, 14), (12, 20)])

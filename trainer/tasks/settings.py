@@ -33,32 +33,33 @@ TRAINING_KEYS = (  # keys that mean the same in pre-training
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinetuneSettings:
-    """The settings of fine-tuning. None is the value that the authors of the model's family published.
+    """The settings of fine-tuning. If not stated otherwise, None means the value published for the model's family.
 
-    max_length:    tokens of a sequence, special ones included, before it is cut; None: the task's own, or all that the
-                   model reads if that is less
-    epochs:        times that all training examples are read
-    patience:      epochs without a better one after which it ends; None: none are counted
+    max_length:    maximum number of tokens of a sequence, including special tokens; None: the default of the task, or
+                   the model's maximum if that is less
+    epochs:        number of passes over all training examples
+    patience:      number of epochs without improvement after which training stops; None: no early stopping
     batch:         items of a step, over all processes and micro-batches
-    micro_batch:   most items that a process holds at once; None: all of its share
-    learning_rate: the peak
-    schedule:      how it goes on from there, as in pre-training
-    warmup:        share of all steps over which it rises
+    micro_batch:   maximum number of items that a process holds at once; None: its whole share of a step
+    learning_rate: the peak learning rate
+    schedule:      how the learning rate changes after the peak, as in pre-training
+    warmup:        share of all steps over which the learning rate rises to the peak
     weight_decay, layer_decay, clip_norm, epsilon: as in pre-training
-    dropout:       of hidden states and in the head; None: the model's own
-    pooling:       what a head for whole texts reads: "cls", the first token, or the "mean" of all; None: as the model
-                   says (ModernBERT); models of other families know the first token only
-    freeze:        what does not learn: "embeddings", "encoder" (with them), or layers by number from 0: "3", "0-5"
-    precision:     "auto", "float32", "bfloat16" or "float16" for the matrices of forward and backward
-    compile:       torch.compile every layer
-    seed:          of the heads' first weights, the order of examples, and dropout
-    restarts:      runs with seeds from `seed` on; the one that is best on the evaluation examples is kept, and all are
-                   told, with median and spread
-    keep:          "best" epoch by the task's metric on the evaluation examples (of equals that with the lower loss
-                   there), or the "last"
-    log_every:     steps between lines of the log
+    dropout:       dropout of hidden states and in the head; None: that of the model
+    pooling:       input of a head for whole texts: "cls", the first token, or the "mean" of all; None: that of the
+                   model (ModernBERT); models of other families only support the first token
+    freeze:        parts that are not trained: "embeddings", "encoder" (including the embeddings), or layers by
+                   zero-based number: "3", "0-5"
+    precision:     number type of matrix products: "auto", "float32", "bfloat16" or "float16"
+    compile:       whether to compile every layer with torch.compile
+    seed:          seed of the heads' initial weights, the order of examples, and dropout
+    restarts:      number of runs, with consecutive seeds from `seed` on; the run that is best on the evaluation
+                   examples is kept, and all are reported, with median and spread
+    keep:          epoch to keep: the "best" by the task's metric on the evaluation examples (of equal ones that with
+                   the lower loss), or the "last"
+    log_every:     number of steps between lines of the log
     device:        "cuda" or "cpu"; "auto": a GPU if there is one
-    processes:     processes on this machine; 0 for one a GPU, or one if there is none
+    processes:     number of processes on this machine; 0: one per GPU, or one if there is none
     """
 
     max_length: int | None = None
@@ -160,8 +161,8 @@ class FinetuneJob:
     settings: the settings of fine-tuning
     folds:  number of parts into which the training examples are divided; 0: none are held out
     fold:   zero-based number of the part that is held out
-    group:  name of a kept column of `training`, by which examples are held out together; "": by text, context or
-        document
+    group:  name of a kept column of `training`; examples with the same value are held out together; "": those with the
+            same text, context or document
     first_weights: whether to start from random weights instead of the pre-trained ones, as a control
     """
 

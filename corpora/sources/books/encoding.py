@@ -38,10 +38,10 @@ CP1252 = {byte: bytes([byte]).decode("cp1252") for byte in range(0x80, 0xA0) if 
 
 
 def decode_text(data: bytes) -> str:
-    r"""Decode a text file; lines of the result end in `\n`.
+    r"""Decode a text file. Line endings are converted to `\n`.
 
     Raises:
-        BadBook: If it holds zeros, or is not in the encoding that its mark says.
+        BadBook: If it contains NUL bytes, or is not valid in the encoding of its byte order mark.
 
     >>> decode_text(b"caf\xe9\r\n"), decode_text(b"\xef\xbb\xbfcaf\xc3\xa9"), decode_text(b"caf\x8e, cr\x90pe, th\x8e")
     ('café\n', 'café', 'café, crêpe, thé')
@@ -61,10 +61,10 @@ def decode_text(data: bytes) -> str:
 
 
 def guess_encoding(data: bytes) -> str:
-    r"""Guess the encoding in which a text file is read: the name of a codec, or `STRAYS`.
+    r"""Guess the encoding of a text file. Returns the name of a codec, or `STRAYS`.
 
     Raises:
-        BadBook: If it holds zeros and is not UTF-16.
+        BadBook: If it contains NUL bytes and is not UTF-16.
 
     >>> [guess_encoding(data) for data in (b"cafe", b"caf\xc3\xa9", b"caf\xe9", "\ufeffcafé".encode("utf-16-le"))]
     ['ascii', 'utf-8', 'cp1252', 'utf-16']
@@ -84,7 +84,10 @@ def guess_encoding(data: bytes) -> str:
 
 
 def _guess_utf16(data: bytes) -> str:
-    """Return the codec of UTF-16 without its mark, in which most of every second byte are zero. Raises BadBook."""
+    """Return the UTF-16 codec for bytes without a byte order mark, where most of every second byte are zero.
+
+    Raises BadBook.
+    """
     even, odd = data[::2].count(0), data[1::2].count(0)
     if 8 * max(even, odd) > 3 * len(data) and 50 * min(even, odd) < max(even, odd) and len(data) % 2 == 0:
         return "utf-16-be" if even > odd else "utf-16-le"
@@ -119,7 +122,7 @@ def _choose_by_header(data: bytes) -> str:
 
 
 def _choose_by_words(data: bytes) -> str:
-    """Choose the eight-bit encoding that makes the most sense of the bytes beyond ASCII, among their neighbors."""
+    """Choose the 8-bit encoding in which the non-ASCII bytes make the most sense between their neighbors."""
     starts = (match.start() for match in islice(RUN.finditer(data), MAX_WITNESSES))
     witnesses = Counter((data[max(at - 1, 0) : at], data[at : at + 1], data[at + 1 : at + 2]) for at in starts)
     sense = {encoding: _score_encoding(encoding, witnesses) for encoding in EIGHT_BIT}
@@ -137,7 +140,7 @@ def _score_encoding(encoding: str, witnesses: Counter[tuple[bytes, bytes, bytes]
 
 
 def _score_character(before: str, character: str, after: str) -> int:
-    """Return 1 for a character that makes sense between its neighbors, -1 for one that no word has within, else 0."""
+    """Score how well a character fits between its neighbors: 1 if it fits, -1 if it cannot occur there, otherwise 0."""
     within = _is_letter(before) or _is_letter(after)
     if character.isalpha():
         begins = not _is_letter(before) or before.isupper()

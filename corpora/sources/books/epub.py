@@ -103,22 +103,24 @@ DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?(?!\d)")
 
 
 class BadBook(BadRecord):
-    """A file that does not hold what its name says. The message says why."""
+    """Raised if a file does not contain what its extension promises. The message explains why."""
 
 
 class LockedBook(ValueError):
-    """A book with encrypted text. The message says which file."""
+    """Raised if the text of a book is encrypted. The message names the encrypted file."""
 
 
 class LargeBook(ValueError):
-    """A book that would take more bytes than are allowed."""
+    """Raised if reading a book would take more bytes than allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epub:
-    """The paragraphs of a book in order, and what its package file says of it. `identifiers` has all that it states.
+    """The paragraphs of a book in order, and the metadata in its package file.
 
-    `hidden` is the number of elements with text that the book does not show.
+    `identifiers` contains all stated identifiers.
+
+    `hidden` is the number of elements whose text the book does not display.
     """
 
     paragraphs: list[str]
@@ -133,9 +135,9 @@ class Epub:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpinePage:
-    """One item of the spine.
+    """An item of the book's spine.
 
-    `apparatus` is True if the package or the file's name says that it is not text of the book.
+    `apparatus` is True if the package file or the file name marks the page as not part of the book's text.
     """
 
     path: str
@@ -144,16 +146,16 @@ class SpinePage:
 
 
 def read_epub(data: bytes, max_bytes: int) -> Epub:
-    """Read a book from the bytes of its EPUB.
+    """Read a book from the bytes of an EPUB file.
 
     Args:
-        data: The file.
-        max_bytes: The number of bytes that may be unpacked in all.
+        data: The bytes of the file.
+        max_bytes: Maximum total size of the uncompressed members, in bytes.
 
     Raises:
-        BadBook: If it is damaged, or not what an EPUB must be.
-        LockedBook: If its text is encrypted.
-        LargeBook: If it takes more than is allowed (bytes, members, tags of a page).
+        BadBook: If the file is damaged, or not a valid EPUB.
+        LockedBook: If the text is encrypted.
+        LargeBook: If the book exceeds a limit (uncompressed bytes, members, tags of a page).
     """
     if data.count(MEMBER_START) > MAX_MEMBERS:
         raise LargeBook(f"over {MAX_MEMBERS} files in one zip")
@@ -169,14 +171,14 @@ def read_epub(data: bytes, max_bytes: int) -> Epub:
 
 
 class _Unpacker:
-    """Reads members of a zip, no more than `max_bytes` of them all."""
+    """Reads the members of a zip archive, up to `max_bytes` uncompressed bytes in total."""
 
     def __init__(self, archive: zipfile.ZipFile, max_bytes: int) -> None:
         self.archive, self.left, self.max_bytes = archive, max_bytes, max_bytes
         self.names = {info.filename: info for info in archive.infolist() if info.filename[-1:] not in ("", "/")}
 
     def read(self, name: str) -> bytes:
-        """Read a member. Raises BadBook if it is missing or damaged; LockedBook and LargeBook."""
+        """Read a member. Raises BadBook if it is missing or damaged, LockedBook if it is encrypted, and LargeBook."""
         info = self.names.get(name)
         if info is None:
             raise BadBook(f"it names {name}, which it does not hold")
@@ -228,7 +230,7 @@ def _read_page(page: SpinePage, unpacker: _Unpacker, walk: "_PageWalker") -> lis
 
 
 def _check_not_encrypted(unpacker: _Unpacker) -> None:
-    """Raise LockedBook if encryption.xml names anything but obfuscated fonts."""
+    """Raise LockedBook if encryption.xml lists anything but obfuscated fonts."""
     if ENCRYPTION not in unpacker.names:
         return
     root = _parse_xml(unpacker.read(ENCRYPTION))
@@ -254,7 +256,7 @@ def _find_package_path(unpacker: _Unpacker) -> str:
 
 
 def _iter_spine(package: etree._Element, folder: str, unpacker: _Unpacker) -> Iterator[SpinePage]:
-    """Yield the pages of text in reading order, each once; without a spine, in the order of the manifest."""
+    """Yield the text pages in reading order, each only once. Without a spine, the manifest's order is used."""
     items = {item.get("id"): item for item in package.iter("{*}item")}
     order = {reference.get("idref"): reference for reference in package.iter("{*}itemref")} or items
     named = _find_guide_pages(package, folder) | _find_landmark_pages(items.values(), folder, unpacker)
@@ -277,7 +279,7 @@ def _is_nav(item: etree._Element) -> bool:
 
 
 def _find_guide_pages(package: etree._Element, folder: str) -> set[str]:
-    """Return the pages that the guide of an EPUB 2 says are no text."""
+    """Return the pages that an EPUB 2 guide marks as not part of the text."""
     return {
         _resolve(folder, reference.get("href") or "")
         for reference in package.iter("{*}reference")
@@ -286,7 +288,7 @@ def _find_guide_pages(package: etree._Element, folder: str) -> set[str]:
 
 
 def _find_landmark_pages(items: Iterable[etree._Element], folder: str, unpacker: _Unpacker) -> set[str]:
-    """Return the pages that the landmarks of an EPUB 3 say are no text."""
+    """Return the pages that EPUB 3 landmarks mark as not part of the text."""
     landmarks = set()
     for path in (_resolve(folder, item.get("href") or "") for item in items if _is_nav(item)):
         root = _parse_page(_decode(unpacker.read(path))) if path in unpacker.names else None
@@ -302,7 +304,7 @@ def _resolve(folder: str, href: str) -> str:
 
 
 def _describe_book(package: etree._Element, paragraphs: list[str]) -> Epub:
-    """Build the book of these paragraphs, with the first title, author and other facts that say something."""
+    """Build an Epub from paragraphs, with the first title, author and other metadata that are meaningful."""
     titles, rights = _iter_dublin_core(package, "title"), _iter_dublin_core(package, "rights")
     authors = (text for role, text in _iter_dublin_core(package, "creator") if role in ("", "aut"))
     languages = (text for _, text in _iter_dublin_core(package, "language") if text.lower() != "und")
@@ -323,7 +325,7 @@ def _describe_book(package: etree._Element, paragraphs: list[str]) -> Epub:
 
 
 def to_spoken_name(text: str) -> str:
-    """Return a name in the order in which it is spoken.
+    """Convert a name from "Last, First" to "First Last". Other names are returned unchanged.
 
     >>> to_spoken_name("Verne, Jules"), to_spoken_name("Martin Luther King, Jr.")
     ('Jules Verne', 'Martin Luther King, Jr.')
@@ -336,7 +338,10 @@ def to_spoken_name(text: str) -> str:
 
 
 def _iter_dublin_core(package: etree._Element, name: str) -> Iterator[tuple[str, str]]:
-    """Yield (event or role, text) of each element of this name that has text."""
+    """Yield (event or role, text) for each nonempty Dublin Core element of this name.
+
+    The first item is "" if the element has neither an event nor a role.
+    """
     for element in package.iter(f"{{*}}{name}"):
         text = " ".join("".join(element.itertext()).split())
         if text:
@@ -345,7 +350,7 @@ def _iter_dublin_core(package: etree._Element, name: str) -> Iterator[tuple[str,
 
 
 def read_page_paragraphs(data: bytes) -> list[str]:
-    r"""Read the paragraphs of one page of XHTML or HTML.
+    r"""Extract the paragraphs of an XHTML or HTML page.
 
     >>> read_page_paragraphs(b"<html><body><h2>I</h2><p>A <i>fine</i>\n day.<br/>Rain &mdash; later.</p></body></html>")
     ['I', 'A fine day.\nRain — later.']
@@ -389,7 +394,7 @@ def _parse_html(text: str) -> etree._Element | None:
 
 
 def _parse_xml(data: bytes) -> etree._Element | None:
-    """Parse one of the container's own files, repaired if it is not well-formed; None if it is not XML."""
+    """Parse one of the EPUB's own XML files, repairing it if it is not well-formed. Returns None if it is not XML."""
     try:
         return etree.fromstring(data, _build_xml_parser(recover=True))
     except etree.XMLSyntaxError:
@@ -397,7 +402,7 @@ def _parse_xml(data: bytes) -> etree._Element | None:
 
 
 def _build_xml_parser(recover: bool = False, encoding: str | None = None) -> etree.XMLParser:
-    """Build a parser that opens nothing. `encoding` is that of the bytes, whatever they say themselves."""
+    """Build a parser that loads no external files. `encoding` overrides the encoding declared in the document."""
     return etree.XMLParser(
         encoding=encoding,
         recover=recover,
@@ -410,17 +415,17 @@ def _build_xml_parser(recover: bool = False, encoding: str | None = None) -> etr
 
 
 def _replace_entity(match: re.Match[str]) -> str:
-    """Return the character of a name that HTML knows and XML does not."""
+    """Return the character of an entity that is defined in HTML but not in XML."""
     return match[0] if match[1] in XML_ENTITIES else html5.get(f"{match[1]};", match[0])
 
 
 def _with_end_tag(match: re.Match[str]) -> str:
-    """Return `<a/>` as a parser of HTML understands it."""
+    """Expand a self-closing tag such as `<a/>` so that an HTML parser understands it."""
     return match[0] if match[1].lower() in VOID else f"<{match[1]}{match[2]}></{match[1]}>"
 
 
 class _PageWalker:
-    """Walks through a page: inline text is collected until a block begins or ends."""
+    """Walks through the elements of a page, collecting inline text until a block starts or ends."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -429,7 +434,7 @@ class _PageWalker:
         self.in_line = False  # whether there is text after the last end of a line
 
     def iter_paragraphs(self, root: etree._Element) -> Iterator[str]:
-        """Yield the text of each block in order, without what is skipped; empty blocks are omitted."""
+        """Yield the text of each block in order, without skipped elements and empty blocks."""
         walker = etree.iterwalk(root, events=("start", "end"))
         skipped = None
         for event, element in walker:
@@ -452,7 +457,7 @@ class _PageWalker:
         yield from self._flush()
 
     def _is_hidden(self, element: etree._Element) -> bool:
-        """Return True if an element says that it is not shown, and count it if it has text."""
+        """Return True if an element is marked as hidden. It is counted if it contains text."""
         is_hidden = "hidden" in element.attrib or HIDDEN_STYLE.search(element.get("style") or "") is not None
         self.hidden += is_hidden and bool("".join(element.itertext()).strip())
         return is_hidden
@@ -489,7 +494,7 @@ class _PageWalker:
 
 
 def _is_passed_over(element: etree._Element, name: str) -> bool:
-    """Return True if nothing in an element is text: it is apparatus, or a reference to a note or a page."""
+    """Return True if an element contains no text of the book: apparatus, or a reference to a note or page."""
     if name in SKIPPED:
         return True
     if not element.attrib and name != "sup":
@@ -500,13 +505,13 @@ def _is_passed_over(element: etree._Element, name: str) -> bool:
 
 
 def _read_kinds(element: etree._Element) -> set[str]:
-    """Return what an element says it is, by `epub:type` or ARIA role."""
+    """Return the semantic types of an element, from `epub:type` or its ARIA role."""
     kinds = f"{element.get(EPUB_TYPE) or element.get('epub:type') or ''} {element.get('role') or ''}".lower()
     return {kind.removeprefix("doc-") for kind in kinds.split()}
 
 
 def _is_line(element: etree._Element) -> bool:
-    """Return True if an element is a line of verse by its class, either by itself or within a poem."""
+    """Return True if an element's class marks it as a line of verse, either by itself or within a poem."""
     match = LINE_CLASS.search(element.get("class") or "")
     if match is None or match["sure"]:
         return match is not None

@@ -75,12 +75,12 @@ BACK_NOTE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GutenbergText:
-    """A text without the header and license of Project Gutenberg, and what the header says of the book.
+    """A text without Project Gutenberg's header and license, and the metadata from the header.
 
-    marked:   True if the text had Gutenberg's marks; else it is whole and nothing is known
-    number:   number of the e-book, its name at Gutenberg
-    released: "2004-10-02" or "1992-07"
-    revision: latest date in the header as a number, 20180114
+    marked:   True if Gutenberg's markers were found; otherwise the text is complete and all metadata is missing
+    number:   number of the e-book at Project Gutenberg
+    released: release date, such as "2004-10-02" or "1992-07"
+    revision: latest date in the header as a number, such as 20180114
     """
 
     body: str
@@ -94,7 +94,7 @@ class GutenbergText:
 
 
 def cut_gutenberg(text: str) -> GutenbergText:
-    """Remove Gutenberg's header and license from a text with line ends `\\n`.
+    """Remove Gutenberg's header and license from a text with `\\n` line endings.
 
     >>> book = cut_gutenberg("Title: Emma\\n*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\\nShe was.\\n")
     >>> book.title, book.body.strip()
@@ -111,9 +111,10 @@ def cut_gutenberg(text: str) -> GutenbergText:
 
 
 def cut_whole_book(text: str) -> str | None:
-    """Return the text of one whole book of Gutenberg without header and license; None for any other text.
+    """Return the text of a single complete Gutenberg book without header and license, or None for any other text.
 
-    A file of several books, or a text that quotes the marks far from its ends, is no such book: its text would be lost.
+    Files with several books, and texts that quote the markers far from their ends, are not cut, so that no text is
+    lost.
     """
     start = STARRED_START.search(text) or SMALL_PRINT_END.search(text)
     begin = start.end() if start else 0
@@ -146,7 +147,7 @@ def _with_header(header: str, body: str) -> GutenbergText:
 
 
 def _find_dates(header: str) -> tuple[str | None, int | None]:
-    """Return the first date of a header, and the latest as a number (a month without a day counts as its day 0)."""
+    """Return the first date in a header, and the latest date as a number (day 0 if only year and month are given)."""
     dates = [
         (int(match["year"]), 1 + MONTHS.index(match["month"].capitalize()), int(match["day"] or 0))
         for match in DATED.finditer(header)
@@ -159,7 +160,7 @@ def _find_dates(header: str) -> tuple[str | None, int | None]:
 
 
 def find_stated_encoding(head: str) -> str | None:
-    """Return the encoding that Gutenberg's header names, or None.
+    """Return the encoding named in Gutenberg's header, or None.
 
     >>> find_stated_encoding("Language: English\\n\\nCharacter set encoding: ISO-8859-1\\n")
     'ISO-8859-1'
@@ -171,7 +172,7 @@ def find_stated_encoding(head: str) -> str | None:
 
 
 def cut_notes(blocks: list[str]) -> list[str]:
-    """Remove the notes of Gutenberg's volunteers at either end of a book from its paragraphs."""
+    """Remove notes by Gutenberg's volunteers from both ends of a book's paragraphs."""
     kept = _cut_front_notes(blocks)
     total, after = sum(map(len, kept)), 0
     bound = max(NOTES_SHARE * total, NOTES_CHARACTERS)
@@ -198,7 +199,7 @@ def _cut_front_notes(blocks: list[str]) -> list[str]:
 
 
 def _count_note_paragraphs(blocks: list[str], index: int) -> int:
-    """Return the number of paragraphs of the note that begins here; 0 if none begins here."""
+    """Return the number of paragraphs of the note that begins at `index`, or 0 if no note begins there."""
     block = " ".join(blocks[index][: 2 * MAX_NOTE_CHARACTERS].split())
     if NOTE.search(block):
         if block.startswith("[") and "]" not in block:

@@ -59,10 +59,10 @@ RULE = re.compile(r"[\W_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineLayout:
-    """The layout of a book's lines, measured on all of them.
+    """The line layout of a book, measured on all its lines.
 
-    width: column at which its prose is wrapped; None if a line is a paragraph
-    dense: True if blank lines do not divide its paragraphs
+    width: column at which prose is wrapped, or None if each line is a paragraph
+    dense: True if paragraphs are not separated by blank lines
     """
 
     width: int | None
@@ -70,7 +70,7 @@ class LineLayout:
 
 
 def split_paragraphs(text: str) -> list[str]:
-    r"""Split a text with line ends `\n` into paragraphs, without lines of mere signs and marks of pictures.
+    r"""Split a text with `\n` line endings into paragraphs, without ornamental lines and picture markers.
 
     >>> split_paragraphs("It was a dark\nnight.\n\n* * *\n\nI went _home_ late\nthat night.")
     ['It was a dark night.', 'I went home late that night.']
@@ -88,9 +88,9 @@ def split_paragraphs(text: str) -> list[str]:
 
 
 def drop_page_lines(text: str) -> str:
-    """Remove the lines that hold only the number of a page, if these rise through the book.
+    """Remove lines that contain only a page number, if these numbers increase through the book.
 
-    A sentence that such a line divides is joined again.
+    A sentence divided by such a line is joined again.
     """
     numbers = [int(match[1]) for match in NUMBER_LINE.finditer(text)]
     rising = sum(after - before == 1 for before, after in pairwise(numbers))
@@ -110,7 +110,7 @@ def drop_page_lines(text: str) -> str:
 
 
 def _is_divided(before: str, after: str) -> bool:
-    """Return True if a sentence continues from one piece of text to the next; a title, on a short line, does not."""
+    """Return True if a sentence continues from `before` to `after`. Titles, which are short lines, do not."""
     last, begins = before.rstrip().rpartition("\n")[2], after.lstrip()[:2]
     if SENTENCE_END.search(last[-8:]) or FIRST_WORD.search(begins) is None:
         return False
@@ -127,7 +127,7 @@ def drop_italics(text: str) -> str:
 
 
 def measure_layout(text: str) -> LineLayout:
-    """Measure the layout of a book: its width is what nine tenths of its lines stay within."""
+    """Measure the line layout of a book. Its width is the length that 90 % of the lines do not exceed."""
     lines = text.split("\n")
     lengths = sorted(len(line.rstrip()) for line in lines if not line.isspace() and line)
     if not lengths:
@@ -140,7 +140,7 @@ def measure_layout(text: str) -> LineLayout:
 
 
 def _iter_groups(lines: list[str], layout: LineLayout) -> Iterator[list[str]]:
-    """Yield the lines between two blank lines, cut at each paragraph that begins without one."""
+    """Yield the groups of lines between blank lines, also split where a paragraph begins without a blank line."""
     if layout.width is None:
         yield from (
             [[line] for line in lines] if any(len(line) > MAX_WRAPPED_CHARACTERS for line in lines) else [lines]
@@ -166,25 +166,25 @@ def _find_paragraph_starts(lines: list[str], width: int, dense: bool) -> list[in
 
 
 def _find_indented(lines: list[str]) -> list[int]:
-    """Return the indices of lines after the first that begin a little to the right of the others."""
+    """Return the indices of lines, except the first, that are slightly indented relative to the others."""
     indents = [len(line) - len(line.lstrip()) for line in lines]
     left = min(indents)
     return [index for index in range(1, len(lines)) if 2 <= indents[index] - left <= 10]
 
 
 def _can_fit_next(line: str, after: str, width: int) -> bool:
-    """Return True if the next line's first word would have fitted on this line, so that the break is meant."""
+    """Return True if the next line's first word would have fitted on this line, so that the break is intentional."""
     room = width - SLACK - len(line) - 1
     return room > 0 and len(after.lstrip().partition(" ")[0]) <= room
 
 
 def has_meant_breaks(lines: list[str], width: int) -> bool:
-    """Return True if the line breaks of a block are meant: it is verse, a title or an address.
+    """Return True if the line breaks of a block are intentional, as in verse, a title or an address.
 
-    Most breaks must come before the book's width. Then the capital at the beginning of a line that does not follow the
-    end of a sentence decides: verse has it, prose set narrower or fixed by hand does not. Lines much shorter than the
-    book's are kept without it, and so are lines set off to the right that each have a capital. Long verse fills the
-    width, but then every line has its capital.
+    Most breaks must come before the book's line width. The decisive sign is a capital at the start of a line that does
+    not follow the end of a sentence: verse has it, but prose that is set narrower or wrapped by hand does not. The
+    capital is not required for lines that are much shorter than the book's, or for lines that are indented and all
+    start with a capital. Verse with long lines fills the width, but then all its lines start with a capital.
     """
     num_breaks = len(lines) - 1
     if num_breaks < 1:
@@ -204,7 +204,7 @@ def has_meant_breaks(lines: list[str], width: int) -> bool:
 
 
 def _is_set_off(lines: list[str]) -> bool:
-    """Return True if all lines of a block are indented and each begins with a capital."""
+    """Return True if all lines of a block are indented and start with a capital."""
     return all(line.startswith(SET_OFF) and _is_capitalized(line) for line in lines)
 
 
@@ -220,7 +220,7 @@ def _join_group(lines: list[str], layout: LineLayout, hyphens: "Hyphens") -> str
 
 
 class Hyphens:
-    """Joins the lines of a paragraph; a word cut in two is joined as the book itself writes it."""
+    """Joins the lines of a paragraph. Words split across lines are joined in the way the book spells them elsewhere."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -228,11 +228,11 @@ class Hyphens:
         self.divides = False
 
     def join_lines(self, lines: list[str]) -> str:
-        """Return a paragraph's lines as one."""
+        """Join the lines of a paragraph into one."""
         return "".join([*(self._end_line(line, after) for line, after in pairwise(lines)), lines[-1]])
 
     def _end_line(self, line: str, after: str) -> str:
-        """Return a line as it is before another: with a space, or at a dash without, or without its hyphen."""
+        """Return a line prepared for joining with the next: plus a space, ending in a dash, or without its hyphen."""
         if line.endswith(("--", "—")) or (after.startswith(("--", "—")) and line[-1:].isalnum()):
             return line
         head = SPLIT_WORD.search(line[-MAX_WORD_LETTERS:]) if line.endswith("-") else None
@@ -244,9 +244,9 @@ class Hyphens:
         return line[:-1]
 
     def has_hyphen(self, head: str, tail: str) -> bool:
-        """Return True if the hyphen belongs to the word, as the book writes it elsewhere.
+        """Return True if the hyphen between `head` and `tail` belongs to the word, as the book spells it elsewhere.
 
-        If it is nowhere else, the hyphen belongs to it unless the book divides words at the ends of its lines.
+        If the word does not occur elsewhere, the hyphen is part of it unless the book hyphenates words at line ends.
 
         >>> hyphens = Hyphens("To-morrow he will scrutinise the room.")
         >>> hyphens.has_hyphen("to", "morrow"), hyphens.has_hyphen("scru", "tinise"), hyphens.has_hyphen("half", "coy")
@@ -259,7 +259,7 @@ class Hyphens:
         return head + tail not in self.words and not self.divides
 
     def _observe(self) -> tuple[frozenset[str], bool]:
-        """Return the book's words, and whether most of those cut at a line's end are one word elsewhere."""
+        """Return the book's words, and whether most words split at line ends occur elsewhere without a hyphen."""
         text = self.text.lower()
         words = frozenset(WORD.findall(CUT_WORD.sub(" ", text)))
         cuts = CUT_WORD.findall(text)
@@ -290,10 +290,13 @@ SMALL = frozenset("a an and at by for from in of on or the to with".split())
 
 
 def find_title_and_author(blocks: list[str]) -> tuple[str | None, str | None]:
-    """Find the title and author on a title page; (None, None) if it does not have both.
+    """Find the title and author on a title page.
 
     Args:
         blocks: The paragraphs of the book.
+
+    Returns:
+        The title and the author, or (None, None) if either is missing.
 
     >>> find_title_and_author(["THE SECRET GARDEN\\nBY FRANCES HODGSON BURNETT", "CHAPTER I"])
     ('The Secret Garden', 'Frances Hodgson Burnett')
@@ -321,7 +324,7 @@ def find_title_and_author(blocks: list[str]) -> tuple[str | None, str | None]:
 
 
 def _normalize_name(name: str) -> str:
-    """Return a name on one line and not in capitals; a full stop at its end stays only after an initial."""
+    """Return a name on one line and not in capitals. A final full stop is kept only after an initial."""
     line = " ".join(name.split()).strip(' ,;:"“”')
     line = line[:-1] if re.search(r"[^\W\d_]{4}\.\Z", line) else line
     if not line.isupper():

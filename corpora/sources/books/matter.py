@@ -76,7 +76,7 @@ SIGN = re.compile(
 
 
 def cut_catalogue(blocks: list[str]) -> list[str]:
-    """Remove the advertisements that follow a book's end from its paragraphs.
+    """Remove the advertisements after the end of a book from its paragraphs.
 
     >>> book = ["It was late. " * 90] * 2
     >>> cut_catalogue([*book, "THE END", "NEW FICTION", "The Moon. 12mo, cloth extra. $1.50"])[2:]
@@ -93,7 +93,10 @@ def cut_catalogue(blocks: list[str]) -> list[str]:
 
 
 def _find_first_allowed(blocks: list[str]) -> int:
-    """Return the index of the first of the last paragraphs that hold `MAX_CATALOGUE_SHARE` of the characters."""
+    """Return the index of the first paragraph that may be cut.
+
+    The paragraphs from there on contain at most `MAX_CATALOGUE_SHARE` of the characters.
+    """
     left = MAX_CATALOGUE_SHARE * sum(map(len, blocks))
     for index in range(len(blocks) - 1, -1, -1):
         left -= len(blocks[index])
@@ -103,9 +106,9 @@ def _find_first_allowed(blocks: list[str]) -> int:
 
 
 def _find_catalogue_start(blocks: list[str], first: int) -> int:
-    """Return the index of the first paragraph of a catalogue with signs up to the end of the book.
+    """Return the index of the first paragraph of a catalogue that continues to the end of the book.
 
-    It is the number of paragraphs if there is none.
+    Returns the number of paragraphs if there is no catalogue.
     """
     signs = [len(blocks)]
     for index in range(len(blocks) - 1, first - 1, -1):
@@ -158,7 +161,7 @@ ENDS_SENTENCE = re.compile(r"[.!?…。！？][\"'”’)\]]*(?=\s|\Z)")
 
 
 def cut_contents(blocks: list[str]) -> list[str]:
-    """Remove tables of contents and lists of illustrations from the paragraphs of a book.
+    """Remove tables of contents and lists of illustrations from a book's paragraphs.
 
     >>> cut_contents(["Emma", "CONTENTS", "I. The Walk 3", "II. The Ball 9", "I", "The Walk", "She went. " * 20])[:3]
     ['Emma', 'I', 'The Walk']
@@ -175,7 +178,7 @@ def cut_contents(blocks: list[str]) -> list[str]:
 
 
 def _index_names(blocks: list[str]) -> dict[str, int]:
-    """Return the first paragraph with each name; {} if no list of illustrations needs it."""
+    """Return the index of the first paragraph with each name, or {} if the book has no list of illustrations."""
     first: dict[str, int] = {}
     if any(ILLUSTRATIONS.fullmatch(block.partition("\n")[0]) for block in blocks):
         for index, block in enumerate(blocks):
@@ -185,7 +188,10 @@ def _index_names(blocks: list[str]) -> dict[str, int]:
 
 
 def _find_late_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
-    """Return the index after the contents of a later volume, which have a heading and entries; else `start`."""
+    """Return the index after a later volume's table of contents, or `start` if none begins there.
+
+    It must have a heading and several entries.
+    """
     if not CONTENTS.fullmatch(blocks[start].partition("\n")[0]):
         return start
     stop = _find_contents_stop(blocks, start, first_named)
@@ -193,7 +199,7 @@ def _find_late_stop(blocks: list[str], start: int, first_named: dict[str, int]) 
 
 
 def _find_contents_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
-    """Return the index after the list that begins here; `start` if none does, or if its end is not clear."""
+    """Return the index after the list that begins at `start`, or `start` if none begins there or its end is unclear."""
     heading, _, rest = blocks[start].partition("\n")
     if not CONTENTS.fullmatch(heading):
         return _find_unheaded_stop(blocks, start)
@@ -213,14 +219,14 @@ def _find_contents_stop(blocks: list[str], start: int, first_named: dict[str, in
 
 
 def _find_next_list(blocks: list[str], start: int) -> int:
-    """Return the index of the next heading of such a list, or as far as a list may go."""
+    """Return the index of the next heading of a list, or the maximum index that a list can reach."""
     end = min(start + MAX_ENTRIES, len(blocks))
     headed = (index for index in range(start + 1, end) if CONTENTS.fullmatch(blocks[index].partition("\n")[0]))
     return next(headed, end)
 
 
 def _find_listed_stop(blocks: list[str], start: int, end: int, has_rest: bool) -> int:
-    """Return the index after the last numbered or paged entry; `start` if the end is not clear."""
+    """Return the index after the last entry with a number or page, or `start` if the end of the list is unclear."""
     listed = [index for index in range(start + 1, end) if _is_list(blocks[index])]
     again = [index for index in listed[1:] if _read_names(blocks[index]) & _read_names(blocks[listed[0]])]
     listed = [index for index in listed if not again or index < again[-1]]
@@ -232,7 +238,7 @@ def _find_listed_stop(blocks: list[str], start: int, end: int, has_rest: bool) -
 
 
 def _find_captions_stop(blocks: list[str], start: int, last: int, first_named: dict[str, int]) -> int:
-    """Return the first paragraph after a list of illustrations: a repeat of earlier text, or a first heading."""
+    """Return the index after a list of illustrations, at which earlier text is repeated or a first heading begins."""
     listed = _read_names(blocks[start])
     for index in range(start + 1, min(last + 1, len(blocks))):
         block = blocks[index]
@@ -253,9 +259,9 @@ def _find_captions_stop(blocks: list[str], start: int, last: int, first_named: d
 
 
 def _find_unheaded_stop(blocks: list[str], start: int) -> int:
-    """Return the index after a run of numbered entries without a heading, if its first one comes again.
+    """Return the index after a list of numbered entries without a heading, if its first entry is repeated below.
 
-    Else it is `start`.
+    Otherwise returns `start`.
     """
     stop = start
     while stop < min(start + MAX_ENTRIES, len(blocks)) and _is_entry(blocks[stop]):
@@ -276,7 +282,7 @@ def _is_entry(block: str) -> bool:
 
 
 def _is_named(blocks: list[str], index: int, listed: set[str]) -> bool:
-    """Return True if the names in a list include this paragraph, or this one and the next together."""
+    """Return True if a list's names include this paragraph, or this paragraph together with the next one."""
     own = _read_names(blocks[index])
     if 2 * len(own & listed) >= len(own):
         return True
@@ -286,9 +292,9 @@ def _is_named(blocks: list[str], index: int, listed: set[str]) -> bool:
 
 
 def _find_first_heading(blocks: list[str], named: list[int]) -> int:
-    """Return the first of the headings that end with the last named one.
+    """Return the index of the first of the consecutive headings that end with the last named one.
 
-    A heading is named too, or a number before a name, or the number of a part before that of a chapter.
+    A heading counts if it is named, is a number before a name, or is a part's number before a chapter's number.
     """
     first = named[-1]
     while first - 1 in named or (
@@ -306,7 +312,7 @@ def _can_precede(ordinal: str, heading: str) -> bool:
 
 
 def _read_names(*blocks: str) -> set[str]:
-    """Return what the lines of these paragraphs name, without leading numbers and page numbers."""
+    """Return the names in the lines of these paragraphs, without leading numbers and page numbers."""
     names = set()
     for line in "\n".join(blocks).split("\n"):
         name = (
@@ -328,14 +334,15 @@ def _is_list(block: str) -> bool:
 
 
 def _is_paged(block: str) -> bool:
-    """Return True if a paragraph ends with a page number and is more than that."""
+    """Return True if a paragraph ends with a page number but has other text too."""
     return bool(PAGED.search(block[-MAX_PAGE_CHARACTERS:])) and not ORDINAL.fullmatch(block)
 
 
 def is_prose(block: str) -> bool:
-    """Return True if a paragraph is certainly running text.
+    """Return True if a paragraph is clearly running text.
 
-    It is one line of many words, at least a third of them without a capital, ends a sentence, and no number precedes.
+    It must be a single line with more than PROSE_WORDS words and a sentence end, must not start with a number, and at
+    least a third of its first words must be without a capital.
     """
     words = block.split(None, PROSE_WORDS)
     if "\n" in block or len(words) <= PROSE_WORDS or ENTRY.match(block):
@@ -396,12 +403,12 @@ WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|[^\W\d_]+|\d+")
 
 
 def cut_matter(blocks: list[str]) -> list[str]:
-    """Remove the copyright page, the contents and what follows a book's end from its paragraphs."""
+    """Remove the copyright page, the contents, and everything after the end of a book from its paragraphs."""
     return cut_contents(cut_front(cut_back(blocks)))
 
 
 def cut_front(blocks: list[str]) -> list[str]:
-    """Remove license, copyright and imprint near the beginning of a book.
+    """Remove the license, copyright and imprint near the beginning of a book.
 
     >>> cut_front(["Sky", "Copyright 2012 Ann Lee", "Smashwords Edition", "It was late. " * 300])[:2][0]
     'Sky'
@@ -421,7 +428,7 @@ def _is_front(block: str) -> bool:
 
 
 def cut_back(blocks: list[str]) -> list[str]:
-    """Remove the paragraphs from "About the author", "Connect with me" and the like on, near the end of a book."""
+    """Remove everything from "About the author", "Connect with me" or the like to the end of a book."""
     total, after, cut = sum(map(len, blocks)), 0, len(blocks)
     bound = min(BACK_CHARACTERS + BACK_SHARE * total, total / 2)
     for index in range(len(blocks) - 1, 0, -1):
@@ -435,15 +442,18 @@ def cut_back(blocks: list[str]) -> list[str]:
 
 
 def _is_plea(line: str) -> bool:
-    """Return True if a paragraph thanks its reader or asks for a review; characters in a novel do so in quotes."""
+    """Return True if a paragraph thanks the reader or asks for a review.
+
+    Quoted requests are ignored, because characters in a novel make them.
+    """
     return bool(BACK.search(line)) and re.match(r"\W*(?:Thank|If)", line, re.I) is not None
 
 
 def count_prose_words(blocks: Sequence[str], max_count: int) -> int:
-    """Count the words of running text, until `max_count` is reached.
+    """Count the words of running text, stopping once `max_count` is reached.
 
-    Running text are paragraphs of eight words or more that hold a sentence's end, with mostly words without a capital
-    (not lists, tables, titles and indexes) and few signs and numbers (not programs).
+    Running text consists of paragraphs with at least eight words and a sentence end, most of whose words are not
+    capitalized (unlike lists, tables, titles and indexes), and with few symbols and numbers (unlike programs).
     """
     total = 0
     for block in blocks:
@@ -472,7 +482,7 @@ REFERENCE = re.compile(
 
 
 def cut_footnotes(blocks: list[str]) -> list[str]:
-    """Remove footnotes and their marks from the paragraphs of a book.
+    """Remove footnotes and references to them from a book's paragraphs.
 
     >>> cut_footnotes(["The aasvögel[1] flew.", "[1] Vulture.", "It was late."])
     ['The aasvögel flew.', 'It was late.']
@@ -487,7 +497,10 @@ def cut_footnotes(blocks: list[str]) -> list[str]:
 
 
 def _find_notes(blocks: list[str]) -> dict[int, str]:
-    """Return {index: mark} of the notes: paragraphs that begin with a mark that is in one before them."""
+    """Return the reference mark of each footnote, by paragraph index.
+
+    A footnote begins with a mark used in an earlier paragraph.
+    """
     seen: dict[str, int] = {}  # mark: the last paragraph that refers to it
     notes = {}
     for index, block in enumerate(blocks):
@@ -506,14 +519,14 @@ def _without_marks(block: str, marks: set[str]) -> str:
 
 
 def _is_mark(mark: str, marks: set[str]) -> bool:
-    """Return True if a mark is that of a note that was found; a letter in brackets needs none."""
+    """Return True if a mark refers to a footnote that was found. A letter in brackets always counts."""
     return mark in marks or mark[1:2].isupper() or ("[]" in marks and mark[0] in "[{")
 
 
 def _find_notes_start(blocks: list[str]) -> int:
-    """Return the index of the first of the notes gathered at a book's end.
+    """Return the index of the first of the notes gathered at the end of a book.
 
-    It is the number of paragraphs if there are none.
+    Returns the number of paragraphs if there are none.
     """
     left = NOTES_SHARE * sum(map(len, blocks))
     for index in range(len(blocks) - 1, 0, -1):

@@ -66,10 +66,10 @@ MAX_LICENSE_CHARACTERS = 100  # longer statements of rights are essays, not name
 
 
 class Book(NamedTuple):
-    """The paragraphs of a book that are its text, and what it says of itself.
+    """The paragraphs of a book's text, and its metadata.
 
-    number: at Project Gutenberg
-    hidden: number of elements with text that it does not show
+    number: number of the e-book at Project Gutenberg
+    hidden: number of elements whose text the book does not display
     """
 
     paragraphs: list[str]
@@ -113,28 +113,31 @@ class BookCorpusSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """Return what decides the bytes of the source's documents, for fingerprints."""
+        """Return the settings that affect the bytes of the source's documents, for fingerprints."""
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the files with known endings as (name, path), sorted by name. Raises InputError if there are none."""
+        """List the files with supported extensions as (name, path), sorted by name.
+
+        Raises InputError if there are none.
+        """
         wanted = f"a file with one of the endings {', '.join(ENDINGS)}, a folder of them, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
         return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return the whole file as one slice."""
+        """Return a single slice that contains the whole file."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the book of a file, or one record for each member of a tar in order.
+        """Yield the book in a file, or one record for each member of a tar archive, in order.
 
         Args:
             piece: The slice, which is the whole file.
-            tally: Counts the records, and knows those in quarantine.
+            tally: Counts the records, and knows which are in quarantine.
 
         Raises:
-            InputError: During iteration, if a tar is damaged or the file cannot be read.
+            InputError: During iteration, if an archive is damaged or the file cannot be read.
         """
         if piece.file.name.lower().endswith(ARCHIVE_ENDINGS):
             try:
@@ -146,7 +149,7 @@ class BookCorpusSource:
             yield self._read_file(piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a book's file or member, by its locator; a `.tar.gz` is decompressed from its beginning.
+        """Return the bytes of the file or archive member at a locator. A `.tar.gz` is decompressed from its beginning.
 
         Raises:
             InputError: If the file cannot be read, or ends before the record.
@@ -166,8 +169,8 @@ class BookCorpusSource:
 
         Args:
             data: The bytes of the book.
-            locator: Their place in the raw files.
-            name: The name of its file, with the ending that says how to read it.
+            locator: Location of these bytes in the raw files.
+            name: The file name, whose extension decides how the book is read.
         """
         try:
             book = self._read(data, name)
@@ -205,7 +208,10 @@ class BookCorpusSource:
         return read_text_book(decode_text(data))
 
     def _read_file(self, file: RawFile, tally: Tally) -> Record:
-        """Build the record of a file: of what a `.txt.gz` holds, or of the file itself if that cannot be read."""
+        """Build the record of a file.
+
+        The content of a `.txt.gz` is decompressed; if that fails, the record is dropped.
+        """
         locator = Locator(file=file.name, sha256=file.sha256, length=file.size_bytes)
         if drop := tally.enter(locator):
             return self._build_dropped(locator, file.name.rpartition("/")[2], drop)
@@ -255,7 +261,7 @@ class BookCorpusSource:
         return self.build_record(tar.read(member), locator, name)
 
     def _build_dropped(self, locator: Locator, name: str, drop: Drop) -> Record:
-        """Build the record of what was not read; it is known by its place."""
+        """Build a dropped record for data that was not read. It is identified by its location."""
         return Record(locator=locator, text="", raw=str(locator).encode(), title=strip_endings(name), drop=drop)
 
 
@@ -266,7 +272,7 @@ def _to_drop(error: BadBook | LockedBook | LargeBook) -> Drop:
 
 
 def read_text_book(text: str) -> Book:
-    """Read a book from plain text with line ends `\\n`."""
+    """Read a book from plain text with `\\n` line endings."""
     source = cut_gutenberg(text)
     blocks = split_paragraphs(source.body)
     title, author = find_title_and_author(blocks)
@@ -283,17 +289,19 @@ def read_text_book(text: str) -> Book:
 
 
 def cut_around(blocks: list[str]) -> list[str]:
-    """Remove volunteers' notes, advertisements, publishers' matter, contents and footnotes from a book's paragraphs."""
+    """Remove volunteers' notes, advertisements, publisher's matter, contents and footnotes from a book's paragraphs."""
     return cut_footnotes(cut_matter(cut_catalogue(cut_notes(blocks))))
 
 
 def read_epub_book(data: bytes, max_bytes: int) -> Book:
-    """Read a book from the bytes of an EPUB; those of Gutenberg have header and license in the text.
+    """Read a book from the bytes of an EPUB file.
+
+    In Gutenberg's books, the header and license are removed from the text.
 
     Raises:
-        BadBook: If it is damaged.
-        LockedBook: If it is encrypted.
-        LargeBook: If it unpacks to more than `max_bytes`.
+        BadBook: If the file is damaged.
+        LockedBook: If the text is encrypted.
+        LargeBook: If its uncompressed size exceeds `max_bytes`, or it exceeds another limit of `read_epub`.
     """
     epub = read_epub(data, max_bytes)
     source = cut_gutenberg("\n\n".join(epub.paragraphs))
@@ -314,7 +322,7 @@ def read_epub_book(data: bytes, max_bytes: int) -> Book:
 
 
 def strip_endings(name: str) -> str:
-    """Return a file's name without its endings.
+    """Return a file name without its extensions.
 
     >>> strip_endings("the-star.epub.txt"), strip_endings("emma_158.txt.gz"), strip_endings("README")
     ('the-star', 'emma_158', 'README')
@@ -324,7 +332,7 @@ def strip_endings(name: str) -> str:
 
 
 def _unpack_gzip(data: bytes, max_bytes: int) -> bytes:
-    """Unpack gzip bytes, one stream or several. Raises BadBook and LargeBook."""
+    """Decompress gzip data with one or more members. Raises BadBook and LargeBook."""
     if not data:
         raise BadBook("a gzip file that is cut off")
     try:
@@ -340,7 +348,7 @@ def _unpack_gzip(data: bytes, max_bytes: int) -> bytes:
 
 
 def _count_members(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
-    """Yield the pieces of a tar, and count its members from the headers in them before they are parsed."""
+    """Yield the chunks of a tar archive unchanged. Members are counted from their headers before they are parsed."""
     count = MemberCount()
     for piece in pieces:
         tally.records += count.feed(piece)

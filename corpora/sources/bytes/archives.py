@@ -30,13 +30,13 @@ NO_DATA = b"123456"  # links, devices, folders: whatever their size says, no byt
 
 
 class TarMember(NamedTuple):
-    """One member of a tar.
+    """A member of a tar archive.
 
-    name:       its path in the tar
+    name:       its path in the archive
     kind:       "file", "link", "folder", "sparse" (a file stored without its holes) or "other" (a device, a pipe)
-    offset:     position of its first header in the tar
-    start:      position of its bytes
-    size_bytes: the number of bytes that are stored
+    offset:     byte offset of its first header in the archive
+    start:      byte offset of its content in the archive
+    size_bytes: number of stored content bytes
     """
 
     name: str
@@ -49,7 +49,7 @@ class TarMember(NamedTuple):
 class EarlierHeaders(NamedTuple):
     """Values from extension headers before a member.
 
-    `size` is given if the one in its own header is not the true one.
+    `size` is the member's true size if its own header does not have it, otherwise None.
     """
 
     name: str | None = None
@@ -58,29 +58,33 @@ class EarlierHeaders(NamedTuple):
 
 
 class Reader(Protocol):
-    """The interface of bytes that are read in order. `position` counts from the beginning of what is read."""
+    """The interface for reading bytes in order. `position` is the number of bytes read or skipped so far."""
 
     position: int
 
     def read(self, size: int) -> bytes:
-        """Return the next `size` bytes; fewer only at the end."""
+        """Return the next `size` bytes, or fewer at the end of the data."""
 
     def skip(self, size: int) -> None:
-        """Skip `size` bytes."""
+        """Skip the next `size` bytes."""
 
 
 def read_file_pieces(path: Path, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-    """Yield bytes `start` to `stop` of a file, in pieces; if `stop` is None, to its end. Raises OSError."""
+    """Yield bytes `start` to `stop` of a file in chunks. If `stop` is None, the file is read to its end.
+
+    Raises:
+        OSError: During iteration, if the file cannot be read.
+    """
     with path.open("rb") as file:
         yield from read_in_pieces(file, start, (1 << 63) if stop is None else stop, PIECE_BYTES)
 
 
 def read_gzip_pieces(path: Path) -> Iterator[bytes]:
-    """Yield the decompressed bytes of a gzip file, in pieces.
+    """Yield the decompressed bytes of a gzip file in chunks.
 
     Raises:
-        DamagedBytes: If it is damaged or cut off.
-        OSError: If it cannot be opened.
+        DamagedBytes: If the file is damaged or truncated.
+        OSError: If the file cannot be opened.
     """
     with path.open("rb") as raw, gzip.GzipFile(fileobj=raw) as stream:
         while True:
@@ -96,14 +100,14 @@ def read_gzip_pieces(path: Path) -> Iterator[bytes]:
 
 
 def read_xz_pieces(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """Yield the decompressed bytes of xz streams that follow one another.
+    """Yield the decompressed bytes of consecutive xz streams.
 
     Args:
-        pieces: The compressed bytes.
-        name: What is decompressed, for messages.
+        pieces: The compressed bytes, in chunks.
+        name: Name of the file, for error messages.
 
     Raises:
-        DamagedBytes: If they are damaged or cut off, or need more memory than allowed.
+        DamagedBytes: If the streams are damaged or truncated, or need more memory than allowed.
     """
     position, data = 0, b""
     while True:
@@ -128,9 +132,9 @@ def _build_fault(name: str, what: str, position: int) -> DamagedBytes:
 
 
 def _skip_padding(data: bytes, pieces: Iterator[bytes], name: str, position: int) -> tuple[bytes, int]:
-    """Skip the zeros after a stream, which come in fours.
+    """Skip the zero padding after a stream, whose length is a multiple of four.
 
-    Returns the bytes after them, and the number of bytes taken from `pieces`. Raises DamagedBytes.
+    Returns the bytes after the padding, and the number of bytes taken from `pieces`. Raises DamagedBytes.
     """
     zeros = taken = 0
     while True:
@@ -145,14 +149,14 @@ def _skip_padding(data: bytes, pieces: Iterator[bytes], name: str, position: int
 
 
 class ByteReader:
-    """A `Reader` of pieces, which holds one of them in memory. `position` is that of the first byte."""
+    """A `Reader` of chunks of bytes, which holds only one of them in memory. `position` is the initial byte offset."""
 
     def __init__(self, pieces: Iterator[bytes], position: int = 0) -> None:
         self.pieces, self.position = pieces, position
         self._piece, self._at = b"", 0
 
     def read(self, size: int) -> bytes:
-        """Return the next `size` bytes; fewer only at the end."""
+        """Return the next `size` bytes, or fewer at the end of the data."""
         data = self._take(size)
         if len(data) == size:
             return data
@@ -163,7 +167,7 @@ class ByteReader:
         return b"".join(parts)
 
     def skip(self, size: int) -> None:
-        """Skip `size` bytes; fewer at the end."""
+        """Skip the next `size` bytes, or fewer at the end of the data."""
         size -= len(self._take(size))
         while size and self._read_next_piece():
             size -= len(self._take(size))
@@ -180,39 +184,40 @@ class ByteReader:
 
 
 class FileReader:
-    """A `Reader` of a file that is not compressed: what is skipped is not read."""
+    """A `Reader` of an uncompressed file, which skips bytes without reading them."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.position = file, 0
 
     def read(self, size: int) -> bytes:
-        """Return the next `size` bytes; fewer only at the end."""
+        """Return the next `size` bytes, or fewer at the end of the file."""
         data = self.file.read(size)
         self.position += len(data)
         return data
 
     def skip(self, size: int) -> None:
-        """Skip `size` bytes, also past the file's end."""
+        """Skip the next `size` bytes, possibly past the end of the file."""
         self.position = self.file.seek(size, 1)
 
 
 class TarReader:
-    """Reads the members of a tar in order, the bytes of each while it is the last one yielded.
+    """Reads the members of a tar archive in order. A member's bytes can be read until the next member is requested.
 
-    Old (v7), ustar, GNU and pax headers are known; the bytes of a sparse file are what is stored of it. Tars one after
-    another are read as one.
+    Old (v7), ustar, GNU and pax headers are supported. The bytes of a sparse file are those that are stored, without
+    the holes. Concatenated archives are read as one.
 
     Args:
-        reader: The bytes.
-        name: The name of the tar, for messages.
-        closed: True if they end with the tar's end, which must have its blocks of zeros; else they end with a member.
+        reader: Reader of the archive's bytes.
+        name: Name of the archive, for error messages.
+        closed: True if the bytes end with the archive, which must then end in zero blocks. False if they end with a
+            member.
     """
 
     def __init__(self, reader: Reader, name: str, closed: bool = True) -> None:
         self.reader, self.name, self.closed = reader, name, closed
 
     def iter_members(self) -> Iterator[TarMember]:
-        """Yield every member. Raises DamagedBytes if the tar is damaged or cut off."""
+        """Yield each member. Raises DamagedBytes if the archive is damaged or truncated."""
         num_zeros, earlier = 0, EarlierHeaders()
         offset: int | None = None
         while len(block := self.reader.read(BLOCK_BYTES)) == BLOCK_BYTES:
@@ -235,14 +240,14 @@ class TarReader:
             raise _build_fault(self.name, "is cut off", self.reader.position)
 
     def read(self, member: TarMember) -> bytes:
-        """Read all bytes of the member that was yielded last. Raises DamagedBytes if they are cut off."""
+        """Read all bytes of the most recently yielded member. Raises DamagedBytes if they are truncated."""
         data = self.reader.read(member.size_bytes)
         if len(data) < member.size_bytes:
             raise _build_fault(self.name, "is cut off", self.reader.position)
         return data
 
     def iter_pieces(self, member: TarMember) -> Iterator[bytes]:
-        """Yield the bytes of the member that was yielded last, in pieces. Raises DamagedBytes if they are cut off."""
+        """Yield the bytes of the most recently yielded member in chunks. Raises DamagedBytes if they are truncated."""
         left = member.size_bytes
         while left:
             data = self.reader.read(min(left, PIECE_BYTES))
@@ -252,9 +257,10 @@ class TarReader:
             yield data
 
     def _read_header(self, block: bytes) -> tuple[bytes, int]:
-        """Return the type flag of a header, and the number of bytes that follow.
+        """Return the type flag of a header, and the number of bytes that follow the header.
 
-        Raises DamagedBytes for a wrong checksum.
+        Raises:
+            DamagedBytes: If the checksum is wrong.
         """
         flag = block[156:157]
         try:
@@ -268,7 +274,7 @@ class TarReader:
         return flag, size
 
     def _skip_map(self, block: bytes, flag: bytes) -> int:
-        """Return the first byte of a member: after its header, and after the map of old sparse files of GNU."""
+        """Return the byte offset of a member's content, after its header and any maps of an old GNU sparse file."""
         more = flag == b"S" and block[OLD_MAP_FLAG]
         while more:
             block = self.reader.read(BLOCK_BYTES)
@@ -276,7 +282,10 @@ class TarReader:
         return self.reader.position
 
     def _read_extension(self, flag: bytes, size: int, before: EarlierHeaders) -> EarlierHeaders:
-        """Return what an extension header says of the member after it, added to earlier ones. Raises DamagedBytes."""
+        """Add the values of an extension header, which describe the next member, to earlier ones.
+
+        Raises DamagedBytes.
+        """
         if flag in b"gK":
             return before
         if size > MAX_EXTENSION_BYTES:
@@ -295,7 +304,7 @@ class TarReader:
 
 
 def _parse_number(field: bytes) -> int:
-    """Parse a number of a header, octal or (GNU) in base 256. Raises ValueError.
+    """Parse a header number, in octal or in GNU's base 256. Raises ValueError.
 
     >>> _parse_number(b"0000755\\0"), _parse_number(b"\\x80" + bytes(6) + b"\\x01\\x00")
     (493, 256)
@@ -323,7 +332,7 @@ def _decode_field(field: bytes) -> str:
 
 
 def _iter_pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield key and value of each record `length key=value`; what follows a broken one is ignored."""
+    """Yield the key and value of each pax record `length key=value`. Stops at the first malformed record."""
     at = 0
     while at < len(data):
         length = data[at : at + 10].partition(b" ")[0]
@@ -335,13 +344,13 @@ def _iter_pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _find_stated_size(records: dict[bytes, bytes]) -> int | None:
-    """Return the size that pax records give a member, or None."""
+    """Return the member size that pax records state, or None."""
     size = records.get(b"size", b"")
     return int(size) if size.isdigit() and len(size) < 16 else None
 
 
 class MemberCount:
-    """Counts the members of a tar by stepping from header to header in its bytes; folders are not counted."""
+    """Counts the members of a tar archive by stepping from header to header. Folders are not counted."""
 
     def __init__(self) -> None:
         self.members = 0
@@ -353,7 +362,7 @@ class MemberCount:
         self._size: int | None = None  # said by pax records for the member after them
 
     def feed(self, piece: bytes) -> int:
-        """Take a piece of the tar; return the number of members with a header that ends in it."""
+        """Process the next chunk of the archive. Return the number of members whose header ends in this chunk."""
         before, at = self.members, 0
         while at < len(piece):
             if self._skip >= len(piece) - at:
@@ -394,7 +403,10 @@ class MemberCount:
             self._skip, self._on_block = self._stored, self._count_header
 
     def _compute_padded_size(self, field: bytes, flag: str) -> int:
-        """Compute the number of bytes after a header up to the next block; 0 if the parser will refuse the header."""
+        """Compute the number of bytes between a header and the next one.
+
+        Returns 0 if the parser will reject the header.
+        """
         if flag in "123456":
             return 0
         try:

@@ -28,9 +28,10 @@ WINDOW_BYTES = 1 << 24  # of an object, which cannot be mapped into memory
 
 
 class StreamPiece(NamedTuple):
-    """Decompressed bytes, `offset` bytes into the stream that begins at byte `stream` of the file (-1: a plain file).
+    """A chunk of decompressed bytes that is `offset` bytes into a compressed stream.
 
-    Of a text in UTF-16 they are UTF-8, and the offsets are those of the UTF-8.
+    `stream` is the byte in the file at which this stream begins, or -1 for an uncompressed file. A UTF-16 text is
+    converted to UTF-8, and `offset` then counts UTF-8 bytes.
     """
 
     stream: int
@@ -39,11 +40,11 @@ class StreamPiece(NamedTuple):
 
 
 def build_stream_fault(stream: int, position: int, truncated: bool) -> DamagedBytes:
-    """Build the error of a damaged stream.
+    """Build the error for a damaged stream.
 
     Args:
-        stream: Position of the stream in the file; -1: a plain file.
-        position: The byte at which the damage was seen.
+        stream: Byte in the file at which the stream begins, or -1 for an uncompressed file.
+        position: Byte in the file at which the damage was found.
         truncated: True if the file ends before the stream does.
     """
     what = f"the compressed stream at byte {stream}" if stream >= 0 else "the text"
@@ -52,7 +53,7 @@ def build_stream_fault(stream: int, position: int, truncated: bool) -> DamagedBy
 
 
 def read_plain_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
-    """Yield bytes `start` to `stop` of a file that is not compressed."""
+    """Yield bytes `start` to `stop` of an uncompressed file in chunks."""
     with path.open("rb") as file:
         if start:  # a pipe can be read, but not sought in
             file.seek(start)
@@ -62,15 +63,15 @@ def read_plain_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece
 
 
 def read_bz2_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
-    """Yield the bytes of the bzip2 streams that begin in bytes `start` to `stop` of a file.
+    """Yield the decompressed bytes of the bzip2 streams that begin in bytes `start` to `stop` of a file.
 
     Args:
-        path: The file.
-        start: The first byte of a stream.
-        stop: No stream is read beyond this byte.
+        path: Path of the file.
+        start: Byte at which the first stream begins.
+        stop: Byte after the last stream. No stream is read past it.
 
     Raises:
-        DamagedBytes: If a stream is damaged or cut off.
+        DamagedBytes: If a stream is damaged or truncated.
     """
     with path.open("rb") as file:
         while start < stop:
@@ -82,7 +83,7 @@ def read_bz2_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
 
 
 def _open_bz2_stream(file: BinaryIO, start: int, stop: int) -> PackedStream:
-    """Return the stream that begins at byte `start`, to be read no further than `stop`."""
+    """Return the stream that begins at byte `start`. It is not read past byte `stop`."""
 
     def fault(position: int, error: Exception | None) -> DamagedBytes:
         return build_stream_fault(start, position, truncated=error is None)
@@ -91,7 +92,10 @@ def _open_bz2_stream(file: BinaryIO, start: int, stop: int) -> PackedStream:
 
 
 def read_zstd_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
-    """Yield the bytes of a zstd file. It is never cut, so `start` is 0 and `stop` its size. Raises DamagedBytes."""
+    """Yield the decompressed bytes of a zstd file. Raises DamagedBytes.
+
+    Zstd files are never split, so `start` must be 0 and `stop` the size of the file.
+    """
     offset = 0
     try:
         with pa.input_stream(open_for_library(path), compression="zstd") as stream:
@@ -103,21 +107,21 @@ def read_zstd_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]
 
 
 def choose_reader(path: Path) -> Callable[[Path, int, int], Iterator[StreamPiece]]:
-    """Return the function that reads a file, by the ending of its name."""
+    """Return the function that reads a file, according to its file extension."""
     if path.name.endswith(".bz2"):
         return read_bz2_pieces
     return read_zstd_pieces if path.name.endswith(".zst") else read_plain_pieces
 
 
 def is_utf16(data: bytes) -> bool:
-    """Return True if a text that begins so is in UTF-16, by its byte order mark."""
+    """Return True if data begins with a UTF-16 byte order mark."""
     return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
 def as_utf8(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
-    """Yield a text of UTF-16 with a byte order mark as UTF-8; yield any other text unchanged.
+    """Convert UTF-16 text with a byte order mark to UTF-8. Any other text is yielded unchanged.
 
-    Half a character stays half a character, so that the page that holds it is no XML.
+    Unpaired surrogates are preserved, so that a page that contains one is not valid XML.
 
     Raises:
         DamagedBytes: If the text ends within a character.
@@ -143,9 +147,9 @@ def as_utf8(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
 
 
 def find_streams(path: Path) -> list[int]:
-    """Find the first byte of each bzip2 stream of a file, by the ten bytes that open a stream with a block.
+    """Find the first byte of each bzip2 stream in a file, by the ten bytes at the start of a nonempty stream.
 
-    It reads the compressed file once, about 1.2 GB/s. The ten bytes occur by chance within a stream once in 2^77 bytes.
+    The compressed file is read once, at about 1.2 GB/s. These ten bytes occur by chance once in 2^77 bytes.
     """
     with path.open("rb") as file:
         if not path.stat().st_size:
@@ -157,9 +161,9 @@ def find_streams(path: Path) -> list[int]:
 
 
 def _iter_windows(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield the bytes of a file in windows, each with the position of its first byte.
+    """Yield overlapping windows of a file's bytes, each with the byte offset of its start.
 
-    Windows overlap, so that what opens a stream is whole in one of them.
+    Because of the overlap, the bytes that start a stream are always complete in one of the windows.
     """
     kept, base = b"", 0
     while data := file.read(WINDOW_BYTES):
@@ -180,12 +184,12 @@ def _find_starts(data: mmap.mmap | bytes) -> Iterator[int]:
 
 
 def verify_pieces(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
-    """Yield pieces only after the checksum of their block was compared.
+    """Delay chunks until the checksum of their bzip2 block has been verified.
 
-    Unverified ones of a damaged stream are never yielded.
+    Chunks of a damaged block are never yielded.
 
-    It holds back the last 47 MB of a stream, so an ordinary stream of a hundred pages passes whole or not at all.
-    Raises DamagedBytes as `pieces` does.
+    The last 47 MB of a stream are held back, so a typical stream of a hundred pages is yielded completely or not at
+    all. Raises DamagedBytes as `pieces` does.
     """
     held: deque[StreamPiece] = deque()
     size = 0
@@ -208,7 +212,7 @@ def verify_pieces(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
 
 
 def is_stream_start(file: BinaryIO, offset: int) -> bool:
-    """Return True if a stream with at least one block begins at this byte of an open file."""
+    """Return True if a bzip2 stream with at least one block begins at this byte of an open file."""
     file.seek(offset)
     head = file.read(len(STREAM_START) + 1 + len(BLOCK_START))
     return head.startswith(STREAM_START) and head[4:] == BLOCK_START
@@ -220,9 +224,10 @@ def _read_first_bytes(path: Path) -> bytes:
 
 
 def read_at(path: Path, stream: int, offset: int, length: int) -> bytes:
-    """Read `length` decompressed bytes from `offset` of the stream at byte `stream` (-1: the file itself).
+    """Read `length` decompressed bytes from byte `offset` of the stream that begins at byte `stream` of a file.
 
-    It continues into the following streams if the bytes do. Raises DamagedBytes.
+    If `stream` is -1, the file is not compressed. Reading continues into the following streams if necessary. Raises
+    DamagedBytes.
     """
     size = path.stat().st_size
     pieces, skip = as_utf8(choose_reader(path)(path, max(0, stream), size)), offset

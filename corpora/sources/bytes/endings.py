@@ -9,7 +9,7 @@ BARE = "file without ending"
 
 
 def with_packed_endings(*endings: str) -> tuple[str, ...]:
-    """Return the endings, and each with every ending of a packed file after it.
+    """Return the file extensions, each followed by its combinations with the extensions of compressed files.
 
     >>> with_packed_endings(".txt")
     ('.txt', '.txt.gz', '.txt.zst', '.txt.bz2', '.txt.xz')
@@ -18,12 +18,14 @@ def with_packed_endings(*endings: str) -> tuple[str, ...]:
 
 
 def is_packed(name: str) -> bool:
-    """Return True if a file's name says that it is packed."""
+    """Return True if a file name has the extension of a compressed file."""
     return name.lower().endswith(PACKED_ENDINGS)
 
 
 def find_ending(name: str) -> str:
-    """Return the ending of a file's name, lower-case, with that of what is packed in it; BARE if it has none.
+    """Return a file name's extension in lower case, or BARE if it has none.
+
+    A compressed file's extension includes that of its content.
 
     >>> find_ending("Report.PDF"), find_ending("c4.json.gz"), find_ending("README"), find_ending("No. 7 (final)")
     ('.pdf', '.json.gz', 'file without ending', 'file without ending')

@@ -32,12 +32,12 @@ READ_FAULTS: tuple[type[Exception], ...] = (
 
 
 class DamagedBytes(ValueError):
-    """Bytes of a raw file that cannot be read any further. The message says which bytes, and what is wrong with them.
+    """Raised if bytes of a raw file cannot be read any further. The message names the bytes and describes the damage.
 
-    position:  the byte at which that was seen
-    stream:    the byte at which the compressed stream with these bytes begins; -1: there is none, or several
-    truncated: True if the bytes end too soon
-    remedy:    how to fix it
+    position:  byte in the file at which the damage was found
+    stream:    byte at which the damaged compressed stream begins, or -1 if there is none or more than one
+    truncated: True if the data ends too early
+    remedy:    how to fix the problem
     """
 
     def __init__(
@@ -57,17 +57,17 @@ class DamagedBytes(ValueError):
 
 
 class BadRecord(ValueError):
-    """A record, line, row or page that is not what its format says. The message says why."""
+    """Raised if a record, line, row or page is not in its expected format. The message explains why."""
 
 
 def needs_memory(error: BaseException | None) -> bool:
-    """Return True if packed bytes are not damaged, but need more memory than the decompressors of xz and zstd get."""
+    """Return True if compressed bytes are not damaged, but need more memory than xz and zstd decompressors may use."""
     return isinstance(error, (*DAMAGE_ERRORS["xz"], *DAMAGE_ERRORS["zst"])) and "memory" in str(error).lower()
 
 
 @contextmanager
 def explain_damage(path: Path) -> Iterator[None]:
-    """Turn the errors of damaged bytes in this block into an InputError that names the file (a context manager)."""
+    """Convert errors about damaged bytes in this block to an InputError that names the file (a context manager)."""
     try:
         yield
     except READ_FAULTS as error:

@@ -35,12 +35,12 @@ WILDCARDS = frozenset("*[")  # a question mark begins the options of an address
 
 
 def parse_raw_path(text: str) -> Path:
-    """Return the path of a raw file or folder on this machine, in an object store, or in a zip.
+    """Return the path of a raw file or folder, which may be on this machine, in an object store or in a zip archive.
 
-    A member of a zip is written as `ARCHIVE.zip!/MEMBER`.
+    A zip member is written as `ARCHIVE.zip!/MEMBER`.
 
     Raises:
-        InputError: If `~NAME` is no user of this machine, or an address is wrong.
+        InputError: If `~NAME` is not a user of this machine, or an object-store address is invalid.
 
     >>> parse_raw_path("/raw/a.txt"), str(parse_raw_path("s3://news/2026/a b.txt"))
     (PosixPath('/raw/a.txt'), 's3://news/2026/a%20b.txt')
@@ -57,14 +57,14 @@ def parse_raw_path(text: str) -> Path:
 
 
 def build_object_path(address: ObjectAddress) -> "ObjectPath":
-    """Build the path of an object from its address."""
+    """Build the path of an object from its address in the object store."""
     path = ObjectPath("/" + address.root)
     path.address = address
     return path
 
 
 class ObjectPath(PosixPath):
-    """An object of an object store, or a prefix of some, as a path. What is asked of the store raises OSError."""
+    """The path of an object in an object store, or of a prefix of several objects. Failed requests raise OSError."""
 
     address: ObjectAddress
 
@@ -75,26 +75,26 @@ class ObjectPath(PosixPath):
         raise TypeError(f"{self} is no path of this machine")
 
     def with_name(self, name: str) -> "ObjectPath":
-        """Return the object of another name next to this one."""
+        """Return the path with its last component replaced by a name."""
         return build_object_path(replace(self.address, pieces=(*self.address.pieces[:-1], name)))
 
     def absolute(self) -> "ObjectPath":
-        """Return this path: it is absolute."""
+        """Return this path, which is always absolute."""
         return self
 
     def expanduser(self) -> "ObjectPath":
-        """Return this path: it has no home folder."""
+        """Return this path, which never contains `~`."""
         return self
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if there is such an object."""
+        """Return True if the object exists."""
         try:
             return self._place.find_size("") is not None
         except InputError as error:
             raise _to_os_error(error, str(self)) from error
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if there is such an object."""
+        """Return True if the object exists."""
         return self.is_file()
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
@@ -102,18 +102,18 @@ class ObjectPath(PosixPath):
         return False
 
     def list_objects(self) -> dict[str, int]:
-        """Return {name from this prefix on: bytes} of every object with this prefix."""
+        """Return the size in bytes of each object with this prefix, by its name relative to the prefix."""
         try:
             return self._place.list_files("")
         except InputError as error:
             raise _to_os_error(error, str(self)) from error
 
     def join_name(self, name: str) -> "ObjectPath":
-        """Return the object of a name below this prefix."""
+        """Return the path of the object with a name relative to this prefix."""
         return build_object_path(replace(self.address, pieces=(*self.address.pieces, *name.split("/"))))
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return the size of the object as for a file; times are 0. Raises FileNotFoundError."""
+        """Return the object's size in the form of a file's status; times are 0. Raises FileNotFoundError."""
         try:
             size = self._place.find_size("")
         except InputError as error:
@@ -123,12 +123,12 @@ class ObjectPath(PosixPath):
         return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, size, 0, 0, 0))
 
     def read_stamp(self) -> list[Any]:
-        """Return what changes with the object: size and ETag, as the store has them."""
+        """Return the object's size and ETag, which change with its content."""
         with ObjectReader(self) as reader:
             return [reader.size, reader.etag]
 
     def open(self, mode: str = "r", buffering: int = -1, *args: Any, **more: Any) -> Any:
-        """Open the object for reading at any offset; `mode` must be "rb"."""
+        """Open the object for reading with random access. `mode` must be "rb"."""
         assert mode == "rb", "an object is read as bytes"
         reader = ObjectReader(self)
         return io.BufferedReader(reader, READ_BYTES) if buffering else reader
@@ -144,7 +144,7 @@ class ObjectPath(PosixPath):
 
 
 class ObjectReader(io.RawIOBase):
-    """The bytes of an object, read by ranges. Raises OSError with a number."""
+    """A stream of an object's bytes, read by range requests. Raises OSError with an error number."""
 
     def __init__(self, path: ObjectPath) -> None:
         self._address, self._position = str(path), 0
@@ -160,15 +160,15 @@ class ObjectReader(io.RawIOBase):
         self.etag = opened.etag()
 
     def readable(self) -> bool:
-        """Return True."""
+        """Return True. The stream is readable."""
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
+        """Return True. The stream is seekable."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Set the position of the next read; return it."""
+        """Set the position of the next read, and return it."""
         self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
         return self._position
 
@@ -177,11 +177,11 @@ class ObjectReader(io.RawIOBase):
         return self._position
 
     def readall(self) -> bytes:
-        """Read all bytes that are left."""
+        """Read all remaining bytes."""
         return self._read(max(0, self.size - self._position))
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill a buffer; return the number of bytes, fewer only at the end."""
+        """Fill the buffer and return the number of bytes read, which is smaller than the buffer only at the end."""
         view = memoryview(buffer).cast("B")
         data = self._read(min(len(view), max(0, self.size - self._position)))
         view[: len(data)] = data
@@ -199,20 +199,20 @@ class ObjectReader(io.RawIOBase):
 
 
 def _to_os_error(error: InputError, address: str) -> OSError:
-    """Convert a store's refusal to the error that a file system would raise."""
+    """Convert an object-store error to the corresponding operating-system error."""
     message = str(error).removeprefix(f"Cannot read {address}: ").rstrip(".")
     return OSError(errno.EIO, message, address)
 
 
 def open_for_library(path: Path, buffering: int = -1) -> Any:
-    """Return what a library that opens files by name takes: the path of an ordinary file, else an open file.
+    """Return a path or open file that can be passed to a library which opens files by name.
 
-    It is opened if it is an object, a member of a zip, a pipe, or has a path that is not UTF-8, which Arrow does not
-    take.
+    Ordinary files are returned as paths. Objects, zip members, pipes, and paths that are not valid UTF-8 (which Arrow
+    does not support) are opened.
 
     Args:
-        path: The file.
-        buffering: 0 for none, as for `open`.
+        path: Path of the file.
+        buffering: As in `open`; 0 disables buffering.
     """
     if isinstance(path, ObjectPath | MemberPath):
         return path.open("rb", buffering)
@@ -223,15 +223,18 @@ def open_for_library(path: Path, buffering: int = -1) -> Any:
 
 
 def choose_column_bytes(path: Path) -> int:
-    """Return how many bytes of a Parquet column to read at a time: more from an object, as each read is a request."""
+    """Return how many bytes of a Parquet column to read at a time.
+
+    More bytes are read from an object, because each read is a request.
+    """
     return COLUMN_BYTES if isinstance(path, ObjectPath) else 1 << 16
 
 
 def find_matching_objects(path: ObjectPath) -> tuple[ObjectPath, list[str]]:
-    """Find the objects that match a path with wildcards; without wildcards, all below it.
+    """Find the objects that match a path with wildcards, or all objects below a path without wildcards.
 
     Returns:
-        The prefix before the first wildcard, and the matching names below it, sorted.
+        The prefix before the first wildcard, and the matching names relative to this prefix, sorted.
     """
     pieces = path.address.pieces
     fixed = next((i for i, piece in enumerate(pieces) if WILDCARDS & set(piece)), len(pieces))
@@ -240,7 +243,7 @@ def find_matching_objects(path: ObjectPath) -> tuple[ObjectPath, list[str]]:
 
 
 def is_glob_match(pieces: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return True if a path matches a glob, both cut at their slashes.
+    """Return True if a path matches a glob pattern. Both are given as lists of path components.
 
     >>> is_glob_match(["a", "b", "c.txt"], ["a", "**", "*.txt"]), is_glob_match(["a", "c.txt"], ["*.txt"])
     (True, False)

@@ -21,7 +21,7 @@ FaultMaker = Callable[[int, Exception | None], DamagedBytes]
 
 
 class Decompressor(Protocol):
-    """The interface of a decompressor, as bzip2's and xz's in the standard library have it."""
+    """The interface of a decompressor, as the standard library's bzip2 and xz decompressors have it."""
 
     @property
     def eof(self) -> bool:
@@ -29,18 +29,18 @@ class Decompressor(Protocol):
 
     @property
     def needs_input(self) -> bool:
-        """True if it returns nothing more without more bytes."""
+        """True if more compressed bytes are needed before more can be returned."""
 
     @property
     def unused_data(self) -> bytes:
-        """The bytes after the end of the stream."""
+        """The bytes found after the end of the stream."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Return at most `max_length` decompressed bytes."""
+        """Decompress data, and return at most `max_length` bytes."""
 
 
 class GzipDecompressor:
-    """A decompressor of one gzip member, with the interface `Decompressor`."""
+    """A decompressor for a single gzip member, with the `Decompressor` interface."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(wbits=31)
@@ -52,16 +52,16 @@ class GzipDecompressor:
 
     @property
     def needs_input(self) -> bool:
-        """True if all bytes that were given are consumed."""
+        """True if all given bytes have been consumed."""
         return not self._inner.unconsumed_tail
 
     @property
     def unused_data(self) -> bytes:
-        """The bytes after the end of the member."""
+        """The bytes found after the end of the member."""
         return self._inner.unused_data
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Return at most `max_length` decompressed bytes."""
+        """Decompress data, and return at most `max_length` bytes."""
         return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
 
 
@@ -73,21 +73,22 @@ DECOMPRESSORS: Mapping[str, Callable[[], Decompressor]] = {
 
 
 def format_max_memory() -> str:
-    """Format the bound on a decompressor's memory for a message."""
+    """Format the decompressors' memory limit for a message."""
     return f"{MAX_DECODER_BYTES // 1_000_000} MB"
 
 
 class PackedStream:
-    """One stream of compressed bytes that is being decompressed.
+    """A compressed stream that is being decompressed.
 
-    `position` is the position in the file of the byte that is read next. `rest` has the bytes after the stream that
-    were read with it, once its end is reached.
+    `position` is the byte in the file that is read next. Once the end of the stream is reached, `rest` contains the
+    bytes after the stream that were already read.
 
     Args:
         packing: "gz", "bz2" or "xz".
-        packed: The bytes of the stream, in pieces.
-        position: The position in the file of the first of these.
-        fault: Makes the error to raise of a position and the library's error; None: the bytes end too soon.
+        packed: The bytes of the stream, in chunks.
+        position: Byte in the file at which these chunks begin.
+        fault: Builds the error to raise from a byte position and the library's error, or None if the bytes end too
+            early.
         first: Bytes of the stream that were read before.
     """
 
@@ -96,9 +97,10 @@ class PackedStream:
         self.rest = first
 
     def iter_pieces(self) -> Iterator[bytes]:
-        """Yield the decompressed bytes, in pieces of at most PIECE_BYTES.
+        """Yield the decompressed bytes in chunks of at most PIECE_BYTES.
 
-        Raises DamagedBytes if they are damaged or cut off.
+        Raises:
+            DamagedBytes: If the stream is damaged or truncated.
         """
         decompressor, data = DECOMPRESSORS[self.packing](), self.rest
         while not decompressor.eof:  # which comes after the checksums were compared
@@ -118,7 +120,7 @@ class PackedStream:
 
 
 def read_in_pieces(file: BinaryIO, start: int, stop: int, size: int) -> Iterator[bytes]:
-    """Yield bytes `start` to `stop` of an open file, or to its end, `size` at a time."""
+    """Yield bytes `start` to `stop` of an open file (or to its end) in chunks of `size` bytes."""
     file.seek(start)
     while start < stop and (data := file.read(min(size, stop - start))):
         yield data

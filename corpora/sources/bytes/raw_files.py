@@ -37,9 +37,9 @@ BLOCK_BYTES = 1 << 20  # of lines that are read at once: they and what is made o
 
 
 class Line(NamedTuple):
-    """A line or row without its end.
+    """A line or row of a file, without its line ending.
 
-    `data` is None if it is longer than allowed; `offset` is its first byte in the file.
+    `data` is None if the line is longer than allowed. `offset` is the position of its first byte in the file.
     """
 
     offset: int
@@ -48,10 +48,10 @@ class Line(NamedTuple):
 
 
 def open_raw(path: Path) -> BufferedIOBase:
-    """Open a raw file for reading; it is decompressed as its name says.
+    """Open a raw file for reading, and decompress it according to its file extension.
 
     Raises:
-        InputError: If it cannot be opened.
+        InputError: If the file cannot be opened.
     """
     name = path.name.lower()
     try:
@@ -67,9 +67,9 @@ def open_raw(path: Path) -> BufferedIOBase:
 
 
 class _XzFile(RawIOBase):
-    """The content of a file's xz streams, within a bound on memory, which the standard library does not have.
+    """The decompressed content of a file's xz streams, with a memory limit, which the standard library does not offer.
 
-    Raises InputError if they need more, and what `explain_damage` understands if they are damaged.
+    Raises InputError if the streams need more memory, and errors that `explain_damage` handles if they are damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -78,11 +78,11 @@ class _XzFile(RawIOBase):
         self._left = memoryview(b"")
 
     def readable(self) -> bool:
-        """Return True."""
+        """Return True. The stream is readable."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill some of a buffer; return the number of bytes, 0 at the end."""
+        """Fill part of a buffer. Return the number of bytes written, which is 0 only at the end."""
         view = memoryview(buffer).cast("B")
         if not self._left:
             try:
@@ -103,9 +103,12 @@ class _XzFile(RawIOBase):
 
 
 def read_again(path: Path, offset: int, length: int) -> bytes:
-    """Read `length` bytes from `offset` of a file's content, which is decompressed from its beginning.
+    """Read `length` bytes from byte `offset` of a file's decompressed content.
 
-    Raises InputError.
+    A compressed file is read from its beginning.
+
+    Raises:
+        InputError: If the file cannot be read.
     """
     with open_raw(path) as stream, explain_damage(path):
         pass_bytes(stream, offset)
@@ -123,10 +126,12 @@ def pass_bytes(stream: BufferedIOBase, size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Some lines without their ends: line i is data[starts[i]:ends[i]], which is empty if it is longer than allowed.
+    """Several lines without line endings.
+
+    Line i is data[starts[i]:ends[i]], which is empty if it is longer than allowed.
 
     offset:  position of `data` in the file
-    lengths: bytes of each line; of one that is longer than allowed with its end
+    lengths: length of each line in bytes; it includes the line ending only for a line that is longer than allowed
     """
 
     data: bytes
@@ -137,7 +142,7 @@ class Lines:
 
     @classmethod
     def from_lines(cls, lines: Sequence[bytes]) -> "Lines":
-        """Create an object with these lines, as if they were a file."""
+        """Create an object from lines, as if they were a file."""
         lengths = np.array([*map(len, lines)], np.int64)
         ends = np.cumsum(lengths + 1) - 1
         return cls(b"\n".join(lines), ends - lengths, ends, lengths)
@@ -152,7 +157,7 @@ class Lines:
         return (self.data[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True))
 
     def get_line(self, row: int) -> Line:
-        """Return one of the lines, with its position in the file."""
+        """Return the line with this index, including its position in the file."""
         data, length = self[row], int(self.lengths[row])
         return Line(self.offset + int(self.starts[row]), length, data if len(data) == length else None)
 
@@ -161,14 +166,14 @@ class Lines:
         return Lines(self.data, self.starts[rows], self.ends[rows], self.lengths[rows], self.offset)
 
     def join(self) -> bytes:
-        """Return the bytes of all lines, each with a newline."""
+        """Return the bytes of all lines, each followed by a newline."""
         view = memoryview(self.data)
         breaks = np.flatnonzero(self.starts[1:] != self.ends[:-1] + 1) + 1  # what is adjacent is one piece
         firsts, lasts = self.starts[np.r_[0, breaks]].tolist(), self.ends[np.r_[breaks, len(self)] - 1].tolist()
         return b"\n".join([*(view[first:last] for first, last in zip(firsts, lasts, strict=True)), b""])
 
     def without_blank(self) -> "Lines":
-        """Return the lines that are not only white space."""
+        """Return the lines that are not blank."""
         if not len(self):
             return self
         firsts = np.frombuffer(self.data, np.uint8)[np.minimum(self.starts, len(self.data) - 1)]
@@ -179,20 +184,20 @@ class Lines:
 
 
 def read_lines(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Line]:
-    """Yield the lines that begin in bytes `start` to `stop` one by one, as `read_blocks` reads them."""
+    """Yield the lines that begin in bytes `start` to `stop` one at a time. Arguments are as for `read_blocks`."""
     for lines in read_blocks(stream, start, stop, max_bytes):
         places = zip((lines.offset + lines.starts).tolist(), lines.lengths.tolist(), lines, strict=True)
         yield from (Line(at, length, data if len(data) == length else None) for at, length, data in places)
 
 
 def read_blocks(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Lines]:
-    """Yield the lines that begin in bytes `start` to `stop`, in blocks. The last one is read to its end.
+    """Yield the lines that begin in bytes `start` to `stop`, in blocks. The last line is read to its end.
 
     Args:
-        stream: The content of the file, from its beginning. It must be seekable if `start` is not 0.
-        start: A byte of the content. A line that begins before it is skipped.
-        stop: If None, the content is read to its end.
-        max_bytes: No more of a longer line is ever in memory, next to a block.
+        stream: The file's content, positioned at its beginning. It must be seekable if `start` is not 0.
+        start: Byte offset in the content. A line that begins before it is skipped.
+        stop: Byte offset in the content at which to stop. If None, the content is read to its end.
+        max_bytes: Maximum length of a line. Besides a block, no more than this of a line is held in memory.
     """
     offset = seek_line(stream, start, stop) if start else 0
     while stop is None or offset < stop:
@@ -209,9 +214,9 @@ def read_blocks(stream: BufferedIOBase, start: int, stop: int | None, max_bytes:
 
 
 def _cut_block(data: bytes, offset: int, passed: int, max_bytes: int) -> Lines:
-    """Return the lines of a block.
+    """Split a block of bytes into lines.
 
-    `passed` is the number of bytes of its last line that were skipped after the block.
+    `passed` is the number of bytes of the last line that were skipped after the block.
     """
     view = np.frombuffer(data, np.uint8)
     breaks = np.flatnonzero(view == ord("\n"))
@@ -225,22 +230,22 @@ def _cut_block(data: bytes, offset: int, passed: int, max_bytes: int) -> Lines:
 
 
 def seek_line(stream: BufferedIOBase, start: int, stop: int | None) -> int:
-    """Seek the first line that begins at byte `start`, which must not be 0, or after it.
+    """Seek to the first line that begins at or after byte `start`, which must not be 0.
 
-    So a line that spans many slices is read once, not once for each slice.
+    This way, a line that spans several slices is read only once.
 
     Returns:
-        The position of the line; `stop` or more if no line begins before `stop`.
+        The position of the line, which is at least `stop` if no line begins before `stop`.
     """
     stream.seek(start - 1)
     return start - 1 + skip_line(stream, None if stop is None else stop - start + 1)
 
 
 def skip_line(stream: BufferedIOBase, max_bytes: int | None = None) -> int:
-    """Read to the end of the line, in steps of 64 kB, or until `max_bytes` bytes or more are read.
+    """Skip the rest of a line, in steps of 64 kB, or stop once at least `max_bytes` bytes were read.
 
     Returns:
-        The number of bytes that were read.
+        The number of bytes read.
     """
     passed = 0
     while (max_bytes is None or passed < max_bytes) and (data := stream.readline(1 << 16)):
@@ -251,15 +256,16 @@ def skip_line(stream: BufferedIOBase, max_bytes: int | None = None) -> int:
 
 
 def decode(data: bytes, encoding: str, offset: int = 0) -> str:
-    r"""Decode bytes; a byte order mark at the beginning of the file is removed.
+    r"""Decode bytes. A byte order mark at the beginning of the file is removed.
 
     Args:
-        data: The bytes.
-        encoding: Python's name of an encoding, or "auto": by the mark, else UTF-8 if it is valid, else windows-1252.
+        data: The bytes to decode.
+        encoding: Python's name of an encoding. "auto" follows the byte order mark, otherwise it uses UTF-8 if the bytes
+            are valid UTF-8, and windows-1252 if not.
         offset: Position of the bytes in their file.
 
     Raises:
-        BadRecord: If they are not in the encoding, or hold a zero character.
+        BadRecord: If the bytes are not valid in the encoding, or contain a NUL character.
 
     >>> decode(b"caf\xe9", "auto"), decode(b"\xff\xfea\0", "auto"), decode(b"caf\xc3\xa9", "utf-8")
     ('café', 'a', 'café')
@@ -287,11 +293,14 @@ def _decode_detected(data: bytes, offset: int) -> str:
 
 
 def check_encoding(name: str, encoding: str) -> None:
-    """Raise InputError for an encoding that does not exist, or in which lines cannot be found by their bytes.
+    """Check that an encoding exists, and that lines can be found in its bytes.
 
     Args:
-        name: The name of the source, for the message.
+        name: Name of the source, for error messages.
         encoding: Python's name of an encoding, or "auto".
+
+    Raises:
+        InputError: If the encoding is unknown, or is not compatible with ASCII.
     """
     if encoding == AUTO:
         return

@@ -33,14 +33,14 @@ MAX_ASCII_BYTES = 1 << 24  # bytes of ASCII at a file's beginning, after which n
 
 
 class NotWide(OSError):
-    """Bytes are not in the encoding that the beginning of their file shows."""
+    """Raised if bytes are not valid in the encoding detected at the beginning of their file."""
 
 
 def find_source_encoding(path: Path) -> str:
-    """Find the encoding from which a file of lines is converted; "" for UTF-8 and windows-1252.
+    """Detect the encoding from which a file of lines must be converted. Returns "" for UTF-8 and windows-1252.
 
     Raises:
-        InputError: If the file cannot be read, or its encoding cannot be told.
+        InputError: If the file cannot be read, or its encoding cannot be determined.
     """
     with open_raw(path) as stream, explain_damage(path):
         head = stream.read(SAMPLE_BYTES)
@@ -57,24 +57,24 @@ def find_source_encoding(path: Path) -> str:
 
 
 def open_lines(path: Path, codec: str) -> BufferedIOBase:
-    """Open a file for reading: decompressed, and converted to UTF-8 from the encoding `codec` ("" for none).
+    """Open a file for reading, decompress it, and convert it from the encoding `codec` ("" for none) to UTF-8.
 
     Raises:
-        InputError: If it cannot be opened.
+        InputError: If the file cannot be opened.
     """
     stream = open_raw(path)
     return BufferedReader(_RecodedFile(stream, codec)) if codec else stream
 
 
 def read_lines_again(path: Path, offset: int, length: int, encoding: str) -> bytes:
-    """Read `length` bytes from `offset` of a file's lines, as they were read before. Raises InputError."""
+    """Read `length` bytes from byte `offset` of a file's decompressed and converted lines. Raises InputError."""
     with open_lines(path, find_source_encoding(path) if encoding == AUTO else "") as stream:
         pass_bytes(stream, offset)
         return stream.read(length)
 
 
 class _RecodedFile(RawIOBase):
-    """The text of a stream as UTF-8, without its byte order mark. Raises NotWide."""
+    """A stream's text converted to UTF-8, without its byte order mark. Raises NotWide."""
 
     def __init__(self, stream: BufferedIOBase, codec: str) -> None:
         self._stream, self._codec = stream, codec
@@ -84,11 +84,11 @@ class _RecodedFile(RawIOBase):
         self._begun = self._ended = False
 
     def readable(self) -> bool:
-        """Return True."""
+        """Return True. The stream is readable."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill some of a buffer; return the number of bytes, 0 at the end."""
+        """Fill part of a buffer. Return the number of bytes written, which is 0 only at the end."""
         view = memoryview(buffer).cast("B")
         while not self._left and not self._ended:
             self._left = memoryview(self._read_next())

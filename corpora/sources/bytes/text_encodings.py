@@ -43,14 +43,14 @@ MAX_LOWER_ZEROS = 0.02  # and among those of the lower half
 
 
 def find_marked_encoding(head: bytes) -> str:
-    """Return the wide encoding of the byte order mark that a text begins with; "" for none."""
+    """Return the wide encoding (UTF-16 or UTF-32) that a text's byte order mark indicates, or "" if there is none."""
     return next((codec for mark, codec in MARKS if head.startswith(mark)), "")
 
 
 def guess_wide_encoding(head: bytes) -> str:
-    r"""Guess the wide encoding (UTF-16, UTF-32) of a text from its first bytes; "" for none.
+    r"""Guess a text's wide encoding (UTF-16 or UTF-32) from its first bytes. Returns "" if it is not wide.
 
-    It is told by a mark, by zeros, or by the characters.
+    The guess is based on a byte order mark, zero bytes, or the characters.
 
     >>> [guess_wide_encoding("The ferry".encode(codec)) for codec in ("utf-16", "utf-16-be", "utf-32-le", "utf-8")]
     ['utf-16-le', 'utf-16-be', 'utf-32-le', '']
@@ -80,7 +80,7 @@ def _guess_by_zeros(head: bytes) -> str:
 
 
 def _guess_utf16_by_letters(head: bytes) -> str:
-    """Guess UTF-16 by its characters: letters of few scripts, and among them spaces, line ends, kana or the like."""
+    """Guess UTF-16 from its characters: letters of few scripts, separated by spaces, line endings, kana or the like."""
     if _is_utf_8(head) or len(PRINTABLE_BYTE.findall(head)) >= MAX_ASCII_SHARE * len(head):
         return ""
     shares = {codec: _compute_sign_share(head, codec) for codec in ("utf-16-le", "utf-16-be")}
@@ -97,9 +97,9 @@ def _is_utf_8(head: bytes) -> bool:
 
 
 def _compute_sign_share(head: bytes, codec: str) -> float:
-    """Compute the share of characters that no other encoding would give so often.
+    """Compute the share of characters that would rarely be as frequent in any other encoding.
 
-    It is 0 if others are no letters of a script.
+    It is 0 if the other characters are not letters of a single script.
     """
     try:
         text = codecs.getincrementaldecoder(codec)().decode(head)
@@ -148,11 +148,11 @@ SYLLABLES = frozenset("이다는의에을를가고하지사기인한로은어서
 
 
 def guess_encoding(data: bytes, whole: bool = True) -> str:
-    """Guess the encoding of a text: UTF-8 even if few bytes are not in it, UNKNOWN if it cannot be told.
+    """Guess the encoding of a text. Returns UTF-8 even if a few bytes are invalid, and UNKNOWN if the guess fails.
 
     Args:
         data: The text, or its beginning.
-        whole: False if more bytes follow.
+        whole: False if `data` is only the beginning of the text.
 
     >>> guess_encoding("渡し舟は霧のために遅れた。".encode("shift_jis")), guess_encoding(b"caf\\xe9")
     ('cp932', 'cp1252')
@@ -170,7 +170,7 @@ def guess_encoding(data: bytes, whole: bool = True) -> str:
 
 
 def _guess_by_letters(sample: bytes, cut: bool) -> str:
-    """Return the encoding with characters that fit its languages; UNKNOWN if there is none, or several."""
+    """Return the encoding whose decoded characters fit its languages, or UNKNOWN if there is none or more than one."""
     scores: dict[str, float] = {}
     beyond = 0.0
     for codec in SCORES:
@@ -196,7 +196,7 @@ def _is_east_asian(character: str) -> bool:
 
 
 def _score_japanese(characters: Counter[str]) -> float:
-    """Return 1 if a fifth or more is kana, and all are kana, frequent signs or Chinese characters; else less."""
+    """Return 1 if at least a fifth is kana and all other characters are frequent signs or kanji; otherwise less."""
     kana = _compute_share(characters, lambda c: "\u3041" <= c <= "\u30ff")
     fits = _compute_share(characters, lambda c: "\u3000" <= c <= "\u30ff" or _is_east_asian(c))
     return fits * min(1.0, kana / 0.2)
@@ -216,7 +216,7 @@ def _make_chinese_scorer(frequent: frozenset[str]) -> Callable[[Counter[str]], f
 
 
 def _score_cyrillic(characters: Counter[str]) -> float:
-    """Return 1 if most are small letters, and as many of these are vowels as in texts; else less."""
+    """Return 1 if most characters are lower-case letters with a normal share of vowels; otherwise less."""
     small = _compute_share(characters, lambda c: "а" <= c <= "џ")  # noqa: RUF001
     vowels = _compute_share(characters, VOWELS.__contains__)
     fits = _compute_share(characters, lambda c: "\u0400" <= c <= "\u0491" or c in CYRILLIC_SIGNS)

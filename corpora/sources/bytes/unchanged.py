@@ -19,11 +19,12 @@ from corpora.store.places.files import read_machine_id
 
 
 def read_state(path: Path) -> str:
-    """Return a text that changes whenever a file does: machine, size, time and inode.
+    """Return a string that changes whenever a file does: machine, size, time and inode.
 
-    Of a folder, it has those of all files in it.
+    For a folder, it covers all files in the folder.
 
-    It is "" if that cannot be told (a pipe, an object of an object store), and "gone" if there is no such file.
+    Returns "" if the state cannot be determined (a pipe, an object in an object store), and "gone" if the file does not
+    exist.
     """
     if isinstance(path, ObjectPath):
         return ""
@@ -39,24 +40,24 @@ def read_state(path: Path) -> str:
 
 
 def format_change(path: Path) -> str:
-    """Format the message for a file that changed while it was read."""
+    """Format the message about a file that changed while it was read."""
     shown = str(path).encode(errors="backslashreplace").decode()
     return f"{shown} changed while it was read. Run again when nothing writes it any more."
 
 
 def read_states(paths: Iterable[str]) -> dict[str, str]:
-    """Return {path: state} of files, as `read_state` returns it."""
+    """Return the state of each file by its path, as `read_state` returns it."""
     return {path: read_state(parse_raw_path(path)) for path in paths}
 
 
 @contextmanager
 def hold_unchanged(states: Mapping[str, str]) -> Iterator[None]:
-    """Raise InputError at the end of this block if files changed during it (a context manager).
+    """Raise InputError at the end of this block if a file changed during the block (a context manager).
 
-    It is raised also in place of an error of the block, which may be a consequence.
+    If the block itself fails, InputError replaces the error, which may be a consequence of the change.
 
     Args:
-        states: {path: state}, as `read_states` returned it before.
+        states: State of each file by its path, as `read_states` returned it before.
     """
     try:
         yield

@@ -30,11 +30,11 @@ START_LINE = b"\n" + RECORD_START
 
 
 class WarcMember(io.RawIOBase):
-    """The decompressed bytes of a gzip member, or of a whole file that is plain or of zstd.
+    """The decompressed bytes of a gzip member, or of a whole file that is uncompressed or zstd-compressed.
 
-    stream:     position of the member in the file; -1: the file is not compressed
-    end:        the byte after it, known once it is read to its end
-    num_starts: number of lines read so far that begin like a record's head
+    stream:     byte in the file at which the member begins, or -1 if the file is not compressed
+    end:        byte after the member, known once it was read to its end
+    num_starts: number of lines read so far that look like the start of a record header
     """
 
     def __init__(self, file: BinaryIO, start: int, packing: str) -> None:
@@ -47,11 +47,14 @@ class WarcMember(io.RawIOBase):
         self._left = memoryview(b"")
 
     def readable(self) -> bool:
-        """Return True."""
+        """Return True. The stream is readable."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill some of a buffer; return the number of bytes, 0 at the end. Raises DamagedBytes."""
+        """Fill part of a buffer.
+
+        Return the number of bytes written, which is 0 only at the end. Raises DamagedBytes.
+        """
         view = memoryview(buffer).cast("B")
         if not self._left:
             piece = next(self._pieces, b"")
@@ -91,23 +94,23 @@ class WarcMember(io.RawIOBase):
 
 
 def find_packing(path: Path) -> str:
-    """Return how an archive is compressed, by its name: "gz", "zst", or "" for not at all."""
+    """Return how an archive is compressed, according to its name: "gz", "zst", or "" if it is not compressed."""
     ending = path.name.lower().rpartition(".")[2]
     return ending if ending in ("gz", "zst") else ""
 
 
 def iter_members(path: Path, start: int, stop: int) -> Iterator[WarcMember]:
-    """Yield the members that begin in bytes `start` to `stop` of a file; a file that is not of gzip is one.
+    """Yield the gzip members that begin in bytes `start` to `stop` of a file. Any other file is yielded as one member.
 
-    Each must be read to its end before the next is asked for.
+    Each member must be read to its end before the next one is requested.
 
     Args:
-        path: The file.
-        start: The first byte of a member.
-        stop: No member that begins here or later is read.
+        path: Path of the file.
+        start: Byte at which the first member begins.
+        stop: Members that begin at or after this byte are not read.
 
     Raises:
-        DamagedBytes: If no member begins at the end of another, or one is damaged.
+        DamagedBytes: If the bytes after a member are not another member, or a member is damaged.
     """
     with path.open("rb") as file:
         if (packing := find_packing(path)) != "gz":
@@ -120,10 +123,14 @@ def iter_members(path: Path, start: int, stop: int) -> Iterator[WarcMember]:
 
 
 def is_member_start(path: Path, at: int) -> bool:
-    """Return True if a gzip member begins at a byte at which another ends, and not the padding or the file's end.
+    """Return True if a gzip member begins at byte `at`, and False if padding or the end of the file does.
+
+    Args:
+        path: Path of the file.
+        at: Byte at which the previous member ends.
 
     Raises:
-        DamagedBytes: If anything else is there.
+        DamagedBytes: If anything else begins there.
     """
     with path.open("rb") as file:
         return _is_member_start(file, at)
@@ -142,10 +149,10 @@ def _is_member_start(file: BinaryIO, at: int) -> bool:
 
 
 def find_next_member(path: Path, at: int, stop: int = FILE_END) -> int | None:
-    """Find the first byte from `at` on at which a gzip member with a record seems to begin; None if there is none.
+    """Find the next byte, at or after `at`, at which a gzip member with a record seems to begin, or None.
 
-    It only seems to, for a page that is itself an archive may hold such bytes: who cuts a file here must check that the
-    members before it end here too.
+    The match may be false, because a page that is itself an archive can contain such bytes. Before splitting a file
+    here, the caller must check that the preceding members end here too.
     """
     with path.open("rb") as file:
         for position in _find_all(file, GZIP_START, at, stop):
@@ -160,7 +167,7 @@ def find_next_member(path: Path, at: int, stop: int = FILE_END) -> int | None:
 
 
 def _find_all(file: BinaryIO, mark: bytes, start: int, stop: int) -> Iterator[int]:
-    """Yield the positions of `mark` from `start` on and before `stop`."""
+    """Yield the positions of `mark` in bytes `start` to `stop`."""
     file.seek(start)
     buffer, base = b"", start
     while base < stop and (piece := file.read(PIECE_BYTES)):

@@ -37,11 +37,11 @@ MEMBER_FAULTS = (*LIST_FAULTS, zlib.error, lzma.LZMAError, RuntimeError)
 
 
 class BadArchive(ValueError):
-    """A zip with members that cannot be listed. The message says why."""
+    """Raised if the members of a zip archive cannot be listed. The message explains why."""
 
 
 class Member(NamedTuple):
-    """A member of a zip. `kind` says why it is not read; "" if it can be."""
+    """A member of a zip archive. `kind` is the reason why the member cannot be read, or "" if it can."""
 
     name: str
     info: zipfile.ZipInfo
@@ -49,11 +49,11 @@ class Member(NamedTuple):
 
 
 def list_members(archive: Path) -> list[Member]:
-    """List the members of a zip that are no folders.
+    """List the members of a zip archive, without folders.
 
     Raises:
-        BadArchive: If it is no zip, is damaged, has too many members, or these share their bytes.
-        OSError: If it cannot be opened.
+        BadArchive: If the file is not a zip archive, is damaged, has too many members, or members share bytes.
+        OSError: If the file cannot be opened.
     """
     members, replaced = _read_list(archive)
     return [*members.values(), *replaced]
@@ -65,7 +65,7 @@ def _read_list(archive: Path) -> tuple[Mapping[str, Member], tuple[Member, ...]]
 
 @lru_cache(maxsize=8)
 def _parse_list(archive: Path, name: str, *stamp: Any) -> tuple[Mapping[str, Member], tuple[Member, ...]]:
-    """Return the members by name, the last of each, and those that are replaced by a later one; cached."""
+    """Return the members by name, and a tuple of those replaced by a later member of the same name; cached."""
     with archive.open("rb") as stream:
         try:
             with zipfile.ZipFile(stream) as opened:
@@ -88,7 +88,7 @@ def _parse_list(archive: Path, name: str, *stamp: Any) -> tuple[Mapping[str, Mem
 
 
 def _decode_name(info: zipfile.ZipInfo) -> str:
-    """Return a member's name, as UTF-8 even if its writer did not say so."""
+    """Return a member's name, decoded as UTF-8 even if the archive does not declare it."""
     if info.flag_bits & UTF_8_FLAG or info.filename.isascii():
         return info.filename
     try:
@@ -107,7 +107,7 @@ def _find_kind(info: zipfile.ZipInfo) -> str:
 
 
 def read_stamp(path: Path) -> list[Any]:
-    """Return what changes with the bytes of a file: size, times and inode, or what its path says itself."""
+    """Return values that change with a file's content: size, times and inode, or the path's own `read_stamp()`."""
     if hasattr(path, "read_stamp"):
         return list(path.read_stamp())
     seen = path.stat()
@@ -115,14 +115,14 @@ def read_stamp(path: Path) -> list[Any]:
 
 
 def build_member_path(archive: Path, member: str) -> "MemberPath":
-    """Build the path of a member of an archive."""
+    """Build the path of a member in a zip archive."""
     path = MemberPath(f"{archive}{INNER}{member}")
     path.archive, path.member = archive, member
     return path
 
 
 def split_member(text: str) -> tuple[str, str]:
-    """Split a path into the archive and the member that it names; the member is "" if it names an ordinary file.
+    """Split a path into the zip archive and the member. The member is "" if the path names an ordinary file.
 
     >>> split_member("/raw/a.zip!/b/c.txt"), split_member("/wow!/c.txt")
     (('/raw/a.zip', 'b/c.txt'), ('/wow!/c.txt', ''))
@@ -133,7 +133,7 @@ def split_member(text: str) -> tuple[str, str]:
 
 
 class MemberPath(PosixPath):
-    """A member of a zip as a path that is opened like a file. What cannot be read raises OSError."""
+    """The path of a zip member, which can be opened like a file. Members that cannot be read raise OSError."""
 
     archive: Path
     member: str
@@ -151,30 +151,30 @@ class MemberPath(PosixPath):
 
     @property
     def parents(self) -> Sequence[Path]:  # type: ignore[override]
-        """The folder of the archive, and those around it."""
+        """The folder of the archive, and its parent folders."""
         return self.archive.parents
 
     def absolute(self) -> "MemberPath":
-        """Return the same member of the archive's absolute path."""
+        """Return the path with the absolute path of the archive."""
         return build_member_path(self.archive.absolute(), self.member)
 
     def expanduser(self) -> "MemberPath":
-        """Return this path: it is expanded."""
+        """Return this path, which never contains `~`."""
         return self
 
     def is_symlink(self) -> bool:
-        """Return False."""
+        """Return False. Members are not links."""
         return False
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if there is such a member."""
+        """Return True if the member exists."""
         try:
             return self.member in _read_list(self.archive)[0]
         except (BadArchive, FileNotFoundError):
             return False
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if there is such a member."""
+        """Return True if the member exists."""
         return self.is_file()
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
@@ -182,16 +182,16 @@ class MemberPath(PosixPath):
         return False
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return the unpacked size of the member as for a file; times are 0."""
+        """Return the member's uncompressed size in the form of a file's status; times are 0."""
         return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, self._find_info().file_size, 0, 0, 0))
 
     @property
     def is_packed(self) -> bool:
-        """True if it is compressed, so that it takes long to reach a byte in its middle."""
+        """True if the member is compressed, so that random access to its bytes is slow."""
         return self._find_info().compress_type != zipfile.ZIP_STORED
 
     def compute_sha256(self) -> str:
-        """Compute the digest (hex) of its bytes as they are packed."""
+        """Compute the SHA-256 (hex) of the member's compressed bytes."""
         info, digest = self._find_info(), hashlib.sha256()
         with self._open_packed(info) as stream:
             left = info.compress_size
@@ -201,18 +201,18 @@ class MemberPath(PosixPath):
         return digest.hexdigest()
 
     def read_stamp(self) -> list[Any]:
-        """Return what changes with its bytes: the stamp of the archive."""
+        """Return the stamp of the archive, which changes with the member's content."""
         return read_stamp(self.archive)
 
     def open(self, mode: str = "r", buffering: int = -1, *args: Any, **more: Any) -> Any:
-        """Open the member for reading at any offset; `mode` must be "rb"."""
+        """Open the member for reading with random access. `mode` must be "rb"."""
         assert mode == "rb", "a member is read as bytes"
         info = self._find_info()
         stream = self._open_packed(info)
         return io.BufferedReader(_UnpackedMember(zipfile.ZipExtFile(stream, "r", info, None, True)))
 
     def read_bytes(self) -> bytes:
-        """Read all bytes of the member, unpacked."""
+        """Read all uncompressed bytes of the member."""
         with self.open("rb") as stream:
             data: bytes = stream.read()
             return data
@@ -227,7 +227,7 @@ class MemberPath(PosixPath):
         return member.info
 
     def _open_packed(self, info: zipfile.ZipInfo) -> IO[bytes]:
-        """Open the archive at the member's first packed byte. Raises OSError if no member begins there."""
+        """Open the archive at the member's first compressed byte. Raises OSError if no member begins there."""
         stream: IO[bytes] = self.archive.open("rb")
         stream.seek(info.header_offset)
         head = stream.read(HEAD_BYTES)
@@ -240,21 +240,21 @@ class MemberPath(PosixPath):
 
 
 class _UnpackedMember(io.RawIOBase):
-    """The bytes of a member. Raises OSError if they are damaged."""
+    """A stream of a member's uncompressed bytes. Raises OSError if they are damaged."""
 
     def __init__(self, inner: zipfile.ZipExtFile) -> None:
         self._inner = inner
 
     def readable(self) -> bool:
-        """Return True."""
+        """Return True. The stream is readable."""
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
+        """Return True. The stream is seekable."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Set the position of the next read; return it."""
+        """Set the position of the next read, and return it."""
         return int(self._translate_faults(lambda: self._inner.seek(offset, whence)))
 
     def tell(self) -> int:
@@ -262,7 +262,7 @@ class _UnpackedMember(io.RawIOBase):
         return self._inner.tell()
 
     def readinto(self, buffer: Any) -> int:
-        """Fill some of a buffer; return the number of bytes, 0 at the end."""
+        """Fill part of a buffer. Return the number of bytes written, which is 0 only at the end."""
         view = memoryview(buffer).cast("B")
         data = self._translate_faults(lambda: self._inner.read1(len(view)))
         view[: len(data)] = data

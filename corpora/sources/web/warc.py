@@ -93,7 +93,10 @@ def read_head(data: bytes) -> Head:
 
 
 def decode_western(value: bytes) -> str:
-    """Decode the value of an HTTP field as windows-1252, byte by byte. It never fails."""
+    """Decode the value of an HTTP field as windows-1252.
+
+    It never fails: the five bytes that windows-1252 does not define become control characters, as in browsers.
+    """
     return value.decode("latin-1").translate(WINDOWS_1252)
 
 
@@ -235,9 +238,13 @@ def _check_cut(path: Path, end: int, stop: int) -> None:
 
 
 def read_record(path: Path, stream: int, offset: int, length: int) -> bytes:
-    """Read `length` bytes at `offset` of the decompressed gzip member that begins at byte `stream` of the file.
+    """Read bytes of a record again from an archive.
 
-    If `stream` is -1, the offset is relative to the plain file.
+    Args:
+        path: The archive.
+        stream: Offset of the record's gzip member in the file; -1 in a plain archive.
+        offset: First byte to read, relative to the decompressed member or the plain file.
+        length: Number of bytes to read.
 
     Raises:
         DamagedBytes: If the member cannot be decompressed.

@@ -314,6 +314,11 @@ def find_index(dump: Path) -> Path | None:
 def read_index(index: Path, start: int, stop: int) -> Iterator[IndexEntry]:
     """Yield the index entries of the streams that begin in bytes `start` to `stop` of the dump.
 
+    Args:
+        index: Path of the index.
+        start: First byte of the slice.
+        stop: First byte after the slice.
+
     Raises:
         InputError: During iteration, if the index is damaged.
     """

@@ -26,14 +26,14 @@ MEMORY_LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory
 
 
 def read_usable_memory() -> int:
-    """Return the bytes of memory of this machine, or of the container if it may use less."""
+    """Return the memory that this process may use in bytes: the machine's or, if smaller, the container's limit."""
     limits = [Path(limit).read_text(encoding="ascii").strip() for limit in MEMORY_LIMIT_FILES if Path(limit).exists()]
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([whole, *(int(limit) for limit in limits if limit.isdigit())])
 
 
 def read_free_bytes(place: Place) -> int | None:
-    """Return the free bytes on the disk of a store; None if the store is not a folder of this machine."""
+    """Return the free disk space of a store in bytes; None if the store is not a local folder."""
     if not place.is_local:
         return None
     folder = Path(place.address).absolute()
@@ -41,15 +41,15 @@ def read_free_bytes(place: Place) -> int | None:
 
 
 def get_scratch_folder(place: Place) -> Path:
-    """Return the folder for temporary files: the store's own or, for an object store, the system's."""
+    """Return the folder for temporary files: the store's or, for an object store, the system's."""
     return Path(place.address if place.is_local else gettempdir()).absolute()
 
 
 def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | None = None) -> None:
-    """Check that the estimates of a run fit the disk and the memory. Raises InputError if they do not.
+    """Check that a run fits on the disk and in memory according to its estimates. Raises InputError otherwise.
 
     Args:
-        available: bytes of memory; by default those of this machine
+        available: available memory in bytes; if None, that of this machine
     """
     place, disk_bytes = Place(recipe.store), estimates.run.disk_bytes
     free, available = read_free_bytes(place), read_usable_memory() if available is None else available
@@ -89,7 +89,7 @@ def _describe_memory_remedy(kind: StageKind, workers: int) -> str:
 
 
 def refuse_without_least_room(recipe: Recipe, new: Iterable[RawFile], workers: int) -> None:
-    """Check that even the least that a run needs fits, without a sample. Raises InputError if it does not.
+    """Check that the minimum requirements of a run are met, without taking a sample. Raises InputError otherwise.
 
     Args:
         new: the raw files that this run reads for the first time

@@ -39,15 +39,17 @@ EXAMPLE_TOKENS = 1.2  # tokens of examples for one of the documents: 1.0, but 1.
 
 
 def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage], workers: int) -> Estimates:
-    """Estimate each stage that a plan would build. Reads a sample of the raw files, and writes nothing.
+    """Estimate the cost of each stage that a run would build. Reads a sample of the raw files, and writes nothing.
 
     Args:
-        planned: what a run would do with each stage
+        place: the store
+        lock: the recipe's raw files, with their current paths
+        planned: what the run would do with each stage
         workers: number of worker processes
 
     Raises:
-        FileFault: If raw files cannot be cut into slices.
-        InputError: If a labelled file is missing.
+        FileFault: If raw files cannot be divided into slices.
+        InputError: If a labeled file is missing.
     """
     wanted = [entry for entry in planned if entry.state != "reuse"]
     if not wanted:
@@ -71,10 +73,12 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
 
 @dataclass(frozen=True, kw_only=True)
 class _RunSizes:
-    """A run, by the sizes that its stages have to work on.
+    """The sizes of the data that a run's stages process.
 
     Attributes:
-        wanted: the stages that are to be built
+        wanted: the stages that are not reused
+        texts: the sampled text of each source
+        workers: number of worker processes
     """
 
     place: Place
@@ -86,14 +90,14 @@ class _RunSizes:
 
     @cached_property
     def whole(self) -> TextSizes:
-        """The sizes of all documents."""
+        """The total sizes of all documents."""
         return self._add_sizes(())
 
     # What is asked for each stage is looked up: a recipe may have a thousand sources, and some stages of each.
 
     @cached_property
     def _to_build(self) -> Mapping[str, tuple[int, int]]:
-        """Number of parts of each stage, and how many of them are missing."""
+        """The number of parts and of missing parts, by stage."""
         parts: dict[str, tuple[int, int]] = {}
         for entry in self.wanted:
             before, missing = parts.get(entry.stage, (0, 0))
@@ -102,19 +106,19 @@ class _RunSizes:
 
     @cached_property
     def _text_of(self) -> Mapping[str, SourceText]:
-        """The text of each source, by its name."""
+        """The sampled text of each source, by source name."""
         return {text.source: text for text in self.texts}
 
     @cached_property
     def _amounts(self) -> Mapping[str, float]:
-        """The amounts that any stage may have to work on, in the units of the rates."""
+        """The amounts that a stage may process, by the unit of the rates."""
         parts = max(1, sum(text.parts for text in self.texts))
         words = {"different": self._count_words(), "counted": self._count_words(parts)}
         return {"stage": 1, "workers": self.workers, "parts": parts, **asdict(self.whole), **words}
 
     @cached_property
     def _new_share(self) -> float:
-        """The share of all text that the store has no documents of."""
+        """The share of the text whose documents are not in the store yet."""
         return sum(text.new.text_bytes for text in self.texts) / max(1.0, self.whole.text_bytes)
 
     @cached_property
@@ -123,11 +127,15 @@ class _RunSizes:
 
     @cached_property
     def _vocabularies(self) -> Mapping[str, VocabularyEntry]:
-        """The vocabularies, by the names of their artifacts."""
+        """The recipe's vocabularies, by artifact name."""
         return {self.recipe.name_artifact(entry.name): entry for entry in self.recipe.vocabularies}
 
     def estimate(self, stage: str) -> StageEstimate:
-        """Estimate the cost of a stage, given by kind and name."""
+        """Estimate the cost of a stage.
+
+        Args:
+            stage: kind and name of the stage, such as "shards/news"
+        """
         kind, _, name = stage.partition("/")
         described = STAGES[kind]
         if described.is_alone:
@@ -147,39 +155,40 @@ class _RunSizes:
         return estimate_stage(stage, amounts, algorithm, left)
 
     def _add_sizes(self, sources: Sequence[str]) -> TextSizes:
-        """Return the sizes of the documents of some sources; of all if `sources` is empty."""
+        """Return the total sizes of the documents of some sources; of all sources if `sources` is empty."""
         return TextSizes.add_all(text.whole for text in self.texts if not sources or text.source in sources)
 
     def _count_words(self, parts: int = 1) -> float:
-        """Return how many different words each of `parts` equal parts of the text has, added up."""
+        """Estimate the number of distinct words in each of `parts` equal parts of the text, summed over the parts."""
         return parts * self._words_per_mb * math.pow(self.whole.text_bytes / parts / 1e6, WORDS_POWER)
 
     def _count_pieces(self, vocabulary: str) -> float:
-        """Return how many pieces a vocabulary of the recipe will have."""
+        """Estimate the number of pieces (tokens) in a vocabulary of the recipe."""
         settings = self._vocabularies[self.recipe.name_artifact(vocabulary)].settings
         size = settings.size if isinstance(settings, VocabularySettings) else DEFAULT_VOCABULARY_SIZE
         return min(size, max(1.0, MAX_PIECES * self._count_words()))
 
     def _count_tokens(self, vocabulary: str, sources: Sequence[str] = ()) -> float:
-        """Return the number of tokens in the documents of some sources; of all if `sources` is empty.
+        """Estimate the number of tokens in the documents of some sources; of all sources if `sources` is empty.
 
-        Measured on novels and on the five sources, for a word: 1.55 with 2,000 pieces, 1.39 with 4,000 of byte-level
-        BPE, 1.06 to 1.13 with 8,000; 1 if the pieces are as many as the different words.
+        Tokens per word, measured on novels and on the five sources: 1.55 with 2,000 pieces, 1.39 with 4,000 of
+            byte-level BPE,
+        1.06 to 1.13 with 8,000; 1 if there are as many pieces as distinct words.
         """
         size = self._count_pieces(vocabulary)
         missing = min(1.0, max(0.0, self._count_words() / size - 1) / 6)
         return self._add_sizes(sources).words * (1 + 0.5 * math.pow(2_000 / size, 0.6) * missing)
 
     def _count_example_tokens(self, entry: ShardsEntry) -> float:
-        """Return the number of tokens in the examples of a shard set."""
+        """Estimate the number of tokens in the examples of a shard set."""
         return EXAMPLE_TOKENS * entry.settings.copies * self._count_tokens(entry.vocabulary, entry.settings.sources)
 
     def _count_training_tokens(self) -> dict[str, float]:
-        """Return the number of tokens of each shard set that are not held out, by its name in the recipe."""
+        """Estimate the number of training tokens (not held out) in each shard set, by the set's name in the recipe."""
         return {e.name: (1 - self.recipe.held_out.share) * self._count_example_tokens(e) for e in self.recipe.shards}
 
     def _compute_work(self, kind: str, name: str) -> dict[str, float]:
-        """Return the amounts of a stage that a process of the trainer builds, in the units of the rates."""
+        """Return the amounts that a model, task or answers stage processes, by the unit of the rates."""
         model = self.recipe.model
         assert model is not None
         [used] = {entry.vocabulary for entry in self.recipe.shards if entry.name in model.shards}
@@ -197,7 +206,11 @@ class _RunSizes:
         return compute_answer_work(entry, model, self._count_pieces(used), asked)
 
     def list_warnings(self, stages: Sequence[StageEstimate]) -> list[str]:
-        """Return a line if training will read its text more often than is known to help; else []."""
+        """Return a warning if training will repeat its text more often than is known to help; else [].
+
+        Args:
+            stages: the estimates of all stages
+        """
         model = self.recipe.model
         read = [stage.tokens or 0 for stage in stages if stage.stage.startswith("models/")]
         if model is None or not read:
@@ -211,7 +224,7 @@ class _RunSizes:
 
 
 def describe_basis(texts: Sequence[SourceText]) -> Iterable[str]:
-    """Yield lines about what the estimates are based on, and what they cannot say."""
+    """Yield lines that state the basis and the limits of the estimates."""
     sampled, records = sum(len(text.sample.sampled) for text in texts), sum(text.sample.records for text in texts)
     yield f"Estimated from {sampled:,} of about {round(records):,} records, judged by the recipe's own steps."
     if short := [text.source for text in texts if text.sample.cut_short]:
@@ -221,14 +234,14 @@ def describe_basis(texts: Sequence[SourceText]) -> Iterable[str]:
 
 
 def describe_scratch(stages: Sequence[StageEstimate], place: Place) -> Iterable[str]:
-    """Yield a line about temporary files if they are large."""
+    """Yield a line about temporary files if they need more than MIN_SCRATCH_BYTES."""
     most = max((stage.scratch_bytes for stage in stages), default=0)
     if most > MIN_SCRATCH_BYTES:
         yield f"While duplicates are found, about {format_bytes(most)} of scratch are in {get_scratch_folder(place)}."
 
 
 def _iter_stops(recipe: Recipe, texts: Sequence[SourceText]) -> Iterable[str]:
-    """Yield a line for each rule that would stop the run, or for each source without a document."""
+    """Yield a line for each rule that would stop the run and, if no document is left, for each source."""
     settings = {entry.source.name: entry.documents for entry in recipe.sources}
     some_left = any(text.whole.documents for text in texts)
     for text in texts:

@@ -35,11 +35,11 @@ class SourceSample:
     """The sample of a source.
 
     Attributes:
-        records, characters: estimates for all raw files, before judging
+        records, characters: estimated totals over all raw files, before judging
         sampled: the records that were read
-        raw_bytes: size of all raw files
-        reading_seconds: estimated processor time to read and parse all of them, without what the first call loads
-        cut_short: True if the time ran out before the whole sample was read
+        raw_bytes: total size of the raw files
+        reading_seconds: estimated processor time to read and parse all raw files, without one-time initialization
+        cut_short: True if the time limit was reached before the sample was complete
     """
 
     records: float
@@ -57,15 +57,15 @@ def sample_source(
     read_bytes: int = READ_BYTES,
     num_windows: int = NUM_WINDOWS,
 ) -> SourceSample:
-    """Read a sample of some raw files of a source.
+    """Read a sample of a source's raw files, spread evenly over all of them. Unreadable slices are skipped.
 
     Args:
-        seconds: processor time after which nothing more is read
-        read_bytes: about how many bytes of records are read
-        num_windows: number of places that the sample is from
+        seconds: processor time after which reading stops
+        read_bytes: approximate number of bytes of records to read
+        num_windows: number of positions to read from
 
     Raises:
-        FileFault: If files cannot be divided into slices. Slices that cannot be read are skipped.
+        FileFault: If files cannot be divided into slices.
     """
     deadline = time.process_time() + seconds
     pieces = cut_files(source, files)
@@ -106,9 +106,9 @@ def _count_bytes(piece: Slice) -> int:
 
 
 def _choose_slices(pieces: Sequence[Slice], raw_bytes: int, most: float, num_windows: int) -> list[tuple[Slice, float]]:
-    """Return the slices to read, each with the number of bytes to read.
+    """Return the slices to read, as (slice, number of bytes to read) pairs.
 
-    All slices are read whole if they have at most `most` bytes together.
+    If all slices together have at most `most` bytes, each is read entirely.
     """
     if most >= raw_bytes:
         return [(piece, _count_bytes(piece)) for piece in pieces]
@@ -127,8 +127,11 @@ def _choose_slices(pieces: Sequence[Slice], raw_bytes: int, most: float, num_win
 def _read_records(source: Source, piece: Slice, most: float, deadline: float) -> tuple[list[Record], int]:
     """Read about `most` bytes of records from the beginning of a slice. Raises FileFault.
 
+    Args:
+        deadline: processor time of this process at which reading stops
+
     Returns:
-        The records, and how many bytes of the slice they take.
+        The records, and the number of bytes that they occupy in the slice.
     """
     records, found = list[Record](), 0
     most = max(most, MIN_PACKED_BYTES) if is_packed(piece.file.name) else most
@@ -142,7 +145,12 @@ def _read_records(source: Source, piece: Slice, most: float, deadline: float) ->
 
 
 def _find_position(piece: Slice, record: Record, records: int) -> int:
-    """Return how many bytes of a slice have been read after some records; for a packed file, an estimate."""
+    """Return the number of bytes of a slice read so far; an estimate if the file is compressed.
+
+    Args:
+        record: the last record that was read
+        records: number of records that were read
+    """
     path, locator = Path(piece.file.path), record.locator
     if piece.file.name.lower().endswith(PARQUET_ENDINGS):
         return max(1, round(_count_bytes(piece) * records / max(1, count_rows(path, piece.start, piece.stop))))
@@ -152,7 +160,7 @@ def _find_position(piece: Slice, record: Record, records: int) -> int:
 
 
 def _find_read_position(path: Path) -> int:
-    """Return how far this process has read a file that it has open, in bytes; 0 if it is not open."""
+    """Return the furthest read position, in bytes, of a file that this process has open; 0 if it is not open."""
     furthest = 0
     for link in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # the folder's own descriptor is closed by now

@@ -24,11 +24,16 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEstimate:
-    """The estimated cost of building one stage. Units are in UNITS.
+    """The estimated cost of building one stage. The units are listed in UNITS.
 
     Attributes:
-        documents, tokens: of the finished artifact, and not a cost; None if its kind counts none
-        scratch_bytes: files that are gone when the stage ends
+        stage: kind and name of the stage
+        documents, tokens: contents of the finished artifact; None if its kind does not count them
+        disk_bytes: size of the files written to the store
+        memory_bytes: peak memory of all processes of the stage
+        scratch_bytes: size of temporary files, which are removed when the stage ends
+        cpu_seconds: processor time
+        seconds: elapsed time
     """
 
     stage: str
@@ -43,12 +48,15 @@ class StageEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
-    """The estimates of a run with a number of workers.
+    """The estimates of a run.
 
     Attributes:
-        basis: lines about what the estimates are based on
-        stops: lines about rules that would drop so much that the run stops
-        start_cpu_seconds: processor time of the command and its server
+        stages: the estimates of the stages to build
+        basis: lines that state the basis of the estimates
+        workers: number of worker processes
+        raw_bytes: total size of the raw files
+        stops: lines about rules that would drop enough to stop the run
+        start_cpu_seconds: processor time of the command and of the orchestrator's server
     """
 
     stages: tuple[StageEstimate, ...]
@@ -60,7 +68,7 @@ class Estimates:
 
     @property
     def run(self) -> StageEstimate:
-        """The whole run: the sum over all stages and the start of the command; of memory and scratch, the maximum."""
+        """The totals of the whole run, including the command's start. Memory and scratch are maxima, not sums."""
         return StageEstimate(
             stage="the run",
             disk_bytes=sum(stage.disk_bytes for stage in self.stages),
@@ -71,7 +79,7 @@ class Estimates:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return all figures, their units and the sums, for scripts."""
+        """Return all attributes, with the additional keys "units" and "run" (the totals), for scripts."""
         return {"units": UNITS, **asdict(self), "run": asdict(self.run)}
 
 
@@ -82,7 +90,7 @@ STAGE_SECONDS = 0.4  # by the clock: tasks that are sent, states that are writte
 
 
 def compute_cost(rates: Amounts, amounts: Amounts) -> float:
-    """Return the sum of rates multiplied by the amounts of their units. Units without an amount cost nothing.
+    """Multiply each rate by the amount of its unit, and return the sum. A unit without an amount costs nothing.
 
     >>> round(compute_cost({"tokens": 1.5}, {"text_bytes": 1e6, "tokens": 250_000}))
     375000
@@ -95,9 +103,9 @@ def estimate_stage(stage: str, amounts: Amounts, algorithm: str = "", left: floa
 
     Args:
         stage: kind and name, such as "shards/news"
-        amounts: what it has to work on, by unit of the rates
-        algorithm: algorithm of its vocabulary, if its rates depend on that
-        left: share of the stage that is still to be built
+        amounts: the amounts that the stage processes, by the unit of the rates
+        algorithm: algorithm of the stage's vocabulary, if the rates depend on it
+        left: share of the stage that is not built yet
     """
     kind = STAGES[stage.partition("/")[0]]
     cpu_seconds = left * compute_cost(_get_rates(kind.seconds, algorithm), amounts)

@@ -39,10 +39,11 @@ class TextSizes:
     """The total size of some documents.
 
     Attributes:
-        text_bytes: of their texts
-        packed_bytes: of their texts, as a store compresses them
-        words: with punctuation, as BERT cuts them; a long word counts as several
-        measured: seconds of processor time that reading and judging them takes
+        documents: number of documents
+        text_bytes: size of their texts in UTF-8
+        packed_bytes: size of their texts when compressed as in a store
+        words: number of words and punctuation marks, split as by BERT; a long word counts as several
+        measured: processor seconds needed to read and judge the documents
     """
 
     documents: float = 0.0
@@ -52,7 +53,7 @@ class TextSizes:
     measured: float = 0.0
 
     def scale(self, factor: float) -> "TextSizes":
-        """Return all sizes multiplied by a factor."""
+        """Return a copy with all sizes multiplied by a factor."""
         return TextSizes(**{name: factor * size for name, size in asdict(self).items()})
 
     @staticmethod
@@ -63,15 +64,17 @@ class TextSizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceText:
-    """The text of a source, as its sample is after judging: all its raw files are assumed to be like the sampled ones.
+    """The text of a source, extrapolated from its judged sample to all its raw files.
 
     Attributes:
-        outcomes: number of sampled records by outcome, as in the ledger of documents
+        source: name of the source
+        sample: the sample before judging
+        outcomes: estimated number of records by outcome, as in the ledger of documents
         whole: sizes of all documents
-        new: sizes of the documents of raw files that the store has no documents of
-        fitted: processor time that statistics of the new documents take
-        parts: about how many parts (files that are built on their own) all documents have
-        words_per_mb: different words in a MB of text; more text has more by the power WORDS_POWER
+        new: sizes of the documents that are not in the store yet
+        fitted: processor seconds that statistics of the new documents take
+        parts: estimated number of parts (file sets that are built independently)
+        words_per_mb: distinct words in one MB of text; the number grows with the size to the power WORDS_POWER
     """
 
     source: str
@@ -88,10 +91,10 @@ def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -
     """Sample and judge each source that has raw files on this machine.
 
     Args:
-        planned: what a run would do with each stage, which says which raw files have documents in the store
+        planned: what a run would do with each stage, which shows whose documents are already in the store
 
     Raises:
-        FileFault: If some cannot be cut into slices.
+        FileFault: If a raw file cannot be divided into slices.
     """
     texts, states = list[SourceText](), defaultdict[str, list[str]](list)
     for stage in planned:
@@ -108,10 +111,10 @@ def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -
 
 
 def _split_files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple[list[RawFile], list[RawFile]]:
-    """Split the raw files of a source into those that the store has documents of, and the others.
+    """Split the raw files of a source into those whose documents are in the store, and the others.
 
     Args:
-        states: what a plan says of the source's stages of documents, one for each generation
+        states: planned state of the source's documents stage in each generation
     """
     generations = [files for generation in lock.generations if (files := list_readable(lock, entry, generation))]
     settled = 0 if "follows" in states else len(generations) - sum(state != "reuse" for state in states)
@@ -120,11 +123,11 @@ def _split_files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple
 
 
 def _judge_sample(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_bytes: int) -> SourceText:
-    """Judge the sample of a source and scale it to its raw files.
+    """Judge the sample of a source, and extrapolate the result to all raw files.
 
     Args:
-        old_bytes: size of the raw files that have documents in the store
-        new_bytes: size of the others
+        old_bytes: size of the raw files whose documents are in the store
+        new_bytes: size of the other raw files
     """
     settings, inputs, records = entry.documents, read_inputs(entry.documents), [*sample.sampled]
     judge_records(records[:WARM_UP_RECORDS], entry.source.name, settings, inputs)

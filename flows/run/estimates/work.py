@@ -29,7 +29,7 @@ CHARACTERS_PER_TOKEN = 4.5  # of labelled rows, for a token
 
 
 class _ModelSize:
-    """The size of a model: its parameters, the floating-point operations for a token, and the memory that it needs."""
+    """The size of a model: its parameters, floating-point operations per token, and memory."""
 
     def __init__(self, entry: ModelEntry, vocabulary_size: float) -> None:
         self._layers, self._hidden, _, feed_forward = entry.settings.shape
@@ -39,16 +39,16 @@ class _ModelSize:
         self.parameters = self._body + (vocabulary_size + (entry.settings.max_length or 512) + 4) * hidden
 
     def count_flops(self, length: float, predicted: float = 0.0) -> float:
-        """Return the floating-point operations of one step for one token.
+        """Return the floating-point operations per token in one training step.
 
         Args:
-            length: tokens of the example that the token is in
+            length: number of tokens in the example that contains the token
             predicted: share of the tokens that are predicted
         """
         return 6 * self._body + 6 * predicted * self._head + 12 * self._layers * self._hidden * length
 
     def compute_memory(self, held: float, predicted: float = 0.0) -> float:
-        """Return the bytes of memory of a process that trains.
+        """Return the memory of a training process in bytes.
 
         Args:
             held: number of tokens in memory at once
@@ -61,12 +61,13 @@ class _ModelSize:
 def compute_training_work(
     entry: ModelEntry, recipe: Recipe, vocabulary_size: float, to_train_on: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the work of training a model, in the units of the rates.
+    """Return the amounts of work in training a model, by the unit of the rates.
 
-    Every example is taken to be as long as shards allow.
+    Every example is assumed to have the maximum length of its shard set.
 
     Args:
-        to_train_on: tokens of each shard set, for phases with a length in epochs
+        vocabulary_size: number of tokens in the vocabulary
+        to_train_on: number of tokens of each shard set, for phases whose length is given in epochs
     """
     model = _ModelSize(entry, vocabulary_size)
     lengths = {shards.name: shards.settings.length for shards in recipe.shards}
@@ -84,15 +85,18 @@ def compute_training_work(
 
 
 def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: float) -> dict[str, float]:
-    """Return the work of learning a table's tasks from every seed and answering their splits, in units of the rates.
+    """Return the amounts of work in fine-tuning and evaluating a table's tasks, by the unit of the rates.
 
-    The labelled files are read, but not encoded.
+    The work covers all seeds and the control model.
+
+    The labeled files are read, but not tokenized.
 
     Args:
         start: the model that is fine-tuned
+        vocabulary_size: number of tokens in its vocabulary
 
     Raises:
-        InputError: If a labelled file is missing or cannot be read.
+        InputError: If a labeled file is missing or cannot be read.
     """
     suite, model = entry.load_suite(), _ModelSize(start, vocabulary_size)
     models = len(suite.seeds) * (2 if entry.settings.control else 1)
@@ -118,10 +122,11 @@ def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: floa
 def compute_answer_work(
     entry: TaskEntry, start: ModelEntry, vocabulary_size: float, texts: TextSizes
 ) -> dict[str, float]:
-    """Return the work of answering documents with the model of a task, in the units of the rates.
+    """Return the amounts of work in making predictions for documents with a task's model, by the unit of the rates.
 
     Args:
         start: the model that was fine-tuned
+        vocabulary_size: number of tokens in its vocabulary
         texts: sizes of the documents
     """
     [task] = entry.load_suite().tasks
@@ -137,23 +142,23 @@ def compute_answer_work(
 
 
 def _find_length(task: SuiteTask, start: ModelEntry) -> int:
-    """Return the number of tokens of an example that are read."""
+    """Return the maximum number of tokens that the model reads of an example."""
     return min(task.settings.max_length or read_task(task.task).default_length, start.settings.positions)
 
 
 def _count_row_tokens(task: Task, file: FileSettings, length: int, labelled: bool = True) -> list[float]:
-    """Return an estimate of the number of tokens of each row of a labelled file. Raises InputError."""
+    """Estimate the number of tokens in each row of a labeled file. Raises InputError if the file cannot be read."""
     needed, optional = split_roles(task, labelled)
     rows: Iterator = read_examples(with_format(task, file), RowCounts(), needed, lambda values: values, optional)  # type: ignore[type-arg]
     return [min(length, 2 + len("".join(map(str, values.values()))) / CHARACTERS_PER_TOKEN) for _, values in rows]
 
 
 def count_phase_tokens(phase: PhaseSettings, lengths: Sequence[int], held: float = 0.0) -> int:
-    """Return the largest number of tokens that a phase of training reads.
+    """Return the maximum number of tokens that a training phase reads.
 
     Args:
-        lengths: length of the longest example of each shard set that the phase reads
-        held: number of tokens in these shard sets, for a phase with a length in epochs
+        lengths: maximum example length of each shard set that the phase reads
+        held: number of tokens in these shard sets, for a phase whose length is given in epochs
     """
     if phase.tokens is not None:
         return parse_tokens("training.phase.tokens", phase.tokens)

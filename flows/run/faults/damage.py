@@ -62,12 +62,12 @@ DAMAGE_LIST = "damaged.json"
 
 
 def read_damage_list(place: Place) -> dict[str, str]:
-    """Read the store's list of damaged files, which `cloze verify` writes, as path -> what is wrong.
+    """Read the store's list of damaged files, which `cloze verify` writes, as path -> description of the damage.
 
-    {} if there is no list.
+    Returns {} if there is no list.
 
     Raises:
-        InputError: If the list is damaged itself.
+        InputError: If the list itself is damaged.
     """
     try:
         fields = unseal(place.read(DAMAGE_LIST), DAMAGE_LIST)
@@ -83,13 +83,13 @@ def read_damage_list(place: Place) -> dict[str, str]:
 
 
 def write_damage_list(place: Place, damaged: Mapping[str, str]) -> None:
-    """Write the store's list of damaged files; remove it if nothing is damaged.
+    """Write the store's list of damaged files, or remove the list if nothing is damaged.
 
     Args:
-        damaged: path in the store -> what is wrong
+        damaged: description of the damage, by path relative to the store
 
     Raises:
-        InputError: If the store cannot be written.
+        InputError: If the store is not writable.
     """
     if damaged:
         place.write(DAMAGE_LIST, seal(json.dumps({"damaged": damaged}, indent=1, ensure_ascii=False).encode()))
@@ -104,9 +104,9 @@ class DamageTracker:
     Attributes:
         place: the store
         tell: called with a line about each damaged file
-        damaged: files that are damaged and not built again yet, by path
-        listed: paths of the damaged files that the store's list names
-        rebuilt: paths of files that were built again
+        damaged: files that are damaged and not rebuilt yet, by path
+        listed: paths of the damaged files that are on the store's list
+        rebuilt: paths of the files that were rebuilt
     """
 
     place: Place
@@ -117,10 +117,10 @@ class DamageTracker:
     _told: set[str] = field(default_factory=set)
 
     def mark_listed(self, names: Collection[str]) -> None:
-        """Mark the files of the store's list as damaged that belong to artifacts of these names.
+        """Mark the files on the store's list as damaged, if they belong to artifacts with these names.
 
         Raises:
-            InputError: If the list is damaged itself.
+            InputError: If the list itself is damaged.
         """
         damaged = read_damage_list(self.place)
         self.listed = {path for path in damaged if path.split("/")[1] in names}
@@ -130,11 +130,11 @@ class DamageTracker:
             self.tell(f"`cloze verify` found {files} damaged. What this recipe makes of them is built again.")
 
     def mark_damaged(self, fault: Damaged) -> None:
-        """Mark a file as damaged, so that the next survey of its stage finds its part missing.
+        """Mark a file as damaged, so that the next survey of its stage reports its part as missing.
 
         Raises:
-            InputError: If the file was built again in this run already, so that this would not repair it.
-            Damaged: The fault itself, if the file is marked already: no stage of this run builds it.
+            InputError: If the file was already rebuilt in this run, so rebuilding it would not help.
+            Damaged: The fault itself, if the file is already marked, because no stage of this run builds it.
         """
         if fault.path in self.rebuilt:
             raise InputError(
@@ -147,12 +147,13 @@ class DamageTracker:
         self._tell(fault, "It is built again.")
 
     def survey(self, stage: Stage) -> Survey:
-        """Check what the store has of a stage, as if damaged files were missing.
+        """Check what the store contains of a stage, treating damaged files as missing.
 
-        A damaged manifest or record of the stage itself is marked; damage of another artifact is only reported.
+        If the stage's own manifest or part records are damaged, they are marked; damage in another artifact is only
+        reported.
 
         Raises:
-            InputError: If damaged files cannot be built again, because the raw files that they were made from are gone.
+            InputError: If damaged files cannot be rebuilt, because the raw files they were built from are gone.
         """
         survey = survey_stage(self.place, stage, self.damaged)
         if self._leave_lost(stage, list_lost_parts(stage, survey)):
@@ -172,7 +173,7 @@ class DamageTracker:
         return survey
 
     def _leave_lost(self, stage: Stage, names: Collection[str]) -> bool:
-        """Leave listed files of parts that cannot be built again as they are; return True if there are any.
+        """Unmark listed files of the given parts, which cannot be rebuilt. Return True if there are any.
 
         Reading one of these files still ends a run.
         """
@@ -184,7 +185,7 @@ class DamageTracker:
         return bool(left)
 
     def rewrite_records(self, stage: Stage) -> None:
-        """Write damaged records of a stage's parts (its file sets) again, if the files of these parts are whole."""
+        """Rewrite the damaged records of a stage's parts (file sets), if all files of these parts are intact."""
         wanted = {path for path in self.damaged if is_part_record(path) and path.startswith(f"{stage.stage_folder}/")}
         if not wanted or f"{stage.folder}/{MANIFEST}" in self.damaged:
             return
@@ -204,22 +205,20 @@ class DamageTracker:
                         self._unmark({path})
 
     def list_faults(self, stage: Stage, survey: Survey) -> tuple[Damaged, ...]:
-        """Return the damage because of which a stage is not whole; () if it is."""
+        """Return the damage that makes a stage incomplete; () if the stage is complete."""
         if survey.manifest is not None:
             return ()
         where = stage.stage_folder if survey.damaged else stage.folder  # a manifest may point to older artifacts
         return tuple(fault for path, fault in self.damaged.items() if path.startswith(f"{where}/"))
 
     def refuse_changed_inputs(self, stage: Stage, survey: Survey) -> None:
-        """Check that damaged parts will be built again from the raw files that the lock names.
+        """Check that the raw files from which damaged parts will be rebuilt still match the lock.
 
-        Reads every such file once.
-
-        Usually a file that was hashed once is trusted by its size and times, but what damaged a store may have changed
-        it.
+        Each of these raw files is read once, since whatever damaged the store may also have changed raw files without
+        changing their size or times.
 
         Raises:
-            InputError: If a file has other contents.
+            InputError: If the content of a file has changed.
         """
         if not survey.damaged and not self.list_faults(stage, survey):
             return
@@ -234,11 +233,11 @@ class DamageTracker:
                 )
 
     def mark_rebuilt(self, survey: Survey, manifest: Manifest) -> None:
-        """Mark the files of a stage as whole that were written since a survey.
+        """Unmark the files of a stage that were written since a survey.
 
         Args:
-            survey: what the store had of the stage before it was built
-            manifest: the stage's manifest, which is published
+            survey: what the store contained of the stage before it was built
+            manifest: the stage's published manifest
         """
         names = {plan.name for plan in survey.missing}
         folder, built = manifest.stage_folder, [part for part in manifest.parts if part.name in names]
@@ -250,12 +249,12 @@ class DamageTracker:
         self._unmark(written & self.damaged.keys())
 
     def _share_rebuilt(self, folder: str, built: Sequence[Part], stale: frozenset[str]) -> None:
-        """Let all manifests of a stage name parts that were built again, instead of damaged and older files.
+        """Update all manifests of a stage to reference rebuilt parts instead of damaged or overwritten files.
 
         Args:
-            folder: folder of the stage's kind and name
+            folder: folder of the stage's kind and name, relative to the store
             built: the parts that were built
-            stale: paths of files that were written again, or are damaged
+            stale: paths of files that were overwritten or are damaged
         """
         newer = {part.fingerprint: part for part in built}
 
@@ -275,7 +274,7 @@ class DamageTracker:
                     self._unmark(left & self.damaged.keys())
 
     def _unmark(self, paths: Collection[str]) -> None:
-        """Remove files that were written again from the damaged ones, and from the store's list."""
+        """Move files from the damaged to the rebuilt ones, and remove them from the store's list."""
         for path in paths:
             del self.damaged[path]
             self.rebuilt.add(path)
@@ -290,10 +289,10 @@ class DamageTracker:
 
 
 def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
-    """Call `run` until it meets no new damaged file, marking each one. Returns what `run` returns.
+    """Call `run` repeatedly until it meets no new damaged file, marking each one. Return what `run` returns.
 
     Raises:
-        InputError: If damage cannot be repaired. It also raises whatever else `run` raises.
+        InputError: If damage cannot be repaired. Other exceptions from `run` are passed on.
     """
     while True:
         try:
@@ -303,7 +302,7 @@ def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
 
 
 def list_lost_parts(stage: Stage, survey: Survey) -> list[str]:
-    """List the damaged parts (file sets) of a stage that cannot be built again, because their raw files are gone."""
+    """Return the names of a stage's damaged parts (file sets) whose raw files are gone, so they cannot be rebuilt."""
     planned = {part.name for part in stage.parts}
     return [name for name in survey.damaged if name not in planned]
 
@@ -312,7 +311,11 @@ MAX_QUARANTINED = 20  # in one run; if more records end their workers, the recor
 
 
 def add_to_quarantine(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Callable[[str], None]) -> Lock:
-    """Add the record that ended a worker to the quarantine of a lock, also on disk, and return the lock.
+    """Add the record that crashed a worker to the quarantine of a lock, in memory and on disk. Return the new lock.
+
+    Args:
+        error: the crash, which names the record
+        tell: called with a line about the record
 
     Raises:
         InputError: If the lock cannot be written.
@@ -324,10 +327,10 @@ def add_to_quarantine(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Calla
 
 
 def describe_record(lock: Lock, location: str) -> str:
-    """Describe a record in quarantine by its byte position and raw file.
+    """Describe a quarantined record by its byte position and raw file.
 
     Args:
-        location: sha256 of the raw file, stream in it (-1 if it has none) and byte offset, with spaces between
+        location: sha256 of the raw file, stream number (-1 if the file has no streams) and byte offset, space-separated
 
     >>> describe_record(Lock(), "ab12 -1 300")
     'The record at byte 300 of a raw file (sha256 ab12)'
@@ -340,7 +343,7 @@ def describe_record(lock: Lock, location: str) -> str:
 
 
 def explain_deaths(error: WorkerDied) -> str:
-    """Return the message for a task that failed every time without one record that all attempts ended at."""
+    """Return the message for a task that crashed at every attempt, but not always at the same record."""
     return (
         f"{error} Each attempt ended, and no one record is to blame. If memory ran out, run with fewer `--workers`; "
         "if it was a limit of [workers], raise it; if a step or library of your own crashes, fix it. "
@@ -368,12 +371,13 @@ NO_LOCATION = (0, "")  # the place of a file that is in no generation
 def find_set_aside(
     lock: Lock, documents: Sequence[Manifest], looked: Mapping[str, FileCounts], before: Collection[SetAside]
 ) -> tuple[SetAside, ...]:
-    """List the records and files that a run goes on without because they cannot be read.
+    """List the records and files that a run skips because they cannot be read.
 
     Args:
-        documents: artifacts of documents that the run made or reused, of all sources
-        looked: for each source name, what else was found next to its raw files
-        before: what the complete run before it went on without, which decides how many are new
+        lock: the lock of the run
+        documents: documents artifacts that the run built or reused, of all sources
+        looked: by source name, counts of the other files found next to its raw files
+        before: what the previous completed run skipped, used to count the new items
     """
     places = lock.file_locations
     found = [
@@ -399,13 +403,13 @@ def find_set_aside(
 
 
 def describe_unread_records(place: Place, documents: Manifest, samples: str) -> list[str]:
-    """Return a line for each reason why records of a source could not be read; [] for other kinds of stages.
+    """Return a line for each reason why records of a documents artifact could not be read; [] for other artifacts.
 
     Args:
-        samples: the recipe's `privacy.samples`
+        samples: the recipe's `privacy.samples`, which decides whether file names are shown
 
     Raises:
-        Damaged: If the dropped rows are damaged.
+        Damaged: If the table of dropped records is damaged.
     """
     if documents.kind != "documents":
         return []
@@ -425,7 +429,7 @@ def describe_unread_records(place: Place, documents: Manifest, samples: str) -> 
 
 
 def _iter_rows(place: Place, documents: Manifest, reason: str) -> Iterator[DroppedDocument]:
-    """Yield the dropped rows with a reason, from the parts that have some."""
+    """Yield the records that were dropped in parsing for the given reason."""
     with_some = (
         part
         for part in documents.parts

@@ -27,9 +27,9 @@ POLL_SECONDS = 0.5
 
 
 class CleanUp:
-    """A clean-up of a store that is under way.
+    """A clean-up of a store that is in progress.
 
-    Its file in the store lists what it removes, for the case that it is killed.
+    Its file in the store lists what it removes, so that the next clean-up can finish the work if this one is killed.
     """
 
     def __init__(self, place: Place, path: str) -> None:
@@ -38,12 +38,16 @@ class CleanUp:
         self._heartbeat = HeartbeatWriter(place, path, self._report)
 
     def begin(self, folders: Sequence[str]) -> None:
-        """Write down which artifacts will be removed. Call this before the first one is."""
+        """Write down which artifacts will be removed. Must be called before the first removal.
+
+        Args:
+            folders: folders of the artifacts, relative to the store
+        """
         self._folders = folders
         self._heartbeat.write_now()
 
     def check_alive(self) -> None:
-        """Check that this process has not stalled so long that others may consider it dead.
+        """Check that this process has not stalled so long that other processes may consider it dead.
 
         Raises InputError if it has.
         """
@@ -54,13 +58,13 @@ class CleanUp:
         """End the clean-up and remove its file.
 
         Args:
-            keep: True to keep the file, because the clean-up was not finished
+            keep: True to leave the file in the store, because the clean-up is unfinished
         """
         self._heartbeat.stop(keep)
 
     @property
     def has_begun(self) -> bool:
-        """True if anything may have been removed already."""
+        """True if some artifacts may already have been removed."""
         return bool(self._folders)
 
     def _report(self) -> dict[str, list[str]]:
@@ -70,13 +74,13 @@ class CleanUp:
 
 @contextmanager
 def hold_cleanup(place: Place) -> Iterator[CleanUp]:
-    """Let only this process clean up a store during the block.
+    """Reserve the clean-up of a store for this process during the block.
 
-    If the block fails after something was removed, the file of the clean-up stays, as it does if the process is killed;
-    the next clean-up finishes the work.
+    If the block fails or the process is killed after something was removed, the file of the clean-up stays, and the
+    next clean-up finishes the work.
 
     Raises:
-        InputError: If another process cleans up the store.
+        InputError: If another process is cleaning up the store.
     """
     path = f"{CLEANUP_FOLDER}/{os.getpid()}-{uuid.uuid4().hex[:12]}.json"
     mine = CleanUp(place, path)
@@ -97,7 +101,7 @@ def hold_cleanup(place: Place) -> Iterator[CleanUp]:
 
 
 def list_cleanups(place: Place) -> dict[str, Heartbeat]:
-    """Return the heartbeats of processes that clean up a store, or were killed meanwhile, by path of their file."""
+    """Return the heartbeats of clean-ups in progress, and of killed ones, by the path of their file in the store."""
     clearing_by_path = {
         path: read_heartbeat(place, path) for path in place.list_files(CLEANUP_FOLDER) if path.endswith(".json")
     }
@@ -105,9 +109,12 @@ def list_cleanups(place: Place) -> dict[str, Heartbeat]:
 
 
 def wait_for_cleanup(place: Place, tell: Callable[[str], None]) -> bool:
-    """Wait until no process cleans up a store. Return True if one did.
+    """Wait until no process is cleaning up a store. Return True if there was a clean-up to wait for.
 
-    Call this when others can already see what must not be removed.
+    Call this after announcing in the store which artifacts must not be removed.
+
+    Args:
+        tell: called with a line if there is a clean-up to wait for
     """
     reported = False
     while any(not present.is_gone for present in list_cleanups(place).values()):
@@ -122,15 +129,16 @@ def wait_for_cleanup(place: Place, tell: Callable[[str], None]) -> bool:
 def hold_alone(
     file: Path, refusal: Callable[[OSError], InputError], tell: Tell, waiting: str = "", lockless: str = ""
 ) -> Iterator[None]:
-    """Hold a file during the block, so that other processes wait for it.
+    """Lock a file during the block; other processes that lock the file wait.
 
-    Without file locks the block runs all the same.
+    If the file system does not support locks, the block runs without one.
 
     Args:
-        refusal: turns an error of the disk into the InputError to raise
-        tell: called with one of the two lines below
-        waiting: line for while another process holds the file
-        lockless: line for a file system without locks
+        file: the file to lock; it is created if necessary
+        refusal: converts an OSError into the InputError to raise
+        tell: called with one of the two messages below
+        waiting: message to show while waiting for another process
+        lockless: message to show if the file system does not support locks
     """
     with ExitStack() as stack:
         try:
@@ -146,13 +154,14 @@ def hold_alone(
 
 @contextmanager
 def hold_recipe(lock_path: Path | None, tell: Tell) -> Iterator[None]:
-    """Keep other runs of a recipe from its lock during the block, so that no two runs take the same file for new.
+    """Lock a recipe's lock file against other runs during the block, so that no two runs add the same raw file.
 
     Args:
-        lock_path: path of the recipe's lock; if None, nothing is held
+        lock_path: path of the recipe's lock file; if None, nothing is locked
+        tell: called with a message while waiting, or if the file system does not support locks
 
     Raises:
-        InputError: If the lock's folder cannot be written.
+        InputError: If the folder of the lock file is not writable.
     """
     if lock_path is None:
         yield
@@ -171,17 +180,21 @@ def hold_recipe(lock_path: Path | None, tell: Tell) -> Iterator[None]:
 
 
 def change_lock(lock_path: Path | None, tell: Tell, change: Callable[[Lock], Lock]) -> None:
-    """Read, change and write a recipe's lock, if it has one. Raises InputError if it cannot be written."""
+    """Read a recipe's lock file, apply `change` and write the result. Does nothing if `lock_path` is None.
+
+    Raises:
+        InputError: If the lock file cannot be read or written.
+    """
     if lock_path is not None:
         with hold_recipe(lock_path, tell):
             write_lock(lock_path, change(read_lock(lock_path)))
 
 
 def remove_leftovers(place: Place, home: Path, tell: Callable[[str], None]) -> None:
-    """Remove files that killed runs left half-written in a store and in the folder of caches, and report how many.
+    """Remove partially written files of killed runs from a store and the CLOZE_HOME folder, and report their number.
 
-    Files that a live process writes stay, for this recipe or another. An object store has no such files. Costs a
-    listing of the store's files.
+    Files that a live process is writing are kept. An object store has no such files. The cost is a listing of the
+    store's files.
     """
     left = [*home.glob(".*")]
     if place.is_local:

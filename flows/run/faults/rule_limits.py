@@ -45,13 +45,14 @@ TOO_LARGE = "dropped: parse: too large"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedSource:
-    """A source in one generation (the raw files that one run added), and the documents that were made of it.
+    """A source in one generation (the raw files that one run added), and the documents built from it.
 
     Attributes:
-        manifest: artifact of the documents
-        files: raw files that it read
-        quarantine: records that it skipped because they ended workers
-        generation: number of the generation, counted from 1
+        entry: the source and its settings
+        manifest: the documents artifact
+        files: the raw files that were read
+        quarantine: records that were skipped because they crash workers
+        generation: one-based number of the generation
     """
 
     entry: SourceEntry
@@ -62,7 +63,7 @@ class JudgedSource:
 
 
 class RefusedSources(InputError):
-    """Sources that lose too much. damaged: those with too many damaged records"""
+    """Raised when sources lose too many records. damaged: the sources with too many damaged records"""
 
     def __init__(self, text: str, damaged: Sequence[JudgedSource] = ()) -> None:
         super().__init__(text)
@@ -76,17 +77,17 @@ def refuse_bad_sources(
     tell: Callable[[str], None] = lambda line: None,
     accepted: int = 0,
 ) -> None:
-    """Check how much of each source is damaged and dropped.
+    """Check that not too many records of each source are damaged or dropped by rules.
 
     Args:
         place: the store
-        judged: sources with their documents, for each generation (raw files that one run added), the oldest first
-        samples: the recipe's `privacy.samples`, for the texts that are shown
-        tell: called with a line about a source that is too small to stop the run
-        accepted: number of first generations with accepted damage, which is not checked again
+        judged: the sources of all generations (the raw files that one run added) with their documents, oldest first
+        samples: the recipe's `privacy.samples`, for the texts shown in the message
+        tell: called with a warning about each source that is too small to stop the run
+        accepted: number of the last generation whose damage was accepted; damage up to it is not checked
 
     Raises:
-        RefusedSources: Once for all sources that exceed a bound, or if no source has a document.
+        RefusedSources: If a source exceeds a limit, or no source has any document. The message covers all sources.
     """
     faults = _find_damage(place, judged, accepted)
     damaged, lines = [source for source, _ in faults], [line for _, line in faults]
@@ -116,7 +117,7 @@ def refuse_bad_sources(
 
 
 def _explain_empty(judged: Sequence[JudgedSource]) -> str:
-    """Return the message for a run in which no source has a document."""
+    """Return the message for a run without any document."""
     lost = [describe_empty_source(source.manifest.name, _get_outcomes(source)) for source in judged]
     text = "\n".join([*lost, "Without a document there is no corpus."])
     large = any(TOO_LARGE in _get_outcomes(source) for source in judged)
@@ -125,10 +126,11 @@ def _explain_empty(judged: Sequence[JudgedSource]) -> str:
 
 
 def describe_empty_source(source: str, outcomes: Mapping[str, int]) -> str:
-    """Return a line about a source without a document.
+    """Return a line about a source without any document.
 
     Args:
-        outcomes: number of records by outcome, with the words of the ledger
+        source: name of the source
+        outcomes: number of records by outcome, as in the ledger
     """
     most = sorted(outcomes.items(), key=lambda outcome: -outcome[1])[:MAX_REASONS]
     reasons = ", ".join(f"{outcome.removeprefix('dropped: ')} {count:,}" for outcome, count in most if count)
@@ -140,7 +142,7 @@ def _get_outcomes(source: JudgedSource) -> Mapping[str, int]:
 
 
 def _find_damage(place: Place, judged: Sequence[JudgedSource], accepted: int) -> list[tuple[JudgedSource, str]]:
-    """Return the sources with too many damaged records, each with its message."""
+    """Return the sources with too many damaged records, each with its error message."""
     found, counts = list[tuple[JudgedSource, str]](), dict[str, list[Counter[str]]]()
     for source in judged:
         earlier = counts.setdefault(source.manifest.name, [])
@@ -154,12 +156,12 @@ def _find_damage(place: Place, judged: Sequence[JudgedSource], accepted: int) ->
 
 
 def _find_strict_rules(source: JudgedSource, counts: Sequence[Counter[str]]) -> list[RuleOverLimit]:
-    """Return the rules that drop too much of the documents that one run added to a source.
+    """Return the rules that drop too many of the documents that one run added to a source.
 
-    A rule stops the run only if it also drops too much of these and all earlier documents together.
+    A rule stops the run only if it also drops too many of these and all earlier documents together.
 
     Args:
-        counts: number of records by outcome, for each run that added documents, up to this one
+        counts: number of records by outcome, for each run that added documents, up to and including this one
     """
     name, settings = source.manifest.name, source.entry.documents
     own, together = (
@@ -171,7 +173,7 @@ def _find_strict_rules(source: JudgedSource, counts: Sequence[Counter[str]]) -> 
 
 
 def _describe_rule(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Privacy) -> list[str]:
-    """Return lines with a rule and the first documents that it dropped."""
+    """Return lines about a rule and the first MAX_SHOWN documents that it dropped."""
     rows = iter_dropped(read_table(place, manifest, "dropped", DROPPED.names))
     first = islice((row for row in rows if (row.step, row.reason) == (rule.step, rule.reason)), MAX_SHOWN)
     shown = [f"    {privacy.format_locator(row.locator)}  {privacy.show(row.excerpt)}".rstrip() for row in first]
@@ -179,7 +181,7 @@ def _describe_rule(place: Place, manifest: Manifest, rule: RuleOverLimit, privac
 
 
 def suggest_template(texts: Sequence[str], source: str) -> str:
-    """Name the recipe template that suits the texts of a source, in a sentence; "" if the default rules suit."""
+    """Return a sentence that suggests a recipe template for a source's texts; "" if the default rules suit them."""
     match = choose_template(texts)
     if match is None:
         return ""
@@ -191,7 +193,7 @@ def suggest_template(texts: Sequence[str], source: str) -> str:
 
 
 def _describe_remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str], samples: str) -> str:
-    """Return the remedy for all sources and rules together."""
+    """Return the lines that explain how to fix all reported sources and rules."""
     bounds = ", ".join(sorted({f"{source.entry.documents.max_rule_share:.0%}" for source in stopping}))
     hint = "" if samples == "text" else " To read the texts: --set privacy.samples=text."
     loosened = f" These options switch the rules off:\n    {' '.join(sets)}\n" if sets else " "
@@ -207,14 +209,18 @@ def _describe_remedy(place: Place, stopping: Sequence[JudgedSource], sets: Seque
 
 
 def _list_options(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
-    """Return the `--set` options that switch rules off for a source."""
+    """Return the `--set` options that disable rules for a source.
+
+    Args:
+        reasons: names of the rules, as in the ledger
+    """
     name = join_key([source.entry.source.name])
     off = dict.fromkeys(switch for reason in reasons if (switch := find_off_setting(reason)) is not None)
     return [f"--set {quote(f'source.{name}.rules.{key}={to_toml(value)}')}" for key, value in off]
 
 
 def _find_later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[RuleOverLimit]:
-    """Find rules that drop little only because rules before them drop much, by judging some documents."""
+    """Find rules that drop few documents only because earlier rules drop many, by judging a sample."""
     texts = judge_before_rules(_read_first_records(source), source.manifest.name, source.entry.documents)
     reported, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
     settings = source.entry.documents
@@ -238,7 +244,7 @@ def _find_later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> li
 
 @dataclass(slots=True)
 class _BeforeRules:
-    """Observes a batch between the steps of judging, and keeps its texts as the rules get them."""
+    """Callback between the judging steps that keeps a batch's texts as they are before the rules are applied."""
 
     texts: pa.Array
     judging: bool = True
@@ -250,10 +256,11 @@ class _BeforeRules:
 
 
 def judge_before_rules(records: Sequence[Record], name: str, settings: DocumentsSettings) -> pa.Array:
-    """Return the texts of some records as the rules get them, without those that an earlier step drops.
+    """Apply the judging steps that precede the rules to some records, and return the texts that are not dropped.
 
     Args:
         name: name of the source
+        settings: settings of the source's documents
     """
     seen = _BeforeRules(pa.array([], pa.large_string()))
     if records:
@@ -262,7 +269,7 @@ def judge_before_rules(records: Sequence[Record], name: str, settings: Documents
 
 
 def _read_first_records(source: JudgedSource) -> list[Record]:
-    """Read up to MAX_DOCUMENTS records of a source. Files that cannot be read are skipped."""
+    """Read up to MAX_DOCUMENTS records of a source. Unreadable files are skipped."""
     files = [file for file in source.files if file.path][:MAX_FILES]
     records: list[Record] = []
     size = 0

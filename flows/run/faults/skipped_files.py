@@ -42,15 +42,15 @@ AS_UNREADABLE = "as unreadable"
 
 
 def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tell) -> Lock:
-    """Leave unreadable files out of a lock, also on disk, and return the lock.
+    """Add unreadable files to the list of files that a lock skips, in memory and on disk. Return the new lock.
 
     Args:
         faults: the files that could not be read
         tell: called with a line about each file
 
     Raises:
-        FileFault: If the source of a file does not skip damaged files, or the file is left out already.
-        InputError: If no file of a source would be left, or the lock cannot be written.
+        FileFault: If a file's source does not skip damaged files, or the file is already skipped.
+        InputError: If a source would have no file left, or the lock cannot be written.
     """
     every = [*{(f.source, f.path): _to_current_fault(f) for fault in faults for f in (fault, *fault.others)}.values()]
     lost = {(f.source, f.file, f.sha256): f for f in every if isinstance(f, LostFile)}
@@ -73,15 +73,17 @@ def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tel
 
 
 def accept_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tell) -> Lock:
-    """Accept all damage that a scheduled run has met, also on disk, and return the lock.
+    """Accept the damage that a scheduled run has met, in memory and on disk. Return the new lock.
 
-    Files with damage are left out if most of the new records of their source are damaged.
+    If most of a source's new records are damaged, its damaged files are skipped entirely.
 
     Args:
-        refused: the sources with too much damage; raised if no schedule started the run or a source would have no file
+        refused: the sources with too much damage
+        tell: called with a line about each skipped file
 
     Raises:
-        RefusedSources: `refused`, as said.
+        RefusedSources: `refused`, if the run is not scheduled, if the problem is not damage, or if a source would have
+            no file left.
         InputError: If the lock cannot be written.
     """
     if not recipe.is_scheduled or not refused.damaged:
@@ -114,13 +116,13 @@ def accept_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tel
 
 
 def _is_empty(lock: Lock, entry: SourceEntry) -> bool:
-    """Return True if no file of a source is read."""
+    """Return True if every file of a source is skipped."""
     left = lock.find_left_out(entry.source)
     return all(raw.sha256 in left for files in lock.generations for raw in files.get(entry.source.name, ()))
 
 
 def build_lock_entry(recipe: Recipe, fault: FileFault) -> LeftOutFile:
-    """Return the lock's entry for a file that cannot be read."""
+    """Build the lock's entry for a file that cannot be read."""
     return LeftOutFile(
         source=fault.source,
         name=fault.file,
@@ -131,9 +133,9 @@ def build_lock_entry(recipe: Recipe, fault: FileFault) -> LeftOutFile:
 
 
 def _to_current_fault(fault: FileFault) -> FileFault:
-    """Return a fault; as one of a lost file if the file has changed since it was hashed.
+    """Return the fault, converted to a LostFile if the file has changed since it was hashed.
 
-    What was read of such a file is unknown.
+    It is unknown which content of such a file was read.
     """
     try:
         if isinstance(fault, LostFile) or hash_raw_file(fault.path) == fault.sha256:
@@ -145,7 +147,7 @@ def _to_current_fault(fault: FileFault) -> FileFault:
 
 
 def hash_raw_file(path: str) -> str:
-    """Return the sha256 of a raw file as it is now. Raises InputError if it cannot be read."""
+    """Compute the sha256 of a raw file's current content. Raises InputError if the file cannot be read."""
     try:
         return StatCache().hash_file(parse_raw_path(path))[1]
     except OSError as error:
@@ -153,9 +155,10 @@ def hash_raw_file(path: str) -> str:
 
 
 def refuse_empty_sources(recipe: Recipe, lock: Lock, faults: Iterable[FileFault]) -> None:
-    """Check that some file of each source is left. Raises InputError if none is.
+    """Check that each source has at least one readable file. Raises InputError otherwise.
 
     Args:
+        lock: the lock, with the files to skip
         faults: the files that could not be read; only their sources are checked
     """
     for name, fault in {fault.source: fault for fault in faults}.items():
@@ -167,11 +170,11 @@ def refuse_empty_sources(recipe: Recipe, lock: Lock, faults: Iterable[FileFault]
 
 
 def list_left_out(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOutFile]:
-    """List the unreadable files that a run left out, except those that are gone.
+    """List the unreadable files that a run skipped. Files that are gone are omitted.
 
     Args:
-        documents: artifacts of documents that the run made or reused, of all sources; each names the files that it left
-            out. If all files of a source are left out there are none, and the lock's entries are used
+        documents: documents artifacts that the run built or reused, of all sources; each lists the files that it
+            skipped. A source without any readable file has no artifact; its files are taken from the lock
     """
     documents = [manifest for manifest in documents if manifest.kind == "documents"]
     named = {
@@ -187,7 +190,7 @@ def list_left_out(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOutFile
 
 
 def describe_left_out(recipe: Recipe, lock: Lock) -> list[str]:
-    """Return lines about the files that a run with this lock leaves out."""
+    """Return lines about the files that a run with this lock skips."""
     shown = {entry.source.name: lock.find_left_out(entry.source) for entry in recipe.sources}
     here = {key for key, (_, path) in lock.file_locations.items() if path}
     files = [file for file in lock.left_out if (file.source, file.sha256) in here]
@@ -195,18 +198,18 @@ def describe_left_out(recipe: Recipe, lock: Lock) -> list[str]:
 
 
 def _describe_files(recipe: Recipe, files: Sequence[LeftOutFile], how: str = AS_UNREADABLE) -> list[str]:
-    """Return a line for each of the first files, and one for all others."""
+    """Return a line for each of the first MAX_SHOWN files, and one line for all others."""
     lines = [describe_file(file, recipe.privacy.samples, how) for file in files[:MAX_SHOWN]]
     more = format_count(len(files) - MAX_SHOWN, "more file", "more files")
     return [*lines, f"Left out {how}: {more}; the report lists them."] if files[MAX_SHOWN:] else lines
 
 
 def describe_file(file: LeftOutFile, privacy: str, how: str = AS_UNREADABLE) -> str:
-    """Describe a file that is left out; without its name unless texts may be shown.
+    """Describe a skipped file, without its name unless `privacy` is "text".
 
     Args:
         privacy: the recipe's `privacy.samples`
-        how: how it is left out, for the message
+        how: qualifier for the message, such as "as unreadable"
     """
     digest = f"sha256 {file.sha256[:12]}"
     if privacy != "text":

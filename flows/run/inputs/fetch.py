@@ -35,8 +35,8 @@ class FetchReport:
 
     Attributes:
         lines: one line for each source, for people
-        resolved: source name -> what its `fetch` table was resolved to, for the lock
-        files: source name -> its raw files
+        resolved: by source name, what the `fetch` table was resolved to, as JSON for the lock
+        files: the downloaded raw files, by source name
     """
 
     lines: tuple[str, ...]
@@ -49,9 +49,9 @@ class FetchOptions:
     """Options of one download.
 
     Attributes:
-        source: name of the only source to fetch; None for all
-        limit: largest number of files for each source, instead of the recipe's
-        refresh: True to resolve `latest` again, although the lock says what it was
+        source: name of the only source to fetch; if None, all sources are fetched
+        limit: maximum number of files for each source; if None, the recipe decides
+        refresh: True to resolve `latest` again, although the lock contains its version
     """
 
     source: str | None = None
@@ -70,21 +70,23 @@ def fetch_recipe(
     patience: Patience | None = None,
     given_folders: Collection[str] = (),
 ) -> FetchReport:
-    """Download the files that the `fetch` tables stand for, unless they exist already.
+    """Download the files that the `fetch` tables refer to, unless they already exist.
 
     Args:
-        tables: the `fetch` table of each source that has one
-        root: the recipe's folder; relative folders and lists are relative to it, and nothing is written outside of it
-        resolved: what `record` was called with last; {} if nothing was resolved yet
-        record: called with everything that is resolved, whenever there is more; it has to write it to the lock at once
-        hashes: digests of files by their state on the disk
+        tables: the `fetch` table of each source that has one, by source name
+        root: folder of the recipe, against which relative folders and lists are resolved; files are only written below
+            it
+        resolved: the mapping that `record` was last called with; {} if nothing was resolved yet
+        record: called with all resolved tables whenever one changes; must write them to the lock immediately
+        options: options of `cloze fetch`; None for the defaults
+        hashes: cache of file digests
         progress: called while files are downloaded
-        patience: how long servers are waited for; None for the usual times
-        given_folders: names of sources whose folder the user, and not the recipe, named: it may be outside of `root`
+        patience: how long to wait for servers; None for the default times
+        given_folders: names of sources whose folder was set by the user instead of the recipe; it may be outside `root`
 
     Raises:
-        InputError: If there is no table, a folder is outside of `root` or used twice, or files could not be downloaded;
-            the message has the faults of all sources.
+        InputError: If there is no table, a folder is outside `root` or used twice, or files could not be downloaded.
+            The message covers all sources.
     """
     asked = options or FetchOptions()
     chosen = _choose_tables(tables, asked)
@@ -129,14 +131,21 @@ def fetch_recipe(
 
 
 def _describe_files(source: str, fixed: Sequence[str], files: Sequence[RawFile], folder: str) -> str:
-    """Describe the downloaded files of a source in one line."""
+    """Return a line about the downloaded files of a source.
+
+    Args:
+        fixed: descriptions of the resolved versions
+    """
     named = f"{', '.join(fixed)}: " if fixed else ""
     size = sum(file.size_bytes for file in files)
     return f"{source}: {named}{format_count(len(files), 'file')}, {size / 1e6:,.1f} MB in {folder}"
 
 
 def _choose_tables(tables: FetchTables, options: FetchOptions) -> FetchTables:
-    """Return the `fetch` tables of the sources to fetch now, with their limits. Raises InputError if there are none."""
+    """Return the `fetch` tables of the sources to fetch now, with their limits.
+
+    Raises InputError if there are none, or two sources share a folder.
+    """
     if not tables:
         raise InputError(
             "No [[source]] of this recipe has a `fetch` table, so there is nothing to fetch. Give it one, as in "
@@ -152,7 +161,7 @@ def _choose_tables(tables: FetchTables, options: FetchOptions) -> FetchTables:
 
 
 def _check_below(source: str, folder: str, root: Path) -> None:
-    """Check that a folder is below the recipe's, which may be somebody else's recipe.
+    """Check that a source's folder is below the recipe's folder, since the recipe may be by somebody else.
 
     Raises InputError if it is not.
     """
@@ -165,7 +174,7 @@ def _check_below(source: str, folder: str, root: Path) -> None:
 
 
 def _check_folders(tables: FetchTables) -> None:
-    """Check that no two sources fetch into one folder, because each reads everything in its own. Raises InputError."""
+    """Check that no two sources use the same folder, since each reads every file in it. Raises InputError."""
     owners: dict[str, str] = {}
     for name, settings in tables.items():
         folder = normpath(settings.folder)

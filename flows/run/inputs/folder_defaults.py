@@ -84,15 +84,15 @@ TEMPLATE_TABLES = ("rules", "documents", "duplicates")
 
 
 def build_folder_recipe(source: Path | str, store: Path, overrides: Mapping[str, str]) -> Recipe:
-    """Return the recipe of a folder without one: as its lock remembers it, else fitted to a sample of its texts.
+    """Build the recipe of a folder without one: as remembered by its lock, otherwise fitted to a sample of its texts.
 
     Args:
-        source: the folder, a file, a glob, or an address of an object store
-        store: folder of the store, in which the recipe is kept below `recipes/`
-        overrides: settings of `--set`, which take precedence over those that the lock remembers
+        source: the folder, a file, a glob, or an object store address
+        store: folder of the store; the recipe is stored in its subfolder `recipes`
+        overrides: settings of `--set`, which take precedence over the settings that the lock remembers
 
     Raises:
-        InputError: If the path is not UTF-8, or a setting is wrong.
+        InputError: If the path is not UTF-8, or a setting is not valid.
     """
     where = resolve_source(source)
     if to_printable(where) != where:
@@ -132,9 +132,11 @@ def build_folder_recipe(source: Path | str, store: Path, overrides: Mapping[str,
 
 
 def _find_recipe_path(folder: Path, recipes: Path) -> Path:
-    """Return the path of a folder's recipe: under the folder's name or, if that is another folder's, with a digest.
+    """Return the path of a folder's recipe, named after the folder.
 
-    If the other folder is gone, it is taken to have moved, and its recipe is used.
+    If another existing folder already has that recipe, a digest is appended to the name.
+
+    A recipe whose folder no longer exists is reused, since the folder was probably moved.
     """
     path = recipes / f"{shorten_name(folder.name)}.toml"
     owner = RECIPE_PATH.search(path.read_text("utf-8", "replace")) if path.exists() else None
@@ -144,7 +146,7 @@ def _find_recipe_path(folder: Path, recipes: Path) -> Path:
 
 
 def _list_files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
-    """Return the source of a folder with its guessed text fields, and those of its files that have a text."""
+    """Return the source of a folder with its guessed text fields, and the files that contain text."""
     [entry] = recipe.sources
     files = list_unhashed_files(list_raw_files(entry, recipe))
     kept, guesses = guess_text_fields([entry.source], {}, [], {entry.source.name: files})
@@ -154,7 +156,7 @@ def _list_files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
 
 
 def _sample_records(source: Source, files: Sequence[RawFile]) -> list[Record]:
-    """Return records with a text from all over a folder. Files that cannot be cut into slices are left out."""
+    """Return non-empty records sampled from the whole folder. Files that cannot be divided into slices are skipped."""
     while True:
         try:
             sampled = sample_source(source, files, math.inf, READ_BYTES, NUM_WINDOWS).sampled if files else ()
@@ -168,13 +170,13 @@ def _sample_records(source: Source, files: Sequence[RawFile]) -> list[Record]:
 
 
 def _read_heads(files: Sequence[RawFile]) -> dict[RawFile, bytes]:
-    """Read the first bytes of files that are one text each; of files at equal distances if there are many."""
+    """Read the first HEAD_BYTES bytes of plain text files, by file; if there are many files, of evenly spaced ones."""
     texts = [file for file in files if file.name.lower().endswith(TEXT_ENDINGS)]
     return {file: _read_beginning(file, HEAD_BYTES) for file in texts[:: max(1, -(-len(texts) // MAX_SAMPLE_TEXTS))]}
 
 
 def _list_unsampled(heads: Mapping[RawFile, bytes], records: Sequence[Record], encoding: str) -> list[str]:
-    """Return the beginnings of text files that have no record in the sample, which long texts soon fill."""
+    """Return the beginnings of text files without a record in the sample, which a few long texts can fill."""
     sampled, reader = {record.locator.file for record in records}, TextFile(encoding=encoding, max_record_bytes=0)
     texts = []
     for file, data in heads.items():
@@ -186,7 +188,7 @@ def _list_unsampled(heads: Mapping[RawFile, bytes], records: Sequence[Record], e
 
 
 def _fit_template(records: Sequence[Record]) -> FittedDefaults:
-    """Choose the template that the records look like, and return its rules; without rules if none suits."""
+    """Choose the template that suits the records, and return its rules; no rules if none suits."""
     match = choose_template([record.text[:MAX_CHARACTERS] for record in records])
     if match is None:
         return FittedDefaults(looked_at=len(records))
@@ -197,7 +199,7 @@ def _fit_template(records: Sequence[Record]) -> FittedDefaults:
 
 
 def _with_books(fitted: FittedDefaults, heads: Mapping[RawFile, bytes], records: Sequence[Record]) -> FittedDefaults:
-    """Return the defaults extended by the settings for books of Project Gutenberg, if there are any."""
+    """Return the defaults with the settings for Project Gutenberg books added, if there are such books."""
     epubs = [record.text for record in records if record.locator.file.lower().endswith(BOOK_ENDINGS)]
     named = [file for file, head in heads.items() if has_gutenberg_name(head)]
     whole = (
@@ -216,7 +218,7 @@ def _with_books(fitted: FittedDefaults, heads: Mapping[RawFile, bytes], records:
 
 
 def _read_beginning(file: RawFile, num_bytes: int) -> bytes:
-    """Return the first bytes of a file, unpacked; b"" if it cannot be read."""
+    """Return the first `num_bytes` bytes of a file, decompressed; b"" if the file cannot be read."""
     path = parse_raw_path(file.path)
     try:
         with open_raw(path) as stream, explain_damage(path):
@@ -228,11 +230,11 @@ def _read_beginning(file: RawFile, num_bytes: int) -> bytes:
 def _fit_by_judging(
     records: Sequence[Record], more: Sequence[str], settings: DocumentsSettings, fitted: FittedDefaults
 ) -> FittedDefaults:
-    """Return the defaults extended by what judging shows: rules that would drop much are off, other languages are kept.
+    """Judge the sample, and return the defaults with strict rules disabled and all languages kept, where needed.
 
     Args:
         more: beginnings of texts that are not in the sample
-        settings: of the documents, before anything is switched off
+        settings: document settings, before any rule is disabled
     """
     whole = replace(settings, language=replace(settings.language, keep=()))
     parts = [record._replace(text=record.text[:HEAD_CHARACTERS]) for record in records]
@@ -270,7 +272,11 @@ def _fit_by_judging(
 
 
 def _describe_other_languages(codes: Sequence[str], settings: LanguageSettings, few: float) -> str:
-    """Describe the languages of texts if more than `few` texts are in languages that would be dropped; else ""."""
+    """Describe the languages of the texts if more than `few` texts would be dropped for their language; else return "".
+
+    Args:
+        codes: language code of each text
+    """
     counts = Counter(codes) if settings.keep else Counter[str]()
     dropped = sum(count for code, count in counts.items() if code not in (*settings.keep, UNKNOWN))
     if dropped <= few:
@@ -280,23 +286,26 @@ def _describe_other_languages(codes: Sequence[str], settings: LanguageSettings, 
 
 
 def _count_other_languages(texts: Sequence[str], codes: Sequence[str]) -> Counter[str]:
-    """Count the texts that are not in English by language; texts of unknown language only if they have marks."""
+    """Count the texts that are not in English, by language. Texts of unknown language count only if they have marks."""
     pairs = zip(texts, codes, strict=True)
     return Counter(code for text, code in pairs if code != ENGLISH and (code != UNKNOWN or _has_marks(text)))
 
 
 def _choose_vocabulary(others: Counter[str], num_texts: int) -> dict[str, Any]:
-    """Choose the settings of a vocabulary for texts in other languages than English.
+    """Choose the settings of a vocabulary for texts in languages other than English.
 
-    Marks on letters are kept, because they tell words apart. Capitals are kept too if a language has two letters with
-    one capital I. WordPiece takes what is between two spaces for a word, and a long one for unknown; only Chinese and
-    Japanese it cuts at each ideograph. So if many texts are in other languages without spaces, such as Thai, the
-    algorithm is unigram. Chinese, Japanese and Korean get a larger alphabet (letters of Korean are tokens twice, at the
-    beginning of a word and inside).
+    Marks on letters are kept, because they distinguish words. Capitals are kept too if a language has two letters with
+    the same capital I. WordPiece treats everything between two spaces as a word, and a long word as unknown; it splits
+    only Chinese and Japanese text at each ideograph. If many texts are in other languages without spaces, such as Thai,
+    the algorithm is therefore unigram. Chinese, Japanese and Korean get a larger alphabet (each Korean letter is two
+    tokens, one at the beginning of a word and one inside).
 
     Args:
         others: number of texts by language
         num_texts: number of all texts
+
+    Returns:
+        The settings of the recipe's table `[vocabulary]`.
     """
     whole = sum(others[code] for code in SPACELESS - {"ja", "zh"}) > MAX_DROPPED_SHARE * num_texts
     algorithm: dict[str, Any] = {"algorithm": UNIGRAM} if whole else {}
@@ -317,8 +326,11 @@ def _find_strict_rules(
 ) -> dict[str, tuple[Any, float]]:
     """Find the rules that would drop more than MAX_DROPPED_SHARE of the texts.
 
+    Args:
+        languages: language code of each text
+
     Returns:
-        By setting: the value that switches the rule off, and the share of the texts that it would drop.
+        By setting: the value that disables the rule, and the share of the texts that the rule would drop.
     """
     off_values: dict[str, tuple[Any, float]] = {}
     for reason, rows in (find_failures(texts, settings.rules, languages) if len(texts) else {}).items():

@@ -54,17 +54,18 @@ def fetch_inputs(
     options: "FetchOptions | None" = None,
     progress: "ProgressCallback | None" = None,
 ) -> tuple[str, ...]:
-    """Download missing raw files of the sources that have a `fetch` table, and return a line for each source.
+    """Download the missing raw files of sources that have a `fetch` table. Return a line for each source.
 
-    What `latest` stands for goes into the lock as soon as it is resolved.
+    As soon as the version `latest` is resolved, it is written to the lock.
 
     Args:
-        home: folder of caches, in which digests of raw files are kept
+        home: the CLOZE_HOME folder, which contains the cache of raw file digests
+        tell: called with a message while waiting for another run of the recipe
         options: options of `cloze fetch`; None if a run downloads what it needs
         progress: called while files are downloaded
 
     Raises:
-        InputError: If files cannot be downloaded, or `options` are given and no source has a `fetch` table.
+        InputError: If files cannot be downloaded, or `options` are given but no source has a `fetch` table.
     """
     tables = {entry.source.name: entry.fetch for entry in recipe.sources if entry.fetch is not None}
     if not tables and options is None:
@@ -95,12 +96,13 @@ def fetch_inputs(
 
 @contextmanager
 def open_stat_cache(home: Path) -> Iterator[StatCache]:
-    """Yield the cache of digests of files that were hashed before.
+    """Yield the cache of raw file digests, and save it at the end of the block, even after an error.
 
-    It is saved at the end of the block, also after an error.
+    Args:
+        home: the CLOZE_HOME folder
 
     Raises:
-        InputError: If the cache cannot be written.
+        InputError: At the end of the block, if the cache cannot be written.
     """
     path = home / "raw-files.json"
     cache = StatCache(_read_stat_cache(path))
@@ -121,7 +123,7 @@ def open_stat_cache(home: Path) -> Iterator[StatCache]:
 
 
 def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
-    """Read the file of the cache; {} if it cannot be read, so that files are hashed again."""
+    """Read the cache file; return {} if it cannot be read, so that files are hashed again."""
     try:
         entries = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
@@ -131,7 +133,10 @@ def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
 
 
 def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
-    """Find every raw file of a recipe, and the models that it starts or learns from. Returns the lock with their paths.
+    """Find every raw file of a recipe, and its start and teacher models. Return the lock with their current paths.
+
+    Args:
+        home: the CLOZE_HOME folder
 
     Raises:
         InputError: If raw files or a model cannot be found or read.
@@ -147,10 +152,10 @@ def describe_inputs(
     resolved: ResolvedLock,
     describe: Callable[[Mapping[str, FileCounts], str], list[str]] = describe_unread,
 ) -> list[str]:
-    """Return lines about the raw files of a run: how many there are, which are new, and what is not read.
+    """Return lines about a run's raw files: their number, new files, and files that are not read.
 
     Args:
-        describe: makes the lines about files that are not read
+        describe: called with the files that are not read and `privacy.samples`; returns the lines about them
     """
     generations = resolved.lock.generations
     total = sum(len(files) for generation in generations for files in generation.values())
@@ -178,11 +183,11 @@ def describe_inputs(
 
 
 def check_labelled_files(place: Place, recipe: Recipe) -> Iterator[str]:
-    """Check the labelled files of a recipe's tasks, and yield a line for each doubtful finding.
+    """Check the labeled files of a recipe's tasks, and yield a line for each doubtful finding.
 
     Raises:
-        InputError: While iterating, if a file or baseline is missing, a file is not in the form that its task reads, or
-            a finding would spoil the scores.
+        InputError: During iteration, if a file or baseline model is missing, a file does not have the format that its
+            task requires, or a finding would make the scores meaningless.
     """
     for entry in recipe.tasks:
         find_baseline(recipe, entry)  # one that is not there is missed before hours of training, too
@@ -191,12 +196,12 @@ def check_labelled_files(place: Place, recipe: Recipe) -> Iterator[str]:
 
 
 def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
-    """Return True if the store has an artifact of that name that learnt the same tasks from the same files.
+    """Return True if the store contains an artifact with this name that was fine-tuned on the same tasks and files.
 
-    If the store's artifacts are damaged it returns False; the run then meets the damage.
+    If artifacts in the store are damaged, it returns False; the run then reports the damage.
 
     Raises:
-        InputError: If a labelled file is missing.
+        InputError: If a labeled file is missing.
     """
     tasks = {task.name: describe_task(task) for task in entry.load_suite().tasks}
     try:
@@ -206,7 +211,7 @@ def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
 
 
 def check_task_files(entry: TaskEntry) -> Iterator[str]:
-    """Check the labelled files of one task as `check_labelled_files` does, and yield a line per doubtful finding."""
+    """Check the labeled files of one task like `check_labelled_files`, and yield a line for each doubtful finding."""
     from trainer.tasks.checking.check import check_task  # its kernels are not loaded where nothing is judged
 
     for task in entry.load_suite().tasks:

@@ -37,13 +37,13 @@ _ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
 
 
 def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, StartModel | None]:
-    """Return the recipe with the settings and vocabulary of the model that its training starts from, and that model.
+    """Find the model that training starts from, and return the recipe with its settings and vocabulary.
 
     Returns:
-        The recipe unchanged, and None, if training starts from random weights.
+        The new recipe and the model; or the unchanged recipe and None, if training starts from random weights.
 
     Raises:
-        InputError: If the model does not exist, or the recipe contradicts it.
+        InputError: If the model does not exist, or the recipe contradicts its settings.
     """
     entry = recipe.model
     if entry is None or entry.settings.start is None:
@@ -61,13 +61,13 @@ def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, StartModel | N
 
 
 def fit_to_vocabulary(start: StartModel, recipe: Recipe, existing: Mapping[str, Vocabulary]) -> StartModel:
-    """Return the start model with rows for the tokens of the recipe's vocabulary that the model lacks.
+    """Return the start model with embedding rows added for the tokens of the recipe's vocabulary that it lacks.
 
     Args:
-        existing: given vocabularies, by the name of their table
+        existing: existing vocabularies that the recipe uses, by the name of their table
 
     Raises:
-        InputError: If the vocabulary is to be trained, or does not fit the model.
+        InputError: If the recipe trains this vocabulary, or the vocabulary does not fit the model.
     """
     assert recipe.model is not None
     [name] = {entry.vocabulary for entry in recipe.shards if entry.name in recipe.model.shards}
@@ -81,9 +81,13 @@ def fit_to_vocabulary(start: StartModel, recipe: Recipe, existing: Mapping[str, 
 
 
 def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
-    """Find the model that a recipe's training starts from; None for random weights.
+    """Find the model that a recipe's training starts from. Return None for random weights.
 
-    Raises InputError if it is missing.
+    Args:
+        cache: digests of files that were hashed before
+
+    Raises:
+        InputError: If the model is missing.
     """
     entry = recipe.model
     if entry is None or entry.settings.start is None:
@@ -92,16 +96,16 @@ def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
 
 
 def get_teacher(recipe: Recipe, lock: Lock) -> StartModel | None:
-    """Return the model that distillation learns from, from the lock if it is there; None if there is none.
+    """Return the teacher model for distillation, from the lock if possible. Return None if there is no teacher.
 
     Raises:
-        InputError: If it is missing.
+        InputError: If the model is missing.
     """
     return lock.teacher or find_teacher(recipe, StatCache())
 
 
 def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
-    """Find the model that distillation learns from; None if the recipe has none. Raises InputError if it is missing."""
+    """Find the teacher model for distillation; None if the recipe has none. Raises InputError if it is missing."""
     entry = recipe.model
     if entry is None or not entry.teacher:
         return None
@@ -109,7 +113,7 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
 
 
 def find_baseline(recipe: Recipe, entry: TaskEntry) -> StartModel | None:
-    """Find the model that a task is compared with; None if the task has none. Raises InputError if it is missing."""
+    """Find the baseline model of a task; None if the task has none. Raises InputError if it is missing."""
     address = entry.settings.baseline
     if not address:
         return None
@@ -123,11 +127,11 @@ def find_baseline(recipe: Recipe, entry: TaskEntry) -> StartModel | None:
 
 
 def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> StartModel:
-    """Find the model at an address of a recipe. Raises InputError if there is none.
+    """Find the model at an address in a recipe. Raises InputError if there is none.
 
     Args:
-        key: the setting with the address, for messages
-        folder: absolute path at which it may be on this machine; "" if it is elsewhere
+        key: the setting that holds the address, for messages
+        folder: absolute path that the model has if it is on this machine; "" if it is remote
     """
     if folder and Path(folder).is_dir():
 
@@ -140,7 +144,10 @@ def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: Stat
 
 
 def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Place, Manifest]:
-    """Find the artifact of a model, in a release or in the recipe's store. Raises InputError if there is none."""
+    """Find the artifact of a model, in a release or in the recipe's store. Return the store and the manifest.
+
+    Raises InputError if there is none, or several.
+    """
     if parse_release_address(address) is not None and (named := find_release(address)) is not None:
         place, release = named
         models = [manifest for manifest in read_manifests(place, release) if manifest.kind == "models"]
@@ -170,7 +177,10 @@ def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple
 
 
 def _from_artifact(place: Place, manifest: Manifest) -> StartModel:
-    """Return the model of an artifact, in a folder of this machine; downloaded if the store is an object store."""
+    """Return the model of an artifact, in a local folder. It is downloaded if the store is an object store.
+
+    Raises InputError if the artifact is not a complete model.
+    """
     kept = {
         name: file
         for name, file in list_model_files(manifest).items()

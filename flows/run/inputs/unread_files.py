@@ -25,10 +25,10 @@ PLURAL_FIRST = ("file ", "record ")  # begin words of which the first has the pl
 
 
 def describe_unread(looked: Mapping[str, FileCounts], privacy: str) -> list[str]:
-    """Return lines about the files that are not read: for each source, the unreadable and the empty ones.
+    """Return lines about the files of each source that are not read: unreadable and empty files.
 
     Args:
-        looked: what was found in the folders of each source
+        looked: by source name, counts of the files found in its folders
         privacy: the recipe's `privacy.samples`; names are shown only with "text"
     """
     named = privacy == "text"
@@ -36,9 +36,13 @@ def describe_unread(looked: Mapping[str, FileCounts], privacy: str) -> list[str]
 
 
 def summarize_unread(looked: Mapping[str, FileCounts], privacy: str) -> list[str]:
-    """Return one line with the number of files that are not read, and lines on what would help.
+    """Return one line with the number of files that are not read, and lines with remedies.
 
-    Kinds and names are omitted. Files that could not be opened are always described, because they may hold text.
+    Kinds and names are omitted. Files that could not be opened are always described, because they may contain text.
+
+    Args:
+        looked: by source name, counts of the files found in its folders
+        privacy: the recipe's `privacy.samples`; names are shown only with "text"
 
     >>> code = (FileGroup(kind=".py", number=1468, names=("a.py",)),)
     >>> summarize_unread({"docs": FileCounts(num_read=810, passed_over=code), "news": FileCounts(num_read=1)}, "text")
@@ -64,10 +68,11 @@ def _format_numbers(of: Mapping[str, int]) -> str:
 
 
 def with_lost(looked: Mapping[str, FileCounts], before: Lock, after: Lock) -> Mapping[str, FileCounts]:
-    """Return what was found in the folders of each source, with the files added that were lost during the run.
+    """Return the file counts of each source, updated for files that were lost during the run.
 
     Args:
-        before, after: the lock at the start of the run, and the one without the lost files
+        looked: counts of the files found in each source's folders, by source name
+        before, after: the lock at the start of the run, and the lock without the lost files
     """
     return {
         source: _with_lost(of, gone) if (gone := _count_names(before, source) - _count_names(after, source)) else of
@@ -76,7 +81,11 @@ def with_lost(looked: Mapping[str, FileCounts], before: Lock, after: Lock) -> Ma
 
 
 def _with_lost(of: FileCounts, gone: Counter[str]) -> FileCounts:
-    """Return what was found in a source's folders, with lost files moved from those read to a group of their own."""
+    """Return a source's file counts with lost files moved from the files read to a group of their own.
+
+    Args:
+        gone: number of lost files by name
+    """
     earlier = [group for group in of.passed_over if group.kind == LOST_FILE]
     number = gone.total() + sum(group.number for group in earlier)
     names = sorted([*gone, *(name for group in earlier for name in group.names)])[:MAX_NAMES_PER_KIND]
@@ -90,7 +99,7 @@ def _count_names(lock: Lock, source: str) -> Counter[str]:
 
 
 def describe_set_aside(set_aside: Iterable[SetAside]) -> str:
-    """Count what a run goes on without, by kind.
+    """Return the number of skipped items of each kind, as one line.
 
     >>> describe_set_aside([SetAside(kind="damaged record", number=2, place="documents/notes/ab12", new=0)])
     '2 damaged records'
@@ -103,7 +112,7 @@ def describe_set_aside(set_aside: Iterable[SetAside]) -> str:
 
 
 def describe_guesses(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
-    """Return a line for each source whose text field was guessed: which it is, and how to change it."""
+    """Return a line for each source whose text field was guessed, with the field and how to change it."""
     return [
         describe_guess(entry.source, [field.name for field in names], resolved.guesses.get(entry.source.name))
         for entry in recipe.sources
@@ -123,7 +132,7 @@ def _iter_lines(source: str, files: FileCounts, named: bool) -> Iterator[str]:
 
 
 def describe_groups(groups: Sequence[FileGroup], named: bool) -> str:
-    """List groups of files with the number of each, and with the first names if `named`.
+    """List groups of files with the number of files in each and, if `named`, the first file names.
 
     >>> describe_groups([FileGroup(kind=".pdf", number=4, names=("a.pdf", "b.pdf", "c.pdf", "d.pdf"))], True)
     '4 .pdf (a.pdf, b.pdf, c.pdf and 1 more)'
@@ -156,9 +165,10 @@ def _choose_words(group: FileGroup) -> tuple[str, str]:
 
 
 def build_unread_json(looked: Mapping[str, FileCounts], privacy: str) -> dict[str, Any]:
-    """Return the files that are not read as JSON, by source, for a run's record and `cloze plan --json`.
+    """Return the files that are not read as JSON, by source name, for a run's record and `cloze plan --json`.
 
     Args:
+        looked: by source name, counts of the files found in its folders
         privacy: the recipe's `privacy.samples`; names are included only with "text"
     """
     named = privacy == "text"
@@ -175,9 +185,9 @@ def _build_json(files: FileCounts, named: bool) -> dict[str, Any]:
 
 
 def read_unread_json(reported: Mapping[str, Any]) -> dict[str, FileCounts]:
-    """Read what `build_unread_json` wrote.
+    """Parse the JSON that `build_unread_json` returned, by source name.
 
-    Names that it left out, and kinds past the first MAX_KEPT_KINDS, are missing.
+    Omitted names and the kinds after the first MAX_KEPT_KINDS are missing.
     """
     return {
         source: FileCounts(

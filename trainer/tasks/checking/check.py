@@ -43,20 +43,20 @@ def check_task(
     max_length: int | None = None,
     model: Path | None = None,
 ) -> DataReport:
-    """Check the labeled files of a task for what would spoil a score, before anything is learned.
+    """Check the labeled files of a task for problems that would distort a score, before anything is learned from them.
 
     Args:
         table: The `kind` of the task, and settings of that kind.
         files: The training file first, then the evaluation files. Must not be empty.
-        unlabelled: The paths of the files that have no labels.
-        max_length: The tokens that the model reads of a text. If None, those that this kind of task usually reads.
-        model: A folder with a `tokenizer.json` to count tokens with. If None, words are counted instead.
+        unlabelled: The paths of files that have no labels.
+        max_length: Maximum number of tokens of a text. If None, the default of the kind of task.
+        model: A folder with a `tokenizer.json` for counting tokens. If None, words are counted instead.
 
     Returns:
-        A report of all findings, those that make a score meaningless first.
+        A report of all findings. Those that make a score meaningless come first.
 
     Raises:
-        InputError: If the task is unknown, its settings are wrong, or a file cannot be read.
+        InputError: If the task is unknown, its settings are invalid, or a file cannot be read.
     """
     task = read_task(table)
     names = [Path(file.path).name for file in files]
@@ -79,7 +79,7 @@ def check_task(
 
 
 def _find_unusable_rows(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield a finding for each reason for which records cannot be used, the most frequent reason first."""
+    """Yield a finding for each reason why records cannot be used, the most frequent reason first."""
     counts, most = file.counts, file.settings.max_unusable
     lost = counts.rows - counts.given
     for reason, number in sorted(counts.unusable.items(), key=lambda item: (-item[1], item[0])):
@@ -95,8 +95,9 @@ def _find_unusable_rows(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_unlearnable_labels(task: Task, files: Sequence[CheckedFile]) -> list[DataFinding]:
-    """Find the problems of labels. If the task cannot be learned from them, return only the problems that explain
-    it.
+    """Find the problems of labels.
+
+    If the task cannot be learned from the labels, return only the problems that explain why.
     """
     findings = list(find_label_problems(task, files))
     try:
@@ -109,7 +110,7 @@ def _find_unlearnable_labels(task: Task, files: Sequence[CheckedFile]) -> list[D
 
 
 def _summarize(task: Task, files: Sequence[CheckedFile]) -> str:
-    """Return a sentence on the files: their rows, the task and its classes."""
+    """Format a sentence about the files: their numbers of rows, the task and its classes."""
     held = ", ".join(f"{file.name} ({len(file):,} {file.counts.unit})" for file in files)
     classes = Counter({name: len(rows) for name, rows in group_rows_by_class(files[0]).items()})
     counts = [f"{name!r} {number:,}" for name, number in classes.most_common()]

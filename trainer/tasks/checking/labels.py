@@ -42,8 +42,8 @@ def find_label_problems(task: Task, files: Sequence[CheckedFile]) -> Iterator[Da
     """Yield the problems of labels: null values, spellings, rare or unbalanced classes, sorted rows, outliers.
 
     Args:
-        task: The task. Classes that its settings name are not checked for null values and spellings.
-        files: The training file first. Files without labels are ignored.
+        task: The task. If its settings name the classes, null values and spellings are not checked.
+        files: The training file first, then the evaluation files. Files without labels are ignored.
     """
     labelled = [file for file in files if file.labels is not None and len(file)]
     if not labelled:
@@ -68,7 +68,7 @@ def find_label_problems(task: Task, files: Sequence[CheckedFile]) -> Iterator[Da
 
 
 def list_class_names(label: Any) -> tuple[str, ...]:
-    """List the names of the classes in a label; for the tags of a sentence those of their types, () for a number.
+    """List the class names in a label. For the tags of a sentence, list their types; for a number, return ().
 
     >>> list_class_names("good"), list_class_names(("B-PER", "I-PER", "O")), list_class_names(2.5)
     (('good',), ('PER',), ())
@@ -82,7 +82,7 @@ def list_class_names(label: Any) -> tuple[str, ...]:
 
 
 def group_rows_by_class(file: CheckedFile) -> dict[str, list[int]]:
-    """Return for each class the indices of the rows with this class, zero-based."""
+    """Map each class name to the zero-based indices of its rows."""
     rows = defaultdict[str, list[int]](list)
     for row, label in enumerate(file.labels or ()):
         for name in list_class_names(label):
@@ -115,7 +115,7 @@ def _report_minus_one(file: CheckedFile, rows: Sequence[int]) -> DataFinding:
 def _find_label_spellings(
     files: Sequence[CheckedFile], rows: Mapping[str, Mapping[str, Sequence[int]]]
 ) -> Iterator[DataFinding]:
-    """Yield labels that differ only by case, spaces, width, hyphens or Unicode form."""
+    """Yield a finding for labels that differ only by case, white space, width, hyphens or Unicode normalization."""
     spelled = defaultdict[str, Counter[str]](Counter)
     for file in files:
         for name, places in rows[file.name].items():
@@ -129,9 +129,10 @@ def _find_label_spellings(
 
 
 def compute_spelling_key(name: str) -> str:
-    """Return a key that all spellings of a label share; it has no case, spaces, underscores, hyphens and points.
+    """Compute a key that is equal for all spellings of a label.
 
-    Numbers keep their value.
+    It ignores case, spaces, underscores, hyphens and periods. Labels that are numbers have equal keys if they have the
+    same value.
 
     >>> len({compute_spelling_key(name) for name in ("Very good", "very_good", "very-go\\u200bod", "\\uff56ery good")})
     1
@@ -143,7 +144,7 @@ def compute_spelling_key(name: str) -> str:
 
 
 def normalize_spelling(name: str) -> str:
-    """Return the spelling that labels share if they look the same or are the same number.
+    """Normalize the spelling of a label. Labels that look the same or are the same number get the same spelling.
 
     >>> [normalize_spelling(name) for name in ("1.0", "01", "cafe\\u0301", "caf\\u00e9\\u200b")]
     ['1', '1', 'café', 'café']
@@ -156,7 +157,7 @@ def normalize_spelling(name: str) -> str:
 
 
 def _find_rare_classes(file: CheckedFile, rows: Mapping[str, Sequence[int]], training: bool) -> Iterator[DataFinding]:
-    """Yield findings for classes with too few rows to learn or to measure, and for one with nearly all rows."""
+    """Yield findings for classes with too few rows to learn or to score, and for a class with nearly all rows."""
     few = MIN_ROWS_TO_LEARN if training else MIN_ROWS_TO_MEASURE
     rare = sorted((name for name in rows if len(rows[name]) < few), key=lambda name: len(rows[name]))
     if rare:
@@ -188,7 +189,7 @@ def _find_sorted_rows(file: CheckedFile) -> Iterator[DataFinding]:
 def _compare_with_training(
     file: CheckedFile, training: CheckedFile, rows: Mapping[str, Mapping[str, Sequence[int]]]
 ) -> Iterator[DataFinding]:
-    """Yield findings for classes that the training file lacks, or has much more or less often."""
+    """Yield findings for classes that are missing from the training file, or much more or less frequent there."""
     ours, theirs = rows[file.name], rows[training.name]
     unseen = sorted({*ours} - {*theirs})
     if unseen:
@@ -216,7 +217,7 @@ def _compare_with_training(
 
 
 def _find_outliers(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield findings for numbers far from all others, for -1 as a missing value, and for one number everywhere."""
+    """Yield findings for numbers far from all others, for -1 as a missing value, and for equal numbers in all rows."""
     numbers = np.array([np.nan if label is None else label for label in file.labels or ()], np.float64)
     low, high = np.nanquantile(numbers, CENTRAL_QUANTILES)
     beyond = OUTLIER_RANGES * (high - low)

@@ -25,7 +25,12 @@ MAX_CUT_SHARE = 0.02  # share of answers that begin or end within a word
 
 
 def find_kind_problems(kind: str, files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield the problems that only this kind of task can have. Kinds without checks of their own have none."""
+    """Yield the problems that only this kind of task can have; nothing for kinds without specific checks.
+
+    Args:
+        kind: The kind of task.
+        files: The files to check.
+    """
     for file in files:
         if kind in CHECKS_BY_KIND and len(file):
             yield from CHECKS_BY_KIND[kind](file)
@@ -54,7 +59,7 @@ def _find_cut_answers(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _is_within_word(context: str, begin: int, end: int) -> bool:
-    """Check whether a span begins or ends between two letters, in scripts that put spaces between words."""
+    """Check whether a span starts or ends between two letters, in scripts that put spaces between words."""
     edges = (context[begin - 1 : begin + 1] if begin else "", context[end - 1 : end + 1])
     return any(len(edge) == 2 and edge.isalpha() and max(edge) < "\u0530" for edge in edges)
 
@@ -93,7 +98,7 @@ def _list_negatives(value: object) -> Sequence[str]:
 
 
 def _find_choice_problems(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield findings for questions with the same choice twice, and for right choices that are always at one place."""
+    """Yield findings for questions with two equal choices, and for right choices that always have the same position."""
     endings = [role for role in file.text_roles if role not in ("context", "question")]
     given = [
         [to_text(each) for each in (values["choices"] if "choices" in values else [values[role] for role in endings])]

@@ -44,10 +44,10 @@ SHARED_ROLES = ("context", "query")  # roles that several rows may share within 
 
 
 def find_repeats(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield the rows that occur more than once, in one file or in two.
+    """Yield findings for rows that occur more than once, in one file or in two.
 
     Args:
-        files: The training file first. Findings on rows that are in it too may stop a command.
+        files: The training file first, then the evaluation files. Repeats of training rows may stop a command.
     """
     for file in files:
         yield from _find_repeats_within(file)
@@ -99,7 +99,7 @@ def _find_repeated_ids(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_repeats_across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[DataFinding]:
-    """Yield findings for rows that an earlier file has too. `learnt` is True if that is the training file."""
+    """Yield findings for rows that also occur in an earlier file. `learnt` is True if that is the training file."""
     rows = np.flatnonzero(np.isin(file.keys, earlier.keys)).tolist()
     share = len(rows) / max(1, len(file))
     if rows and learnt and share >= SAME_FILE_SHARE:
@@ -119,7 +119,7 @@ def _find_repeats_across(file: CheckedFile, earlier: CheckedFile, learnt: bool) 
 
 
 def _find_shared_texts(file: CheckedFile, earlier: CheckedFile, role: str) -> Iterator[DataFinding]:
-    """Yield a finding for contexts or queries that two files have in common."""
+    """Yield a finding for contexts or queries that occur in both files."""
     place = file.text_roles.index(role)
     theirs = {hash_text(texts[place]) for texts in earlier.texts}
     rows = [row for row, texts in enumerate(file.texts) if hash_text(texts[place]) in theirs]
@@ -134,7 +134,7 @@ def _find_shared_texts(file: CheckedFile, earlier: CheckedFile, role: str) -> It
 
 
 def _find_near_repeats(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield findings for rows that are nearly the same as an earlier row, of the same file or of one before."""
+    """Yield findings for rows that are nearly equal to an earlier row, of the same file or of an earlier one."""
     ends = np.cumsum([0, *map(len, files)])
     owner = np.repeat(np.arange(len(files)), [len(file) for file in files])
     keys = np.concatenate([file.keys for file in files])
@@ -161,14 +161,14 @@ def _find_near_repeats(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
 
 
 def find_near_rows(texts: Sequence[str], skipped: Bools) -> Int64s:
-    """Find for each text an earlier text that is nearly the same.
+    """Find an earlier, nearly equal text for each text.
 
     Args:
         texts: The texts.
-        skipped: bool [texts], True for texts not to compare.
+        skipped: bool [texts], True for texts that are not compared.
 
     Returns:
-        int64 [texts], the index of the earlier text; KEPT if there is none.
+        int64 [texts], the index of the earlier text, or KEPT if there is none.
     """
     signed = [
         compute_signatures(_to_arrow(texts[at : at + ROWS_AT_ONCE]), NEAR_SETTINGS.signature)

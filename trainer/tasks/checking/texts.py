@@ -54,12 +54,12 @@ LETTER = re.compile(r"\w")
 def find_text_problems(
     task: Task, files: Sequence[CheckedFile], max_length: int, model: Path | None
 ) -> Iterator[DataFinding]:
-    """Yield the problems of texts: cut, broken, without letters, constant, with markup, in several languages.
+    """Yield the problems of texts: truncated, broken, without letters, constant, with markup, in several languages.
 
     Args:
-        task: The task. Kinds that read long texts in windows cut nothing.
-        files: The training file first.
-        max_length: The tokens that the model reads of a text.
+        task: The task. Kinds that read long texts in windows do not truncate texts.
+        files: The training file first, then the evaluation files.
+        max_length: Maximum number of tokens of a text.
         model: A folder with a `tokenizer.json`. If None, words are counted instead of tokens.
     """
     for file in files:
@@ -73,7 +73,7 @@ def find_text_problems(
 
 
 def sample_rows(rows: int, max_rows: int) -> range:
-    """Choose at most a given number of rows, evenly spaced over the file.
+    """Choose at most `max_rows` row indices, evenly spaced over the file.
 
     >>> sample_rows(5, 10), sample_rows(25, 10)
     (range(0, 5), range(0, 25, 3))
@@ -86,12 +86,12 @@ def _format_sample(rows: Sequence[int], file: CheckedFile) -> str:
 
 
 def _find_cut_texts(file: CheckedFile, is_separate: bool, max_length: int, model: Path | None) -> Iterator[DataFinding]:
-    """Yield a finding if more texts than MAX_CUT_SHARE are longer than the model reads.
+    """Yield a finding if more than MAX_CUT_SHARE of the texts are too long for the model.
 
     Args:
         file: The file.
-        is_separate: True if the model reads the texts of a row one by one.
-        max_length: The tokens that the model reads.
+        is_separate: True if the model reads the texts of a row separately.
+        max_length: Maximum number of tokens of a sequence.
         model: A folder with a `tokenizer.json`. If None, words are counted instead of tokens.
     """
     rows = sample_rows(len(file), MAX_SAMPLED_ROWS)
@@ -121,7 +121,7 @@ def _find_cut_texts(file: CheckedFile, is_separate: bool, max_length: int, model
 
 
 def _list_sequences(file: CheckedFile, row: int, is_separate: bool) -> Sequence[str]:
-    """List the sequences that are made of a row: each text, or all as one, with the longest of its choices."""
+    """List the texts of a row as the model reads them: each separately, or joined, with only the longest choice."""
     if is_separate:
         return file.texts[row]
     choices = file.values[row].get("choices")
@@ -132,7 +132,7 @@ def _list_sequences(file: CheckedFile, row: int, is_separate: bool) -> Sequence[
 
 
 def _find_broken_characters(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield a finding for texts that were decoded wrongly: ftfy would repair them, or they have U+FFFD."""
+    """Yield a finding for texts that were decoded incorrectly: ftfy would repair them, or they contain U+FFFD."""
     rows = sample_rows(len(file), MAX_SCANNED_ROWS)
     bad = [row for row in rows if not file.joined_texts[row].isascii() and _is_broken(file.joined_texts[row])]
     if len(bad) > MAX_BROKEN_SHARE * len(rows):
@@ -160,7 +160,7 @@ def _find_markup(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_null_texts(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield findings for texts that are null values or have no letter or digit, and for ids instead of texts."""
+    """Yield findings for texts that are null values or have no letter or digit, and for ids in place of texts."""
     for place, role in enumerate(file.text_roles):
         column = [texts[place].strip() for texts in file.texts]
         given = [row for row, text in enumerate(column) if text]
@@ -179,7 +179,7 @@ def _find_null_texts(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_constant_columns(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield findings for texts and further columns that are the same in every row."""
+    """Yield findings for texts and additional columns that are the same in every row."""
     for name in (*file.text_roles, *file.features):
         first = file.values[0].get(name) if len(file) >= MIN_CONSTANT_ROWS else None
         if first is not None and all(values.get(name) == first for values in file.values):
@@ -224,10 +224,10 @@ MIN_DISTINCT_SHARE = 0.9  # share of values that are met once, from which a colu
 
 
 def find_hints(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield what gives labels away: a word that always comes with a class, a column, an id.
+    """Yield the hints that give labels away without reading the text: a word, a column or an id.
 
     Args:
-        files: The training file first; only this one is checked.
+        files: The training file first. The other files are not checked.
     """
     file = files[0]
     for name in file.features:
@@ -239,7 +239,7 @@ def find_hints(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
 
 
 def _find_telling_words(file: CheckedFile, labels: Sequence[str]) -> Iterator[DataFinding]:
-    """Yield a finding for words that nearly all rows of a class have, and hardly any other row."""
+    """Yield a finding for words that occur in nearly all rows of a class and hardly anywhere else."""
     rows = sample_rows(len(file), MAX_SCANNED_ROWS)
     sizes = Counter(labels[row] for row in rows)
     if not 2 <= len(sizes) <= MAX_CLASSES:
@@ -264,7 +264,7 @@ def _find_telling_words(file: CheckedFile, labels: Sequence[str]) -> Iterator[Da
 
 
 def _find_id_columns(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[DataFinding]:
-    """Yield a finding if a column holds ids: values that are nearly all different, or numbers that only rise."""
+    """Yield a finding if a column holds ids: nearly all values are different, or the values are increasing numbers."""
     values = [str(value) for value in column]
     is_numeric = all(value.lstrip("-").isdecimal() for value in values)
     steps = np.diff([int(value) for value in values]) if is_numeric else np.zeros(0)
@@ -286,7 +286,7 @@ def _is_number(value: str) -> bool:
 
 
 def _find_telling_columns(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[DataFinding]:
-    """Yield a finding if one column gives the label: a category for each class, or the label's number itself."""
+    """Yield a finding if a column determines the label: by a category for each class, or as the number itself."""
     labels = file.labels or ()
     if len(labels) < 2 * MIN_CLASS_ROWS:
         return

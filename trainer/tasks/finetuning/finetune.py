@@ -76,11 +76,11 @@ from trainer.watch import NonFinite
 
 
 def main(arguments: list[str]) -> int:
-    """Fine-tune as the file of a job says.
+    """Run `finetune JOB.json`: fine-tune a model as described in the job file.
 
     Returns:
-        0; 2 if the user can fix what is wrong (a line of the output has the message); 128 plus the signal if one
-        stopped training, after a checkpoint.
+        0; 2 for an error that the user can fix (its message is printed as an event); 128 plus the signal number if a
+        signal stopped training, after a checkpoint.
     """
     job = read_job(FinetuneJob, arguments)
     with join_process_group(job.settings.device) as ranks:
@@ -92,10 +92,16 @@ def main(arguments: list[str]) -> int:
 
 
 def finetune(job: FinetuneJob, ranks: Ranks) -> int:
-    """Read the data, score baselines, train all restarts and export the best epoch. All processes must call it.
+    """Read the data, score baselines, train all restarts, and export the best epoch.
+
+    All processes must call this function.
+
+    Args:
+        job: The job.
+        ranks: The processes that share the work.
 
     Returns:
-        0, or 128 plus the signal that stopped it.
+        0, or 128 plus the number of the signal that stopped training.
 
     Raises:
         InputError: If the model, a file or the output cannot be used, or training diverged.
@@ -137,21 +143,20 @@ def train_task(
     ranks: Ranks,
     export: Callable[[EpochScores, Path], Mapping[str, Any]],
 ) -> StopSignal:
-    """Train a model on a task from every seed, and export the best epoch, unless a signal stops it.
+    """Train a model on a task from every seed, and export the best epoch unless a signal stops training.
 
-    All processes must call it.
+    All processes must call this function.
 
     Args:
         job: The job.
-        tuning: The settings of the job, with published values.
+        tuning: The settings of the job, with published values filled in.
         data: The fitted task, its encoded examples, and the model.
-        files: The files by name, as `describe_file` describes them.
+        files: Descriptions of the files "training" and "evaluation", as returned by `describe_file`.
         ranks: The processes that share the work.
-        export: Is called on the first process with the scores and the unfinished folder; returns the record of the
-            output.
+        export: Called on the first process with the scores and the unfinished folder. Returns the record of the output.
 
     Returns:
-        The stop signal, which tells if training was stopped.
+        The stop signal, which says whether training was stopped.
     """
     folder, identity = (
         to_unfinished_path(Path(job.output), is_only_writer=True),
@@ -279,7 +284,12 @@ def train_task(
 
 
 def explain_divergence(step: int, micro_batch: int) -> InputError:
-    """Return the error for a step with a loss or gradient that is not finite."""
+    """Build the error for a step with a loss or gradient that is not finite.
+
+    Args:
+        step: The number of the step.
+        micro_batch: Not used.
+    """
     return InputError(
         f"At step {step} the loss or the gradient is no longer finite: training has diverged. Lower learning_rate, "
         "raise warmup, or set clip_norm."
@@ -287,7 +297,7 @@ def explain_divergence(step: int, micro_batch: int) -> InputError:
 
 
 def name_losses(losses: Mapping[str, float], task: Task) -> Mapping[str, float]:
-    """Return the losses of a line of the log by name; if the task has only one loss term, without the term's name."""
+    """Return the losses for a log line by name. If the task has a single loss term, its name is omitted."""
     terms = task.list_terms()
     if len(terms) > 1:
         return losses
@@ -296,7 +306,7 @@ def name_losses(losses: Mapping[str, float], task: Task) -> Mapping[str, float]:
 
 
 def with_first_weights(pretrained: Pretrained, seed: int) -> Pretrained:
-    """Return a model with random first weights instead of its own, the same on every process."""
+    """Return a copy of a model with random initial weights instead of the pre-trained ones, equal on every process."""
     torch.manual_seed(seed)
     model = build_model(pretrained.settings, pretrained.inputs)
     model.init_weights()
@@ -306,7 +316,7 @@ def with_first_weights(pretrained: Pretrained, seed: int) -> Pretrained:
 
 @contextmanager
 def explain_disk(output: Path) -> Iterator[None]:
-    """Turn errors of the disk on which an output is written into an InputError with a remedy."""
+    """Within the block, convert OSErrors about the output's disk to an InputError with a remedy."""
     try:
         yield
     except OSError as error:
@@ -318,16 +328,16 @@ def explain_disk(output: Path) -> Iterator[None]:
 
 
 def choose_length(task: Task, asked: int | None, pretrained: Pretrained, model: str) -> int:
-    """Choose after how many tokens sequences are cut: as the settings ask, else as usual for the task or the folder.
+    """Choose the maximum number of tokens of a sequence: the requested one, or the default of the task or the folder.
 
     Args:
         task: The task.
-        asked: The number of tokens that the settings ask for, or None.
+        asked: The requested number of tokens, or None.
         pretrained: The model.
-        model: The folder of the model, for messages.
+        model: The folder of the model, for error messages.
 
     Raises:
-        InputError: If the model reads fewer tokens than the settings ask for.
+        InputError: If the request exceeds the number of tokens that the model can read.
     """
     positions = pretrained.settings.positions
     if asked is not None and asked > positions:
@@ -338,10 +348,18 @@ def choose_length(task: Task, asked: int | None, pretrained: Pretrained, model: 
 
 
 def read_data(job: FinetuneJob, settings: FinetuneSettings, pretrained: Pretrained, ranks: Ranks) -> TaskData:
-    """Read the examples of both files as items, and fit the task to the training examples. All processes must call it.
+    """Read and encode the examples of both files, and fit the task to the training examples.
+
+    All processes must call this function.
+
+    Args:
+        job: The job.
+        settings: The settings of the job, with published values filled in.
+        pretrained: The model.
+        ranks: The processes that share the work.
 
     Raises:
-        InputError: If a file cannot be read or learned from.
+        InputError: If a file cannot be read, or nothing can be learned from it.
     """
     task = read_task(job.task)
     if isinstance(task, VectorTask) and (sentences := read_sentences(Path(job.model))) is not None:

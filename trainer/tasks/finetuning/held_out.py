@@ -22,12 +22,12 @@ def split_held_out(task: Task, file: FileExamples, job: FinetuneJob) -> tuple[li
     """Split the examples of a file into those to learn from and those to hold out for evaluation.
 
     Args:
-        task: The task, which tells what examples of one text are.
+        task: The task, which determines the text, context or document that an example comes from.
         file: The examples.
-        job: The number of folds, the fold to hold out, and the column of groups.
+        job: The job with the number of folds, the fold to hold out, and the column of groups.
 
     Returns:
-        The indices of the examples to learn from, and of those held out.
+        The indices of the examples to learn from, and the indices of the held-out examples.
 
     Raises:
         InputError: If there are fewer groups than folds.
@@ -47,7 +47,9 @@ def split_held_out(task: Task, file: FileExamples, job: FinetuneJob) -> tuple[li
 
 
 def assign_folds(groups: Sequence[str], folds: int, seed: int) -> list[int]:
-    """Assign each example to a fold, zero-based: group by group to the fold with the fewest examples so far.
+    """Assign each example to a zero-based fold. Examples with the same group get the same fold.
+
+    The groups are assigned in a random order, each to the fold with the fewest examples so far.
 
     >>> sorted(assign_folds(["a", "b", "c", "d"], 2, 42)), len({*assign_folds(["a", "a", "b"], 2, 42)[:2]})
     ([0, 0, 1, 1], 1)
@@ -63,12 +65,12 @@ def assign_folds(groups: Sequence[str], folds: int, seed: int) -> list[int]:
 
 
 def select_examples(file: FileExamples, numbers: Sequence[int], judges: bool) -> FileExamples:
-    """Return some examples of a file.
+    """Return a copy of a file's examples with only the selected ones.
 
     Args:
         file: The examples.
         numbers: The indices of the examples to select.
-        judges: True if they are held out. Unusable records then count only for the other examples.
+        judges: True if the selected examples are held out. Unusable records then only count for the other examples.
     """
     counts, some = file.counts, len(numbers)
     rest = len(file) - some

@@ -38,7 +38,7 @@ EXPORT = "export"
 
 
 def is_done(job: FinetuneJob) -> bool:
-    """Check whether the output is what the job asks for: the same settings, and the same bytes to learn from."""
+    """Check whether a job's output already exists, made with equal settings from files with equal content."""
     path = Path(job.output) / RECORD
     if not path.is_file():
         return False
@@ -48,7 +48,14 @@ def is_done(job: FinetuneJob) -> bool:
 
 
 def digest_job(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the digest of everything that decides the result of a job; "" if a file is a pipe, read only once."""
+    """Compute a digest of everything that determines the result of a job.
+
+    The digest is "" if a file is a pipe, which can only be read once.
+
+    Args:
+        job: The job.
+        files: Descriptions of the files "training" and "evaluation", as returned by `describe_file`.
+    """
     if None in (file["sha256"] for file in files.values()):
         return ""
     teacher = {"teacher": _digest_files(Path(job.task["teacher"]))} if job.task.get("teacher") else {}
@@ -67,12 +74,12 @@ def digest_job(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def describe_identity(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Describe what a run must have in common with an earlier one to resume it, as a JSON document.
+    """Describe what must be equal for a run to resume an earlier one, as a dictionary that can be written as JSON.
 
     Args:
         job: The job.
-        task: The task, fitted, with the digest of its teacher.
-        files: The files by name, as `describe_file` describes them.
+        task: The fitted task, with the digest of its teacher.
+        files: Descriptions of the files "training" and "evaluation", as returned by `describe_file`.
     """
     asked = {
         "job": dataclasses.asdict(job),
@@ -85,13 +92,18 @@ def describe_identity(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[
 
 
 def _digest_files(folder: Path) -> dict[str, Any]:
-    """Return sizes and digests of the files of a model folder that are read."""
+    """Compute sizes and digests of the files of a model folder that fine-tuning reads."""
     names = (CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES, *list_sentence_files(folder))
     return describe_files(folder, [name for name in names if (folder / name).is_file()])
 
 
 def find_other_run(folder: Path, identity: Mapping[str, Any]) -> str:
-    """Return how the run that left an unfinished folder differs from this one; "" if it does not differ."""
+    """Describe how the run that left an unfinished folder differs from this run; "" if it does not differ.
+
+    Args:
+        folder: The unfinished folder.
+        identity: The identity of this run, as returned by `describe_identity`.
+    """
     for path in folder.glob(f"{FOLDER}/step-*"):
         try:
             return describe_difference(read_complete_file(path)["identity"], identity)
@@ -101,7 +113,12 @@ def find_other_run(folder: Path, identity: Mapping[str, Any]) -> str:
 
 
 def describe_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return how two runs differ in what they were asked for; "" if they do not."""
+    """Describe how the identities of two runs differ; "" if they are equal.
+
+    Args:
+        before: The identity of the earlier run, as returned by `describe_identity`.
+        now: The identity of this run.
+    """
     if before["job"] != now["job"]:
         return "had a different job"
     if before["model"] != now["model"]:
@@ -113,7 +130,12 @@ def describe_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> st
 
 
 def check_best(path: Path, facts: Mapping[str, Any]) -> None:
-    """Raise Damaged if the checkpoint of the best epoch is damaged. Checkpoints of later epochs refer to it."""
+    """Raise Damaged if the checkpoint of the best epoch is damaged. Checkpoints of later epochs refer to it.
+
+    Args:
+        path: The checkpoint of a later epoch.
+        facts: The progress in that checkpoint, as returned by `EpochScores.to_json`.
+    """
     best = path.with_name(format_checkpoint_name(facts["best_step"]))
     if facts["best_step"] and best != path:
         try:
@@ -133,20 +155,21 @@ def write_output(
     scores: EpochScores,
     folder: Path,
 ) -> dict[str, Any]:
-    """Write the best epoch as a folder that appears in one step, and return its record.
-
-    After that the unfinished folder is removed.
+    """Export the best epoch as the output folder, which appears in one step, and remove the unfinished folder.
 
     Args:
         job: The job.
-        files: The files by name, as `describe_file` describes them.
-        data: The data of the task.
-        baselines: The scores of baselines.
+        files: Descriptions of the files "training" and "evaluation", as returned by `describe_file`.
+        data: The fitted task, its encoded examples, and the model.
+        baselines: The scores of each baseline by metric.
         scores: The scores of all epochs.
         folder: The unfinished folder with the checkpoints.
 
+    Returns:
+        The record of the output.
+
     Raises:
-        InputError: If the disk is too small, or the checkpoint is damaged.
+        InputError: If the disk has too little space, or the checkpoint is damaged.
     """
     output, new = Path(job.output), folder / EXPORT
     kept = scores.restarts[scores.best]
@@ -172,7 +195,12 @@ def write_output(
 
 
 def describe_output(record: Mapping[str, Any], output: str) -> dict[str, Any]:
-    """Return the summary of a finished model from its record."""
+    """Build the summary of a finished model from its record.
+
+    Returns:
+        A dictionary with `epoch`, the scores of that epoch, `output`, `metric` and `baselines`; with several restarts
+        also `median` and `spread`.
+    """
     best = record["restarts"][record["best"]]
     more = {"median": record["median"], "spread": record["spread"]} if len(record["restarts"]) > 1 else {}
     beside = {"metric": record["metric"], "baselines": record["baselines"]}
@@ -180,7 +208,7 @@ def describe_output(record: Mapping[str, Any], output: str) -> dict[str, Any]:
 
 
 def read_best_weights(path: Path) -> dict[str, Tensor]:
-    """Read the weights of a checkpoint. Raises InputError if it is damaged."""
+    """Read the weights of a checkpoint. Raises InputError if the checkpoint is damaged."""
     try:
         check_files(path, read_complete_file(path)["files"])
     except Damaged as damage:
@@ -191,7 +219,7 @@ def read_best_weights(path: Path) -> dict[str, Tensor]:
 
 
 def check_room(folder: Path, size_bytes: int) -> None:
-    """Raise InputError if the disk of a folder has less than `size_bytes` free."""
+    """Raise InputError if the disk of a folder has less than `size_bytes` bytes free."""
     free = shutil.disk_usage(folder).free
     if free < size_bytes:
         raise InputError(
@@ -201,7 +229,13 @@ def check_room(folder: Path, size_bytes: int) -> None:
 
 
 def copy_tokenizer(source: Path, folder: Path, max_length: int) -> None:
-    """Copy a tokenizer, and record the length at which texts were cut: so a user of the model cuts them alike."""
+    """Copy a tokenizer between model folders, and record `max_length`, so that users truncate texts equally.
+
+    Args:
+        source: The folder to copy from.
+        folder: The folder to copy to.
+        max_length: Maximum number of tokens of a text in training.
+    """
     for name in TOKENIZER_FILES:
         if (source / name).is_file():
             shutil.copyfile(source / name, folder / name)
@@ -218,7 +252,16 @@ def describe_restarts(
     baselines: Mapping[str, Mapping[str, float]],
     folder: Path,
 ) -> dict[str, Any]:
-    """Return the record of how the model in a folder was made, without local paths."""
+    """Build the record of how the model in a folder was made, without local paths.
+
+    Args:
+        scores: The scores of all epochs.
+        data: The fitted task, its encoded examples, and the model.
+        task: The task after `Task.tune`.
+        files: Descriptions of the files "training" and "evaluation", as returned by `describe_file`.
+        baselines: The scores of each baseline by metric.
+        folder: The folder of the model.
+    """
     restarts = [
         {**each, "scores": {k: v for k, v in each["epochs"][each["kept"] - 1].items() if k != "epoch"}}
         for each in scores.restarts

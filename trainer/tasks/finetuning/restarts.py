@@ -27,7 +27,7 @@ SAVE_MINUTES = 5.0  # after which a run is written down within an epoch
 
 
 class TaskData(NamedTuple):
-    """The data of a fine-tuning: the fitted task, encoded examples to learn from and to evaluate, and the model."""
+    """The data of a fine-tuning run: the fitted task, encoded examples for training and evaluation, and the model."""
 
     task: Task
     training: EncodedExamples
@@ -37,7 +37,7 @@ class TaskData(NamedTuple):
 
 
 def plan_training(settings: FinetuneSettings, num_items: int) -> TrainingSettings:
-    """Return the training settings for all restarts. An epoch ends with an evaluation and a checkpoint.
+    """Build the training settings for all restarts, with an evaluation and a checkpoint after each epoch.
 
     Args:
         settings: The settings of fine-tuning.
@@ -56,14 +56,14 @@ def plan_training(settings: FinetuneSettings, num_items: int) -> TrainingSetting
 
 @dataclass(kw_only=True)
 class EpochScores:
-    """The scores of the epochs of all restarts (runs from different seeds), and which epoch is the best.
+    """The scores of the epochs of all restarts (runs from different seeds), with the best epoch.
 
     tuning:    the settings of fine-tuning
     metric:    the score by which epochs are compared
-    restarts:  for each restart so far its seed, the number of its best epoch (from 1; 0 if there is none), and the
-               scores of each epoch
-    best:      the index of the restart with the best epoch of all; -1 if there is none
-    best_step: the step after that epoch, counted through all restarts
+    restarts:  a dictionary for each restart so far: `seed`, `kept` (the number of its best epoch, from 1, or 0 if
+               there is none yet), and `epochs` (the scores of each epoch)
+    best:      the index of the restart with the overall best epoch; -1 if there is none yet
+    best_step: the step after the overall best epoch, counted across restarts; 0 if there is none yet
     """
 
     tuning: FinetuneSettings
@@ -73,12 +73,12 @@ class EpochScores:
     best_step: int = 0
 
     def add_epoch(self, step: int, epoch: int, scores: Mapping[str, float]) -> None:
-        """Add the scores of an epoch of the newest restart, and remember the epoch if it is the best so far.
+        """Add the scores of an epoch of the latest restart, and record the epoch if it is the best so far.
 
         Args:
-            step: The step after the epoch, counted through all restarts.
+            step: The step after the epoch, counted across restarts.
             epoch: The number of the epoch, from 1.
-            scores: Its scores, with `loss`.
+            scores: The scores of the epoch, including `loss`.
         """
         restart, keeps_last = self.restarts[-1], self.tuning.keep == "last"
         kept = self._compute_kept_worth(restart)
@@ -90,28 +90,28 @@ class EpochScores:
                 self.best, self.best_step = len(self.restarts) - 1, step
 
     def _compute_worth(self, scores: Mapping[str, float]) -> tuple[float, float]:
-        """Return what epochs are compared by: the metric, then the lower loss."""
+        """Return the values by which epochs are compared: the metric, then the negative loss."""
         return scores[self.metric], -scores["loss"]
 
     def _compute_kept_worth(self, restart: Mapping[str, Any]) -> tuple[float, float] | None:
         return self._compute_worth(restart["epochs"][restart["kept"] - 1]) if restart["kept"] else None
 
     def is_patience_out(self) -> bool:
-        """Return True if the newest restart has not improved for as many epochs as `patience` allows."""
+        """Return True if the latest restart has not improved for `patience` epochs."""
         restart, patience = self.restarts[-1], self.tuning.patience
         return patience is not None and restart["kept"] > 0 and len(restart["epochs"]) - restart["kept"] >= patience
 
     @property
     def kept_steps(self) -> frozenset[int]:
-        """Return the step of the checkpoint to keep, that of the best epoch of all; empty if there is none."""
+        """Return the step of the checkpoint to keep, that of the overall best epoch; empty if there is none yet."""
         return frozenset({self.best_step} - {0})
 
     def to_json(self) -> dict[str, Json]:
-        """Return the scores of all epochs as JSON, for a checkpoint."""
+        """Convert the scores of all epochs to a dictionary for a checkpoint."""
         return {"restarts": self.restarts, "best": self.best, "best_step": self.best_step}
 
     def restore(self, progress: Mapping[str, Any]) -> None:
-        """Restore the scores of all epochs from what `to_json` returned."""
+        """Restore the scores of all epochs from a dictionary that `to_json` returned."""
         self.restarts, self.best = progress["restarts"], progress["best"]
         self.best_step = progress["best_step"]
 
@@ -119,7 +119,7 @@ class EpochScores:
 def score_epoch(state: TrainState, data: TaskData, ranks: Ranks) -> dict[str, float]:
     """Compute the loss and the scores of a model on the evaluation examples.
 
-    All processes must call it, and all get the same values.
+    All processes must call this function, and all get the same values.
     """
     assert isinstance(state.model, TaskModel)
     task, encoded = data.task, data.evaluation
@@ -133,14 +133,14 @@ def score_epoch(state: TrainState, data: TaskData, ranks: Ranks) -> dict[str, fl
 def cut_slots(
     slots: range, items: PackedItems, task: Task, seed: int, micro_batch: int | None, ranks: Ranks
 ) -> list[MicroBatch]:
-    """Return this process's share of a step in micro-batches, shortest items first: attention likes equal lengths.
+    """Split this process's share of a step into micro-batches, the shortest items first.
 
     Args:
-        slots: The step's positions in the order of items, counted through all epochs.
+        slots: The positions of the step's items in the training order, counted across epochs.
         items: All training items.
         task: The task.
-        seed: The seed of the order.
-        micro_batch: The most items of a micro-batch. If None, all of the share.
+        seed: The seed of the training order.
+        micro_batch: The maximum number of items of a micro-batch. If None, the whole share is one micro-batch.
         ranks: The processes that share the step. All get the same number of micro-batches.
     """
     mine = take_rank_share(slots, ranks.rank, ranks.count)
@@ -156,7 +156,7 @@ def cut_slots(
 
 
 def pack_items(items: Sequence[TaskItem], task: Task, ranks: Ranks) -> MicroBatch:
-    """Build a micro-batch of items. On a process without a share of the step, the only item is an empty one."""
+    """Build a micro-batch from items. A process without a share of the step passes a single empty item."""
     real, batch = [item for item in items if item.sequences], batch_items(items)
     counts = {"sequences": len(real), "tokens": len(batch.ids)}
     of_terms = task.count_targets(real) if real else (0,) * len(task.list_terms())

@@ -27,17 +27,20 @@ from trainer.tasks.text_encoder import TextEncoder
 def with_teacher_answers(
     task: StudentTask, encoded: Sequence[EncodedExamples], ranks: Ranks
 ) -> tuple[Task, Sequence[EncodedExamples]]:
-    """Return a task that has a teacher, and its encoded examples with the teacher's answers as the target `teacher`.
+    """Add the outputs of a task's teacher to encoded examples, as the target `teacher`.
 
-    The task then names the teacher with its digest instead of its folder. All processes must call it.
+    All processes must call this function.
 
     Args:
-        task: The task, fitted.
+        task: The fitted task.
         encoded: The encoded examples of each file.
         ranks: The processes that share the work.
 
+    Returns:
+        A copy of the task with the teacher's digest and without the path of its folder, and the encoded examples.
+
     Raises:
-        InputError: If the teacher was fine-tuned for something else.
+        InputError: If the teacher was fine-tuned for another task.
     """
     folder = Path(task.teacher)
     loaded = load_task(folder)

@@ -23,13 +23,13 @@ Columns = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
-    """One way in which a set is published: the files of its splits and how to read them.
+    """One way in which a data set is published: the files of its splits and how to read them.
 
-    files:   for each split its file or folder, relative to the folder of the set
-    columns: for each role its column, in all splits that `others` does not list
-    others:  for a split with columns of its own these columns; such a file has a header
-    ragged:  True if rows may have more cells than the first row (the extra ones name the origin of a text)
-    first:   text with which the first line of the train split begins, to tell layouts with the same file names apart
+    files:   the file or folder of each split, relative to the folder of the set
+    columns: the column of each role, for all splits that are not in `others`
+    others:  the columns of splits that differ from `columns`; such files have a header
+    ragged:  True if rows may have more cells than the first row (the extra ones name the source of a text)
+    first:   beginning of the first line of the train split, to distinguish layouts with the same file names; "": any
     """
 
     files: Mapping[str, str]
@@ -41,7 +41,12 @@ class FileLayout:
     first: str = ""
 
     def to_settings(self, split: str, path: Path) -> FileSettings:
-        """Build the settings for reading the file of one split."""
+        """Build the settings for reading the file of one split.
+
+        Args:
+            split: The name of the split.
+            path: The path of its file.
+        """
         own = self.others.get(split)
         return FileSettings(
             path=str(path),
@@ -54,14 +59,14 @@ class FileLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedSet:
-    """A published set of labeled data, as `published.toml` describes it.
+    """A published set of labeled data, as described in `published.toml`.
 
-    kind:       the task: "classes", "number", "choice", "tags" or "span"
-    layouts:    the ways in which the set is published; the first that fits a folder is used
-    folder:     the name of the folder of the set within its benchmark
+    kind:       the kind of task: "classes", "number", "choice", "tags" or "span"
+    layouts:    the ways in which the set is published; the first one that matches a folder is used
+    folder:     the name of the set's folder within its benchmark
     labels:     the classes in the order of the model's outputs; if empty, those of the files
-    metrics:    the scores by which the set is judged, the main one first
-    hidden:     True if the published test split has no labels because the benchmark keeps them
+    metrics:    the scores of the benchmark, the main one first
+    hidden:     True if the published test split has no labels because the benchmark keeps them secret
     """
 
     kind: str
@@ -74,7 +79,10 @@ class PublishedSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSet:
-    """A published set in a folder. `files` has the settings to read each split that is there."""
+    """A published set that was found in a folder.
+
+    `files` holds the settings for reading each split that exists there.
+    """
 
     name: str
     published: PublishedSet
@@ -82,15 +90,15 @@ class FoundSet:
 
 
 def find_published_set(name: str, folder: str, splits: Sequence[str] = DEFAULT_SPLITS) -> FoundSet:
-    """Find the files of a published set in a folder, or in the folder of the set's own name within it.
+    """Find the files of a published set in a folder, or in a subfolder with the set's own folder name.
 
     Args:
         name: A name in `PUBLISHED`, such as "glue/cola".
-        folder: The folder to look in.
-        splits: The splits that must be there, as far as any layout of the set has them. Other splits are found as well.
+        folder: The folder to search.
+        splits: The splits that must exist, unless no layout of the set has them. Other splits are found as well.
 
     Raises:
-        InputError: If the name is unknown, or if no layout has all required files; the message lists the missing ones.
+        InputError: If the name is unknown, or no layout has all required files. The message lists the missing files.
     """
     entry = get_published_set(name)
     missing = list[str]()
@@ -115,7 +123,7 @@ def find_published_set(name: str, folder: str, splits: Sequence[str] = DEFAULT_S
 
 
 def get_published_set(name: str) -> PublishedSet:
-    """Look up a published set by its name. Raises InputError for an unknown name."""
+    """Look up a published set by its name. Raises InputError if the name is unknown."""
     check_keys([name], PUBLISHED, "The table of published sets")
     return PUBLISHED[name]
 
@@ -128,7 +136,7 @@ def _iter_existing_files(layout: FileLayout, root: Path) -> Iterator[tuple[str, 
 
 
 def _has_first_line(layout: FileLayout, files: Mapping[str, Path]) -> bool:
-    """Check whether the train file begins with the text that a layout is recognized by, if the layout names one."""
+    """Check whether the train file begins with the text `layout.first`, or return True if that is empty."""
     if not layout.first:
         return True
     path = str(next(iter(files.values())))
@@ -137,7 +145,7 @@ def _has_first_line(layout: FileLayout, files: Mapping[str, Path]) -> bool:
 
 
 def _read_table() -> Mapping[str, PublishedSet]:
-    """Read the sets of `published.toml`, by name."""
+    """Read the published sets in `published.toml`, by name."""
     path = Path(__file__).with_suffix(".toml")
     tables = parse_toml(path.read_text(encoding="utf-8"))
     return MappingProxyType(

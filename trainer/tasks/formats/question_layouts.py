@@ -38,8 +38,12 @@ Span = tuple[int, str]  # of a context: its first character, its text
 def read_squad(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
     """Yield the questions of a JSON file of SQuAD 1.1 or 2.0.
 
-    The line of a question is its number in the file, from 1. A question that cannot be used, or that repeats an id, is
-    yielded as `Unusable` with its id.
+    The line number of a question is its position in the file, from 1. A question that cannot be used, or that repeats
+    an id, is yielded as `Unusable` with its id.
+
+    Args:
+        settings: The file.
+        _: Not used; all roles of SQuAD are read.
 
     Raises:
         InputError: If the file is not JSON, or has no articles with paragraphs and questions.
@@ -69,14 +73,15 @@ def parse_answers(value: Any, context: str) -> list[Span]:
     """Parse the answers to a question in any of three forms, and check each against its context.
 
     Args:
-        value: A list of objects with `text` and `answer_start`, one object with two lists of these, or spans.
-        context: The text in which the answers stand.
+        value: A list of objects with `text` and `answer_start`, one object with two lists of these, or a list of pairs
+            of offset and text.
+        context: The text that contains the answers.
 
     Returns:
-        Pairs of offset (in characters, zero-based) and text, without repetitions. Empty if there are no answers.
+        Pairs of offset (in characters, zero-based) and text, without duplicates. Empty if there are no answers.
 
     Raises:
-        Unusable: If the form is another, or an answer is not in the context at its offset.
+        Unusable: If the answers have another form, or one is not found at its offset in the context.
 
     >>> parse_answers([{"text": "Oslo", "answer_start": 3}], "In Oslo.")
     [(3, 'Oslo')]
@@ -101,7 +106,9 @@ def parse_answers(value: Any, context: str) -> list[Span]:
 
 
 def _make_squad_question(context: Any, asked: Any) -> dict[str, Any]:
-    """Build the record of one question. Its answers are None if the file has none and does not say that there is none.
+    """Build the record of one question.
+
+    `answers` is None if the file has no answers and does not mark the question as impossible.
 
     Raises:
         Unusable: If the question, the context or the id is missing, or an answer is not in the context.
@@ -129,10 +136,10 @@ SWAG_ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 
 
 def read_copa(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
-    """Yield the questions of COPA, from its authors' XML or from the `.jsonl` of SuperGLUE.
+    """Yield the questions of COPA, from its original XML or from SuperGLUE's `.jsonl`.
 
-    The value `question` of a record is "cause" or "effect". The line is the line of the `.jsonl`, or the number of the
-    item in the XML, from 1.
+    The value `question` of a record is "cause" or "effect". The line number is that of the `.jsonl`, or the position of
+    the item in the XML, from 1.
     """
     if ".jsonl" in Path(settings.path).name:
         keys = Roles(("premise", "choice1", "choice2", "question"), ("label", "idx"))
@@ -155,9 +162,17 @@ def _make_copa_question(item: Values) -> Values:
 def _make_choice_question(name: Any, context: Any, question: Any, choices: Any, label: Any, **more: Any) -> Values:
     """Build the record of a question with choices. A label of None or "" means that it is unknown.
 
+    Args:
+        name: The id of the question, or None.
+        context: The context.
+        question: The question, or None.
+        choices: The choices.
+        label: The zero-based index of the right choice.
+        **more: Further values of the record.
+
     Raises:
-        Unusable: If there are fewer than two choices, one is empty, the label is no index of a choice, or there is no
-            context.
+        Unusable: If there are fewer than two choices, one is empty, the label is not the index of a choice, or the
+            context is not a string.
     """
     where = "" if name is None else f"question {name}"
     if not isinstance(choices, list) or len(choices) < 2:
@@ -187,8 +202,8 @@ def _read_xml_items(path: str) -> Iterator[dict[str, str]]:
 def read_race(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
     """Yield the questions of RACE from one file, or from all `.txt` files below a folder, sorted by path.
 
-    The line of a question is its number within its file, from 1; the `where` of an unusable one names the file. The
-    value `level` is "middle", "high" or None, taken from the path and the id.
+    The line number of a question is its position within its file, from 1. The `where` of an unusable file or question
+    names it. The value `level` is "middle", "high" or None, as found in the path and the id.
     """
     root = Path(settings.path)
     for file in sorted(root.rglob("*.txt")) if root.is_dir() else [root]:
@@ -203,7 +218,7 @@ def read_race(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
 
 
 def _parse_race_questions(text: str, file: Path) -> list[Values]:
-    """Parse the questions of one file of RACE. Raises Unusable if it is not JSON or its lists differ in length."""
+    """Parse the questions of one RACE file. Raises Unusable if it is not JSON, or its lists differ in length."""
     try:
         page = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -244,7 +259,7 @@ def read_swag(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
 
 
 def _make_swag_question(values: Values) -> Values:
-    """Build a question with the first sentence as context, and the second sentence with each ending as the choices."""
+    """Build a question whose context is the first sentence, and whose choices are the second one with each ending."""
     endings = [values[ending] for ending in SWAG_ENDINGS]
     label = values.get("label")
     number = int(label) if isinstance(label, str) and label.isdecimal() else label
@@ -266,7 +281,10 @@ Rows = Iterator[dict[str, Any] | Unusable]
 def _read_lines(
     settings: FileSettings, _: Roles, keys: tuple[str, ...], rows: Callable[[Mapping[str, Any]], Rows]
 ) -> Iterator[LineRecord]:
-    """Yield the records that `rows` makes of each JSON line; a line that lacks a key of the task is one `Unusable`."""
+    """Yield the records that `rows` builds from each JSON line.
+
+    A line that lacks a required key gives one `Unusable`.
+    """
     for line, values in read_json_lines(FileSettings(path=settings.path), Roles(keys)):
         if isinstance(values, Unusable):
             yield line, values
@@ -280,7 +298,7 @@ def _read_lines(
 
 
 def _parse_label(value: Any) -> str | None:
-    """Return 0, 1, false and true as names of classes; None if there is no label. Raises TypeError for other values."""
+    """Convert 0, 1, false and true to class names; None if there is no label. Raises TypeError for other values."""
     if value is None:
         return None
     if not isinstance(value, int) or value not in (0, 1):
@@ -362,7 +380,7 @@ def _keep_letters(text: str) -> str:
 
 
 def _insert_marks(text: str, marks: list[tuple[int, int, str]]) -> str:
-    """Put a mark before and after each given span of a text.
+    """Insert a mark before and after each of the given spans of a text.
 
     >>> _insert_marks("It is big.", [(0, 2, "#"), (6, 9, "*")])
     '#It# is *big*.'

@@ -64,11 +64,11 @@ Example = TypeVar("Example")
 
 
 class FormatReader(NamedTuple):
-    """How to read one format.
+    """How to read one file format.
 
-    read_records: yields the records of a file, given its settings and the roles to read
-    unit:         what a record is called in messages, in the plural
-    roles:        the roles that the format provides; () if roles are read from columns that the settings name
+    read_records: function that yields the records of a file, given its settings and the roles to read
+    unit:         plural noun for the records, for messages
+    roles:        the roles that the format provides; () if roles are read from columns named in the settings
     """
 
     read_records: Callable[[FileSettings, Roles], Iterator[LineRecord]]
@@ -116,23 +116,23 @@ def read_examples(
     make: Callable[[Values], Example],
     optional: Sequence[str] = (),
 ) -> Iterator[tuple[int, Example]]:
-    """Read the records of a file in order, and yield an example of each usable one with the line where it begins.
+    """Read the records of a file in order, and yield an example for each usable record.
 
     Args:
         settings: The file and how to read it.
-        counts: Is filled in place with the number of records, of usable ones, and of others by reason.
-        roles: The roles (meanings of values, such as `text` and `label`) that a record must have, not empty.
-        make: Makes an example of a record's values by role, or raises `Unusable` with the reason to count it under.
-        optional: Roles that are read if they are present. If the settings name a column for one, the file must have it.
+        counts: Counts of records, usable ones, and unusable ones by reason; updated in place.
+        roles: The roles (meanings of values, such as `text` and `label`) that a record must have. Must not be empty.
+        make: Function that builds an example from a record's values by role, or raises `Unusable` with the reason.
+        optional: Roles that are read if present. If the settings name a column for one, the file must have that column.
 
-    Columns to keep are passed to `make` unchanged and may be empty.
+    The values of `keep:` columns are passed to `make` unchanged and may be empty.
 
     Yields:
-        Pairs of line number (from 1) and example.
+        Pairs of line number (from 1, of the record's first line) and example.
 
     Raises:
-        InputError: At the first iteration if the file cannot be read or lacks a column; at the end if it changed
-            meanwhile, has no records, or has more unusable ones than the settings allow.
+        InputError: At the first iteration, if the file cannot be read or lacks a column; at the end, if the file
+            changed meanwhile, has no records, or has more unusable ones than the settings allow.
     """
     wanted, names = Roles(tuple(roles), (*optional, *settings.kept_roles)), (ID, *settings.kept_roles)
     kind = choose_format(settings, wanted)
@@ -165,13 +165,17 @@ def read_examples(
 
 
 def choose_format(settings: FileSettings, wanted: Roles) -> FormatReader:
-    """Choose the reader of a file: by the format that its settings name, else by its ending and content.
+    """Choose the reader of a file by the format in its settings, or else by its file extension and content.
 
-    A folder of choices is read as RACE, a `.json` of questions that is one object as SQuAD, a `.txt` as one text per
-    line if only texts are needed, and a `.tsv` of words with blank lines and without header as CoNLL.
+    A folder of choices is read as RACE, a `.json` of questions that is a single object as SQuAD, a `.txt` as one text
+    per line if only texts are needed, and a `.tsv` of words with blank lines and without header as CoNLL.
+
+    Args:
+        settings: The file and how to read it.
+        wanted: The roles to read.
 
     Raises:
-        InputError: If the format is unknown, or the ending is and no format is named.
+        InputError: If the format is unknown, or if none is named and the file extension is not recognized.
     """
     if settings.format:
         check_choice(f"{settings.path}: format", settings.format, FORMATS)
@@ -204,7 +208,7 @@ def check_columns(settings: FileSettings, roles: Sequence[str], reader: str) -> 
     Args:
         settings: The settings of the file.
         roles: The roles that are read.
-        reader: What reads them, for the message.
+        reader: The name of the reader, for the error message.
     """
     unknown = [role for role in settings.columns if role not in (*roles, *settings.kept_roles)]
     if unknown:
@@ -215,7 +219,7 @@ def check_columns(settings: FileSettings, roles: Sequence[str], reader: str) -> 
 
 
 def _suggest_remedy(settings: FileSettings, kind: FormatReader, wanted: Roles, counts: RowCounts) -> str:
-    """Return what to do about unusable records, for the message that refuses a file."""
+    """Return what the user can do about unusable records, for the error message."""
     if 2 * counts.unusable.get(NOT_UTF_8, 0) > sum(counts.unusable.values()):
         return "convert the file to UTF-8, for instance with iconv"
     if kind.roles:

@@ -37,7 +37,7 @@ Values = Mapping[str, Any]  # by role
 class Unusable(ValueError):
     """A record that cannot be used. The message is the reason under which it is counted.
 
-    where: finds the record if its line does not, for example `question 56be4db0`
+    where: identifies the record if its line number does not, for example `question 56be4db0`
     """
 
     def __init__(self, reason: str, where: str = "") -> None:
@@ -49,9 +49,9 @@ LineRecord = tuple[int, Values | Unusable]  # the line where a record begins, an
 
 
 class Roles(NamedTuple):
-    """The roles that a task reads.
+    """The roles (meanings of values, such as `text`) that a task reads.
 
-    A record without one of `needed` cannot be used; `optional` ones are read if present.
+    A record without a value for one of the `needed` roles cannot be used; `optional` roles are read if present.
     """
 
     needed: Sequence[str]
@@ -59,11 +59,11 @@ class Roles(NamedTuple):
 
 
 def convert_records(records: Iterable[LineRecord], convert: Callable[[Values], Values]) -> Iterator[LineRecord]:
-    """Convert the values of each record; if the conversion raises `Unusable`, yield that instead.
+    """Convert the values of each record. If the conversion raises `Unusable`, yield the exception instead.
 
     Args:
-        records: Pairs of line and values, or line and `Unusable`; the latter are yielded unchanged.
-        convert: Returns the new values of a record, or raises `Unusable`.
+        records: Pairs of line number and values, or of line number and `Unusable`, which is passed through.
+        convert: Function that returns the new values of a record, or raises `Unusable`.
     """
     for line, values in records:
         try:
@@ -74,18 +74,18 @@ def convert_records(records: Iterable[LineRecord], convert: Callable[[Values], V
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSettings:
-    """A file of labeled data.
+    """A file of labeled data, and how to read it.
 
-    path:         the file; what ends in `.gz`, `.bz2`, `.xz` or `.zst` after its own ending is unpacked as it is read,
-                  but for Parquet; in a zip the only file, or `FILE.zip!/MEMBER`
-    format:       its format; "": by its ending
+    path:         the file; if it has the extension `.gz`, `.bz2`, `.xz` or `.zst` after that of its format, it is
+                  unpacked while it is read (except Parquet); for a zip, its only member or `FILE.zip!/MEMBER` is read
+    format:       the format of the file; "": by its extension
     header:       whether the first line of a table names the columns
-    ragged:       whether rows of a table may have more cells than its first line; no role reads what is beyond
-    columns:      for a role its column: a name in the header, a number from 1, in JSON and Parquet also a path such as
-                  `answers.text.0`; a role that is not named here has the column of its own name
-    max_unusable: largest share of records that may be unusable before the file is refused
+    ragged:       whether rows of a table may have more cells than the first line; the additional cells are ignored
+    columns:      the column of each role: a name in the header, a number from 1, or for JSON and Parquet also a path
+                  such as `answers.text.0`; the default is the column of the same name
+    max_unusable: largest share of records that may be unusable; if it is exceeded, the file is rejected
 
-    A role that begins with KEPT has the column that is named after it.
+    A role that begins with KEEP_PREFIX stands for a column whose values are copied to the output.
     """
 
     path: str
@@ -103,20 +103,22 @@ class FileSettings:
                 raise InputError(f"{self.path}: {other} and {role} are both {column!r}: name a column for each.")
 
     def get_column(self, role: str) -> str:
-        """Return the column of a role: the one that is named, else the role itself."""
+        """Return the column of a role: the one named in `columns`, or else the role itself."""
         return self.columns.get(role, role)
 
     @property
     def kept_roles(self) -> list[str]:
-        """Return the roles of the columns that are kept: they begin with KEEP_PREFIX."""
+        """Return the roles of the columns that are copied to the output. They begin with KEEP_PREFIX."""
         return [role for role in self.columns if role.startswith(KEEP_PREFIX)]
 
 
 class DroppedRecord(NamedTuple):
     """A record that cannot be used.
 
-    number: its zero-based number among all records of the file
-    names:  its id and the values of columns that are kept, as far as it has them
+    number: zero-based index of the record among all records of the file
+    line:   line number of the record, from 1
+    reason: the reason why it cannot be used
+    names:  its id and the values of `keep:` columns, as far as they are known
     """
 
     number: int
@@ -129,11 +131,11 @@ class DroppedRecord(NamedTuple):
 class RowCounts:
     """Counts of the records of a file: usable ones (`given`), and unusable ones by reason.
 
-    first_lines, first_places: for each reason the line where it was met first, and what else finds that record
-    rows:     all records that were read so far
-    unit:     what a record is called in messages, in the plural
+    first_lines, first_places: line of the first record with each reason, and what else identifies that record
+    rows:     number of records read so far
+    unit:     plural noun for the records, for messages
     dropped:  the unusable records, in the order of the file
-    held_out: usable records that are set aside for evaluation
+    held_out: number of usable records that are held out for evaluation
     """
 
     given: int = 0
@@ -149,10 +151,10 @@ class RowCounts:
         """Count the record that was read last as unusable.
 
         Args:
-            reason: The reason to count it under.
-            line: The line where it begins.
-            where: What else finds it, for messages.
-            names: Its id and the values of columns that are kept.
+            reason: The reason under which it is counted.
+            line: The line number of the record.
+            where: What else identifies the record, for messages.
+            names: Its id and the values of `keep:` columns.
         """
         self.unusable[reason] = self.unusable.get(reason, 0) + 1
         self.dropped.append(DroppedRecord(self.rows - 1, line, f"{reason} ({where})" if where else reason, names))
@@ -161,14 +163,14 @@ class RowCounts:
 
     @property
     def account(self) -> Account:
-        """Return the account of all records for a ledger: given, held out, or dropped by reason."""
+        """Return the ledger account of all records: given, held out, or dropped by reason."""
         dropped = {f"dropped: {reason}": number for reason, number in sorted(self.unusable.items())}
         elsewhere = {"held out": self.held_out} if self.held_out else {}
         return Account(unit=self.unit, total=self.rows, outcomes={"given": self.given, **elsewhere, **dropped})
 
     @property
     def reasons(self) -> str:
-        """Return the reasons with their counts, the most frequent first: `3 empty text (first in line 99)`."""
+        """Format the reasons with their counts, the most frequent first: `3 empty text (first in line 99)`."""
         most = sorted(self.unusable.items(), key=lambda item: (-item[1], item[0]))
         return ", ".join(
             f"{number} {reason} (first in line {self.first_lines[reason]}{self.first_places[reason]})"
@@ -176,11 +178,11 @@ class RowCounts:
         )
 
     def check(self, path: str, max_unusable: float, remedy: str = "fix them") -> None:
-        """Raise InputError if the file has no records or no usable ones, or too many unusable ones.
+        """Raise InputError if the file has no usable records, or too many unusable ones.
 
         Args:
-            path: The file, for the message.
-            max_unusable: The largest share of records that may be unusable.
+            path: The file, for the error message.
+            max_unusable: The largest allowed share of unusable records.
             remedy: What the user can do besides raising `max_unusable`.
         """
         self.account.check()
@@ -198,10 +200,10 @@ class RowCounts:
 
 
 def resolve_path(path: str) -> Path:
-    """Return the path of a file; for a zip the path of its only member, or of the member in `FILE.zip!/MEMBER`.
+    """Return the path of a file. For a zip, return the path of its only member, or of the member in `FILE.zip!/MEMBER`.
 
     Raises:
-        InputError: If the zip cannot be read, or does not hold exactly one file.
+        InputError: If the zip cannot be read, or has several members or none and no member is named.
     """
     if not path.lower().endswith(ZIP_ENDING):
         return parse_raw_path(path)
@@ -218,12 +220,12 @@ def resolve_path(path: str) -> Path:
 
 @contextmanager
 def open_text(path: str) -> Iterator[TextIOWrapper]:
-    """Open a file as UTF-8 text without its byte order mark, decompressed according to its ending.
+    """Open a file as UTF-8 text, without its byte order mark, and decompressed according to its file extension.
 
     Bytes that are not UTF-8 become surrogates.
 
     Raises:
-        InputError: On entry if the file cannot be opened or has another encoding; while it is read if it is damaged.
+        InputError: On entry, if the file cannot be opened or has another encoding; while reading, if it is damaged.
     """
     place = resolve_path(path)
     with open_raw(place) as raw, explain_damage(place):
@@ -236,9 +238,9 @@ def open_text(path: str) -> Iterator[TextIOWrapper]:
 
 
 def iter_lines(stream: TextIOWrapper, path: str) -> Iterator[str]:
-    """Yield the lines of an open file with their line ends.
+    """Yield the lines of an open file, including their line ends.
 
-    Raises InputError for a line of MAX_LINE_CHARACTERS or more.
+    Raises InputError for a line of MAX_LINE_CHARACTERS or more. `path` is used in the error message.
     """
     for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_CHARACTERS), ""), 1):
         if len(line) == MAX_LINE_CHARACTERS and not line.endswith("\n"):
@@ -250,13 +252,16 @@ def iter_lines(stream: TextIOWrapper, path: str) -> Iterator[str]:
 
 
 def number_lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file with their numbers, from 1, and their line ends. Raises InputError."""
+    """Yield the lines of a file with their numbers, from 1, and including their line ends.
+
+    Raises InputError, while iterating, if the file cannot be read.
+    """
     with open_text(path) as stream:
         yield from enumerate(iter_lines(stream, path), 1)
 
 
 def find_unpacked_ending(path: str) -> str:
-    """Return the ending of a file in lowercase; of a compressed file the ending of its content.
+    """Return the file extension in lower case. For a compressed file, return the extension of its content.
 
     >>> find_unpacked_ending("rows.JSONL.gz"), find_unpacked_ending("rows.tsv"), find_unpacked_ending("eng.train")
     ('.jsonl', '.tsv', '.train')
@@ -269,10 +274,10 @@ def find_unpacked_ending(path: str) -> str:
 
 
 def check_values(values: Values, wanted: Roles) -> Values:
-    """Return the values of a record that are not None.
+    """Check the values of a record, and return those that are not None.
 
     Raises:
-        Unusable: If a needed value is missing, or a text is empty, not UTF-8, or holds a NUL character.
+        Unusable: If a needed value is missing, or a string is empty, not UTF-8, or contains a NUL character.
     """
     given = dict[str, Any]()
     for role, value in values.items():
@@ -288,7 +293,7 @@ def check_values(values: Values, wanted: Roles) -> Values:
 
 
 def _check_text(value: Any) -> None:
-    """Raise Unusable if a text, at any depth of lists and objects, is not UTF-8 or holds a NUL character."""
+    """Raise Unusable if a string, at any depth of lists and objects, is not UTF-8 or contains a NUL character."""
     if isinstance(value, str):
         if not is_unicode(value):
             raise Unusable(NOT_UTF_8)
@@ -300,7 +305,7 @@ def _check_text(value: Any) -> None:
 
 
 def is_unicode(text: str) -> bool:
-    """Check whether a text can be encoded as UTF-8: it holds no surrogate, so no invalid byte was read.
+    """Check whether a string can be encoded as UTF-8, that is, whether it has no surrogates from invalid bytes.
 
     >>> is_unicode("é"), is_unicode("\\ud800")
     (True, False)
@@ -315,17 +320,24 @@ def is_unicode(text: str) -> bool:
 
 
 def as_text(value: Any, role: str) -> str:
-    """Return a value if it is a text. Raises Unusable if it is not."""
+    """Return a value if it is a string.
+
+    Raises Unusable if it is not; `role` is the name of the value in the message.
+    """
     if isinstance(value, str):
         return value
     raise Unusable(f"{role} is no text")
 
 
 def as_label(value: Any, role: str = "label") -> str:
-    """Return the name of a label: a text without surrounding spaces, or a number, true or false as JSON writes it.
+    """Convert a value to the name of a label: a stripped string, or a number or boolean as written in JSON.
+
+    Args:
+        value: The value.
+        role: The name of the value in the error message.
 
     Raises:
-        Unusable: If the value is anything else, or a number that is not finite.
+        Unusable: If the value has another type, or is a number that is not finite.
 
     >>> as_label(" good "), as_label(1), as_label(True)
     ('good', '1', 'true')
@@ -338,7 +350,7 @@ def as_label(value: Any, role: str = "label") -> str:
 
 
 def as_number(label: str) -> float | None:
-    """Return the finite number that a label stands for, or None if it is not a number.
+    """Convert a label to the finite number that it spells, or return None if it is not a number.
 
     >>> [as_number(label) for label in ("3.80", "-1", "1e3", "good", "nan", "1_000")]
     [3.8, -1.0, 1000.0, None, None, None]
@@ -351,7 +363,10 @@ def as_number(label: str) -> float | None:
 
 
 def parse_number(value: Any, name: str) -> float:
-    """Return a value as a finite number. Raises Unusable if it is none. `name` is what the message calls it."""
+    """Convert a value to a finite number.
+
+    Raises Unusable if it is not one; `name` is the name of the value in the message.
+    """
     label = as_label(value, name)
     number = as_number(label)
     if number is None:
@@ -360,7 +375,7 @@ def parse_number(value: Any, name: str) -> float:
 
 
 def as_words(value: Any, role: str) -> list[str]:
-    """Return a list of texts as it is, or split a text at its spaces. Raises Unusable for other values.
+    """Return a list of strings unchanged, or split a string at white space. Raises Unusable for other values.
 
     >>> as_words("B-PER O", "tags"), as_words(["New", "York"], "words")
     (['B-PER', 'O'], ['New', 'York'])

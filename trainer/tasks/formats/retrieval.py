@@ -21,7 +21,10 @@ BINARY_ENDINGS = (".parquet", ".xlsx", ".xlsm")
 
 
 def read_beir(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the texts of a BEIR `.jsonl`: id, and title and text joined by a space."""
+    """Yield the records of a BEIR `.jsonl` file.
+
+    Each has an `id`, and as `text` the title and text joined by a space.
+    """
     for number, line in _iter_nonblank_lines(settings.path):
         try:
             value = json.loads(line)
@@ -32,7 +35,10 @@ def read_beir(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
 
 
 def read_msmarco(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the texts of an MS MARCO `.tsv` without header: id and text, or id, address, title and text."""
+    """Yield the records of an MS MARCO `.tsv` file without header: id and text, or id, address, title and text.
+
+    A record has an `id` and a `text`. If there is a title, title and text are joined by a space.
+    """
     for number, line in _iter_nonblank_lines(settings.path):
         name, *texts = line.rstrip("\r\n").split("\t")
         if len(texts) in (1, 3):
@@ -42,7 +48,7 @@ def read_msmarco(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
 
 
 def check_untagged(path: str) -> None:
-    """Raise InputError if a collection begins with a tag of TREC or SMART, formats that are not read."""
+    """Raise InputError if a file begins with a tag of TREC or SMART, two formats that are not supported."""
     if Path(path).name.lower().endswith(BINARY_ENDINGS):
         return
     if TAG_PATTERN.match(next((line for _, line in _iter_nonblank_lines(path)), "")):
@@ -54,13 +60,13 @@ def check_untagged(path: str) -> None:
 
 
 def read_judgements(path: str) -> Judgements:
-    """Read relevance judgements (qrels) from a file of TREC, MS MARCO or BEIR.
+    """Read relevance judgments (qrels) from a file in the format of TREC, MS MARCO or BEIR.
 
     Returns:
-        For each query id its judged document ids and their relevance, a whole number.
+        The relevance (an integer) of each query's judged documents, by query id and document id.
 
     Raises:
-        InputError: If a line is no judgement, contradicts an earlier line, or there is none at all.
+        InputError: If a line is not a judgment or contradicts an earlier line, or there are no judgments.
     """
     judgements = Judgements()
     for place, (number, line) in enumerate(_iter_nonblank_lines(path)):
@@ -86,7 +92,7 @@ def read_judgements(path: str) -> Judgements:
 
 
 def _iter_nonblank_lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file that are not blank, with their numbers."""
+    """Yield the lines of a file that are not blank, with their line numbers."""
     return ((number, line) for number, line in number_lines(path) if line.strip())
 
 

@@ -57,15 +57,19 @@ READ_CHARACTERS = 1 << 18  # characters of a `.json`
 
 
 def read_tsv(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the rows of a `.tsv`, split at every tab; it has no quotes."""
+    """Yield the rows of a `.tsv`, split at every tab. Quotes have no special meaning."""
     return _to_records(_iter_tsv_rows(settings.path), settings, wanted)
 
 
 def read_csv(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the rows of a `.csv` (RFC 4180). The delimiter is that of a first line `sep=;`, else it is guessed.
+    """Yield the rows of a `.csv` (RFC 4180). The delimiter is taken from a first line such as `sep=;`, or else guessed.
+
+    Args:
+        settings: The file and how to read it.
+        wanted: The roles to read.
 
     Raises:
-        InputError: While it is read, if a quote is not closed or joins several rows.
+        InputError: While iterating, if a quote is not closed or joins several rows.
     """
     with open_text(settings.path) as stream:
         begun = [*islice(iter_lines(stream, settings.path), SAMPLE_LINES)]
@@ -76,7 +80,7 @@ def read_csv(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
 
 
 def _guess_delimiter(lines: list[str], names: set[str]) -> str:
-    """Return the delimiter that gives the first line all names; of several, that with most rows of equal length."""
+    """Choose the delimiter with which the first line has all names, or else most rows have the same length."""
 
     def rate(sign: str) -> tuple[bool, int, int]:
         head, *others = [[cell.strip('" \r\n') for cell in line.split(sign)] for line in lines] or [[]]
@@ -87,7 +91,7 @@ def _guess_delimiter(lines: list[str], names: set[str]) -> str:
 
 
 def read_text_lines(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the lines of a `.txt` that are not blank, each as the value of the only role."""
+    """Yield the lines of a `.txt` that are not blank. Each is the value of the only needed role."""
     [role] = wanted.needed
     for number, line in number_lines(settings.path):
         if line.strip():
@@ -95,10 +99,14 @@ def read_text_lines(settings: FileSettings, wanted: Roles) -> Iterator[LineRecor
 
 
 def read_json_lines(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the objects of a `.jsonl`. A line that is several objects without line feeds yields each of them.
+    """Yield the objects of a `.jsonl`. If a line consists of several objects, each of them is yielded.
+
+    Args:
+        settings: The file and how to read it.
+        wanted: The roles to read.
 
     Raises:
-        InputError: If the first line begins a list: then the file is a `.json`.
+        InputError: If the file begins with a list, so that it should be a `.json`.
     """
     columns = list_columns(settings, wanted)
     first = True
@@ -118,7 +126,10 @@ def read_json_lines(settings: FileSettings, wanted: Roles) -> Iterator[LineRecor
 
 
 def read_json_list(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the objects of a `.json` that is one list of them, with the line where each begins. Raises InputError."""
+    """Yield the objects of a `.json` that is a list of objects, with the line number of each.
+
+    Raises InputError if it is not.
+    """
     columns = list_columns(settings, wanted)
     with open_text(settings.path) as stream:
         for line, value in iter_json_items(stream, settings.path):
@@ -126,7 +137,7 @@ def read_json_list(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord
 
 
 def read_whole_json(path: str) -> Any:
-    """Load a JSON file. Raises InputError if it is not JSON."""
+    """Read a JSON file into memory. Raises InputError if it is not JSON."""
     with open_text(path) as stream:
         text = stream.read()
     try:
@@ -139,7 +150,7 @@ def read_whole_json(path: str) -> Any:
 
 
 def list_columns(settings: FileSettings, wanted: Roles) -> list[tuple[str, str]]:
-    """List each role with its column: a key or a path of keys."""
+    """List all roles, needed and optional, with the column of each (a name, or a path of keys)."""
     return [(role, settings.get_column(role)) for role in (*wanted.needed, *wanted.optional)]
 
 
@@ -197,15 +208,15 @@ def _to_records(rows: Rows, settings: FileSettings, wanted: Roles) -> Iterator[L
 
 
 def _find_columns(header: list[str] | None, settings: FileSettings, wanted: Roles) -> list[tuple[str, int]]:
-    """List each role with the zero-based index of its cell; optional roles only if header or settings have them."""
+    """List the roles with the zero-based index of their column. Omits optional roles that have no column."""
     roles = [*wanted.needed, *(role for role in wanted.optional if role in settings.columns or role in (header or ()))]
     return [(role, _find_column(role, header, settings)) for role in roles]
 
 
 def _find_column(role: str, header: list[str] | None, settings: FileSettings) -> int:
-    """Return the zero-based index of the cell of a role.
+    """Return the zero-based index of a role's column.
 
-    Raises InputError if the file does not have its column, or two.
+    Raises InputError if the file has no such column, or two.
     """
     name, path = settings.get_column(role), settings.path
     if header is not None and header.count(name) > 1:
@@ -220,14 +231,14 @@ def _find_column(role: str, header: list[str] | None, settings: FileSettings) ->
 
 
 def explain_missing_column(path: str, role: str, name: str, header: Sequence[str], where: str = "line 1") -> InputError:
-    """Return the error for a file that lacks a column.
+    """Build the error for a file that lacks a column.
 
     Args:
         path: The file.
-        role: The role that is to be read.
-        name: The column that is missing.
-        header: The columns that the file has.
-        where: The place in the file where columns are named.
+        role: The role to be read.
+        name: The missing column.
+        header: The columns of the file.
+        where: The location of the column names in the file, for the message.
     """
     purpose = "" if name == role else f" for {role}"
     return InputError(
@@ -248,14 +259,14 @@ def _parse_object(line: str, columns: list[tuple[str, str]]) -> dict[str, Any] |
 
 
 def iter_json_items(stream: TextIO, path: str) -> Iterator[tuple[int, Any]]:
-    """Yield the items of a text that is one JSON list, each with the line where it begins.
+    """Yield the items of a text that is a JSON list, each with the line number where it begins.
 
     Args:
-        stream: The text. It is read in pieces, so only one item must fit into memory.
-        path: The file, for messages.
+        stream: The text. It is read in pieces, so that only one item must fit into memory.
+        path: The file, for error messages.
 
     Raises:
-        InputError: If the text is no list, an item is not JSON, or text follows the list.
+        InputError: While iterating, if the text is not a list, an item is not JSON, or text follows the list.
     """
     decode, text = json.JSONDecoder().raw_decode, stream.read(READ_CHARACTERS)
     opening = re.match(r"\s*(?:\[(\s*\])?|$)", text)
@@ -296,12 +307,15 @@ def _skip_spaces(text: str, at: int) -> int:
 
 
 def pick_values(value: dict[str, Any], columns: list[tuple[str, str]]) -> dict[str, Any]:
-    """Return the value of each role from an object, None if the object has none."""
+    """Return the value of each role in an object, or None if it is missing.
+
+    `columns` pairs each role with its column.
+    """
     return {role: get_at_path(value, column) for role, column in columns}
 
 
 def get_at_path(value: Any, path: str) -> Any:
-    """Return the value under a key, or at a path of keys and list indices joined by dots; None if there is none.
+    """Return the value of a key, or at a path of keys and list indices joined by dots; None if there is none.
 
     >>> get_at_path({"a": {"b": [7]}, "a.b": 8}, "a.b.0"), get_at_path({"a": {"b": [7]}, "a.b": 8}, "a.b")
     (7, 8)
@@ -322,7 +336,11 @@ BATCH_ROWS = 1_024
 
 
 def read_parquet(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the rows of a Parquet file, with their numbers from 1 as lines.
+    """Yield the rows of a Parquet file, with row numbers from 1 as line numbers.
+
+    Args:
+        settings: The file and how to read it.
+        wanted: The roles to read.
 
     Raises:
         InputError: If the file is compressed as a whole, damaged, or lacks a column.
@@ -340,9 +358,9 @@ def read_parquet(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
 
 
 def _resolve_columns(names: list[str], settings: FileSettings, wanted: Roles) -> list[tuple[str, str]]:
-    """Return each role with its column or path; a column may be given as a number from 1.
+    """List the roles with the column or path of each. A column may be given by its number, from 1.
 
-    Raises InputError if one lacks.
+    Raises InputError if a column is missing.
     """
     columns = list[tuple[str, str]]()
     for role, name in list_columns(settings, wanted):
@@ -364,6 +382,10 @@ MAX_UNPACKED_BYTES = 1 << 33  # bytes, of all sheets of a workbook
 
 def read_workbook(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the rows of all sheets of an `.xlsx` that have the needed columns.
+
+    Args:
+        settings: The file and how to read it.
+        wanted: The roles to read.
 
     Raises:
         InputError: If the workbook cannot be read, or, at the end, if no sheet has the columns.
@@ -388,7 +410,7 @@ def read_workbook(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]
 
 @contextmanager
 def _open_sheets(path: str) -> Iterator[Iterator[Worksheet]]:
-    """Open the sheets of a workbook. Raises InputError if it is locked, too large or damaged."""
+    """Open the sheets of a workbook. Raises InputError if it is password-protected, too large or damaged."""
     try:
         with resolve_path(path).open("rb") as stream, open_package(stream, MAX_UNPACKED_BYTES) as package:
             yield read_sheets(package, MAX_LINE_CHARACTERS)

@@ -44,10 +44,10 @@ Row = tuple[int, list[str]]  # and its columns
 
 
 def read_conll(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
-    """Yield the sentences of a file with one word per line, and a blank line between sentences.
+    """Yield the sentences of a file with one word per line, and blank lines between sentences.
 
-    The columns of `words` and `tags` are numbers from 1, or from -1 backwards; by default the first and the last
-    column.
+    The columns of `words` and `tags` can be set as numbers from 1, or from -1 backwards; the defaults are the first and
+    the last column.
     """
     words, tags = (_find_column(settings, role, column) for role, column in (("words", 1), ("tags", -1)))
     for lines, marks in _read_conll_sentences(settings.path):
@@ -57,14 +57,14 @@ def read_conll(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
 
 
 def is_like_conll(settings: FileSettings) -> bool:
-    """Check whether a table looks like CoNLL: no header with the column of words, and blank lines among the first."""
+    """Check whether a table looks like CoNLL: no header with the column of `words`, and blank lines near the start."""
     lines = [line.strip("\r\n") for _, line in islice(number_lines(settings.path), SAMPLE_LINES)]
     begun = list(dropwhile(lambda line: not line.strip(), lines))
     return bool(begun) and settings.get_column("words") not in begun[0].split("\t") and not all(map(str.strip, begun))
 
 
 def read_iob1(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the sentences of a file with tags in IOB1, as CoNLL-2003 has them, or in BIO; tags are converted to BIO."""
+    """Yield the sentences of a file with IOB1 tags, as in CoNLL-2003, or BIO tags. The tags are converted to BIO."""
     return convert_records(
         read_conll(settings, wanted),
         lambda values: {**values, "tags": None if values["tags"] is None else to_bio2(values["tags"])},
@@ -72,10 +72,10 @@ def read_iob1(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
 
 
 def read_conllu(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
-    """Yield the sentences of a `.conllu`. Columns are named as in CoNLL-U or numbered from 1; by default `form` and
-    `upos`.
+    """Yield the sentences of a `.conllu`.
 
-    Multiword ranges and empty nodes are skipped. If a tag of a sentence is `_`, the sentence has no tags.
+    The columns of `words` and `tags` can be set as CoNLL-U names or as numbers from 1; the defaults are `form` and
+    `upos`. Multiword ranges and empty nodes are skipped. If a tag of a sentence is `_`, the sentence has no tags.
     """
     words, tags = (_find_column(settings, role, at, UD_COLUMNS) for role, at in (("words", 2), ("tags", 4)))
     for lines, marks in _read_conll_sentences(settings.path, comments=True):
@@ -89,7 +89,7 @@ def read_conllu(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
 
 
 def to_bio2(tags: Sequence[str]) -> list[str]:
-    """Convert tags of IOB1 or BIO to BIO, in which every span begins with B-.
+    """Convert the IOB1 or BIO tags of a sentence to BIO, in which every span begins with B-.
 
     >>> to_bio2(["I-PER", "I-PER", "O", "I-LOC", "B-LOC", "I-ORG"])
     ['B-PER', 'I-PER', 'O', 'B-LOC', 'B-LOC', 'B-ORG']
@@ -101,7 +101,10 @@ def to_bio2(tags: Sequence[str]) -> list[str]:
 
 
 def _find_column(settings: FileSettings, role: str, default: int, names: Sequence[str] = ()) -> int:
-    """Return the number of the column of a role, from 1, or negative from the end. Raises InputError if it is none."""
+    """Return the number of a role's column, from 1, or negative from the end.
+
+    Raises InputError if the column is invalid.
+    """
     name = settings.columns.get(role, str(default))
     if name in names:
         return names.index(name) + 1
@@ -114,11 +117,13 @@ def _find_column(settings: FileSettings, role: str, default: int, names: Sequenc
 
 
 def _read_conll_sentences(path: str, comments: bool = False) -> Iterator[tuple[list[Line], Mapping[str, Any]]]:
-    """Yield the lines of each sentence, with its document number (from 1) and its id; None if the file marks none.
+    """Yield the lines of each sentence, with its document number (from 1) and its id.
+
+    The document number and the id are None if the file does not mark them.
 
     Args:
         path: The file.
-        comments: True if a line that begins with `#` is a comment anywhere, not only before a sentence.
+        comments: True if lines that begin with `#` are comments anywhere, not only before a sentence.
 
     Raises:
         InputError: If a sentence has more than MAX_SENTENCE_WORDS words.
@@ -153,7 +158,7 @@ def _split_columns(line: str) -> list[str]:
 
 
 def _without_comments(lines: list[Line]) -> list[Row]:
-    """Return the lines of a sentence without leading comments, split into columns."""
+    """Split the lines of a sentence into columns, without its leading comments."""
     rows = [(number, _split_columns(line)) for number, line in lines]
     width = len(rows[-1][1])
     if len(rows) > 1 and rows[0][1][0] == "#" and rows[1][1][0] == "1":
@@ -165,7 +170,10 @@ def _without_comments(lines: list[Line]) -> list[Row]:
 
 
 def _make_sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, Any], width: int = 0) -> LineRecord:
-    """Build the record of a sentence, or `Unusable` with its line. Without a second column it has no tags."""
+    """Build the record of a sentence, or `Unusable` with its line.
+
+    If there is only one column, the sentence has no tags.
+    """
     number = lines[0][0]
     width = width or len(lines[0][1])
     for line, cells in lines:
@@ -194,7 +202,10 @@ HEAD = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 
 
 class Mention(NamedTuple):
-    """A span of a document's characters with its type (`kind`). `line` is the line of the file that lists it."""
+    """A span of characters in a document, with its type (`kind`).
+
+    `line` is the line number in the file that lists it.
+    """
 
     start: int
     end: int
@@ -208,7 +219,8 @@ def read_pubtator(settings: FileSettings, _: Roles, kind: str = "") -> Iterator[
 
     Args:
         settings: The file and how to read it.
-        kind: A type for all mentions. If "", each has its own type.
+        _: Not used; all roles of the format are read.
+        kind: A type for all mentions. If "", each mention has its own type.
     """
     for number, lines in enumerate(_iter_documents(settings.path), 1):
         yield from _split_pubtator_sentences(lines, number, kind)
@@ -218,7 +230,7 @@ read_ncbi = partial(read_pubtator, kind="Disease")  # as the corpus is scored
 
 
 def _iter_documents(path: str) -> Iterator[list[tuple[int, str]]]:
-    """Yield the numbered lines of each document; blank lines separate documents."""
+    """Yield the numbered lines of each document. Blank lines separate documents."""
     for is_blank, lines in groupby(number_lines(path), key=lambda each: not each[1].strip()):
         if not is_blank:
             yield [(number, line.rstrip("\r\n")) for number, line in lines]
@@ -258,7 +270,7 @@ def _split_pubtator_sentences(lines: Sequence[tuple[int, str]], number: int, kin
 
 
 def _iter_sentence_bounds(text: str, title: int, mentions: Sequence[Mention]) -> Iterator[tuple[int, int]]:
-    """Yield the first character and the end of each sentence that has words. No sentence ends within a mention."""
+    """Yield the start and end offset of each sentence that has words. No sentence ends within a mention."""
     ends = [title, *(match.start() for match in SENTENCE_END.finditer(text, title + 1)), len(text)]
     start = 0
     for end in ends:
@@ -270,9 +282,9 @@ def _iter_sentence_bounds(text: str, title: int, mentions: Sequence[Mention]) ->
 
 
 def _make_tags(text: str, words: Sequence[tuple[int, int]], mentions: Sequence[Mention]) -> list[str]:
-    """Return a BIO tag for each word.
+    """Build the BIO tags of words.
 
-    Raises Unusable if a mention has another text, splits a word, or overlaps another.
+    Raises Unusable if the text of a mention differs from the document, or a mention splits a word or overlaps another.
     """
     begins = {start: place for place, (start, _) in enumerate(words)}
     ends = {end: place for place, (_, end) in enumerate(words)}

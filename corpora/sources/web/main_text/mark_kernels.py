@@ -45,8 +45,8 @@ class MarkTable(NamedTuple):
         children: int16 array [nodes, letters]: the child node for each letter code; 0 if there is none.
         has_marks: True for each node that has `marks` or `excluded`.
         marks: int64 array [nodes, 9]: the marks of the words that end at a node. The column is 3 * (required context
-            before the word) + (required context after it). For an attribute name, the array contains the kind of its
-            value and, in column 1, the mark that the attribute itself gives.
+            before the word) + (required context after it). For the name of an attribute, column 0 contains the kind of
+            its value, and column 1 the mark that the attribute itself gives.
         excluded: Marks that are removed if a word continues up to this node.
     """
 
@@ -103,7 +103,10 @@ def read_marks(
 
 @kernel
 def _skip_name(data: Bytes, at: int, stop: int, is_name_wanted: bool) -> int:
-    """Return the end of a run of characters that may be in a name, or that may not if `is_name_wanted` is False."""
+    """Return the end of a run of name characters, or of other characters if `is_name_wanted` is False.
+
+    The run begins at `at` and ends at the latest at `stop`.
+    """
     while at < stop:
         byte = data[at]
         is_name = not (byte == _LESS or byte == _EQUALS or byte == _GREATER or byte == _SLASH)
@@ -139,7 +142,18 @@ def _find_value(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
 
 @kernel
 def _find_node(data: Bytes, start: int, stop: int, table: MarkTable, node: int) -> int:
-    """Look up a whole word, and return its node; 0 if it is not in the table, -1 if it is not ASCII."""
+    """Look up the word `data[start:stop]` in a table.
+
+    Args:
+        data: UTF-8 bytes of the page.
+        start: First byte of the word.
+        stop: First byte after the word.
+        table: The table.
+        node: The node at which the search begins, e.g. `NAME_ROOT`.
+
+    Returns:
+        The word's node; 0 if it is not in the table, -1 if it is not ASCII.
+    """
     for at in range(start, stop):
         if data[at] >= 0x80:
             return -1
@@ -154,7 +168,7 @@ def _is_true(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def _digest(data: Bytes, start: int, stop: int, digest: int) -> int:
-    """Return the FNV-1a digest of a byte range, starting from the value `digest`."""
+    """Return the FNV-1a digest of `data[start:stop]`, starting from the value `digest`."""
     for at in range(start, stop):
         digest = (digest ^ int(data[at])) * PRIME
     return digest
@@ -164,7 +178,21 @@ def _digest(data: Bytes, start: int, stop: int, digest: int) -> int:
 def _add_marks(
     data: Bytes, start: int, stop: int, codes: Bytes, table: MarkTable, root: int, marks: Int64s, element: int
 ) -> bool:
-    """Add the marks of all words found in a class, an id etc. Return True if the kernel cannot decide."""
+    """Add the marks of all words found in a class, an id, a style etc. to `marks`, in place.
+
+    Args:
+        data: UTF-8 bytes of the page.
+        start: First byte of the value to search.
+        stop: First byte after the value.
+        codes: Scratch array for the letter codes of the value.
+        table: The words to search for.
+        root: The node at which the search begins: `WORD_ROOT` or `STYLE_ROOT`.
+        marks: The marks of each element.
+        element: Index of the element to which marks are added.
+
+    Returns:
+        True if the kernel cannot decide; then `marks` is unchanged.
+    """
     size, was_lower, result = 0, False, 0
     for at in range(start, stop):
         byte = data[at]
@@ -317,9 +345,16 @@ def count_characters(codes: UInt32s, lengths: Int64s, kinds: Bytes, openings: Bo
 
 @kernel
 def find_possible_starts(codes: UInt32s, lengths: Int64s, min_size: int, haystack: UInt32s) -> Bools:
-    """Return a bool array that is True for each string that may begin like some part of `haystack`.
+    """Find the strings that may begin like some part of `haystack`, by the hash of their first eight characters.
 
-    Strings with fewer than `min_size` characters are False.
+    Args:
+        codes: uint32 code points of all strings, concatenated.
+        lengths: Number of characters of each string.
+        min_size: Shorter strings are never found.
+        haystack: uint32 code points of the text to search.
+
+    Returns:
+        A bool array [strings].
     """
     is_present, may_start, start = np.zeros(_HASH_SLOTS, np.bool_), np.zeros(lengths.size, np.bool_), 0
     for at in range(haystack.size - _HASHED + 1):
@@ -332,7 +367,7 @@ def find_possible_starts(codes: UInt32s, lengths: Int64s, min_size: int, haystac
 
 @kernel
 def _hash_text(codes: UInt32s, start: int) -> int:
-    """Return a hash of the eight characters that begin at `start`."""
+    """Return a hash of the eight code points from `codes[start]` on."""
     digest = 0
     for at in range(start, start + _HASHED):
         digest = digest * 0x9E3779B1 + codes[at]
@@ -341,7 +376,17 @@ def _hash_text(codes: UInt32s, start: int) -> int:
 
 @kernel
 def _can_open(codes: UInt32s, at: int, stop: int, openings: Bools) -> bool:
-    """Return False if `OPENING` cannot match at `at`. If a character is not ASCII, the result is always True."""
+    """Return False if `OPENING` cannot match a string.
+
+    Args:
+        codes: uint32 code points of all strings, concatenated.
+        at: Index of the string's first code point.
+        stop: Index after its last code point.
+        openings: As returned by `list_openings`.
+
+    Returns:
+        True if `OPENING` may match, or if one of the relevant characters is not ASCII.
+    """
     while at < stop and codes[at] < 128 and _LETTERS[codes[at]] == _NO_LETTER:
         if 48 <= codes[at] <= 57 or codes[at] == 95:  # a digit, "_"
             return False

@@ -136,7 +136,7 @@ def _contains(data: Bytes, start: int, stop: int, word: Bytes, case: int) -> boo
 
 @kernel
 def _is_same_name(data: Bytes, at: int, name: int, size: int) -> bool:
-    """Return True if two runs of `size` bytes are equal, ignoring the case of ASCII letters."""
+    """Return True if `size` bytes at `at` and at `name` of `data` are equal, ignoring the case of ASCII letters."""
     for i in range(size):
         if _LOWER_CASE[data[at + i]] != _LOWER_CASE[data[name + i]]:
             return False
@@ -145,10 +145,19 @@ def _is_same_name(data: Bytes, at: int, name: int, size: int) -> bool:
 
 @kernel
 def _find_number(data: Bytes, names: Int64s, chains: Int64s, state: Int64s, start: int, stop: int, is_new: bool) -> int:
-    """Look up the number of an element name. If `is_new` is true, an unknown name is added.
+    """Look up an element name in the hash table of names. If `is_new` is true, an unknown name is added.
+
+    Args:
+        data: As in `ScannedPage`.
+        names: As in `ScannedPage`. A new name is added in place.
+        chains: As in `ScannedPage`.
+        state: As in `ScannedPage`. The number of names is updated.
+        start: First byte of the name in `data`.
+        stop: First byte after the name.
+        is_new: True to add an unknown name.
 
     Returns:
-        The number; -1 for an unknown name, -2 if the kernel cannot decide.
+        The index of the name in `names`; -1 for an unknown name, -2 if the kernel cannot decide.
     """
     digest = stop - start
     for at in range(start, stop):
@@ -176,7 +185,16 @@ def _find_number(data: Bytes, names: Int64s, chains: Int64s, state: Int64s, star
 
 @kernel
 def _emit(tokens: Int32s, state: Int64s, what: int, name: int, start: int, stop: int) -> None:
-    """Append a token to `tokens`, and update the count in `state`."""
+    """Append a token to the arrays of a `ScannedPage`, in place.
+
+    Args:
+        tokens: The tokens.
+        state: The counters.
+        what: Type of the token.
+        name: Index of its name.
+        start: First byte of its text or attributes.
+        stop: First byte after its text or attributes.
+    """
     count = state[NUM_TOKENS]
     tokens[count, 0], tokens[count, 1], tokens[count, 2], tokens[count, 3] = what, name, start, stop
     state[NUM_TOKENS] = count + 1
@@ -255,7 +273,17 @@ def cut_tokens(page: ScannedPage, start_of_page: int, last: int, max_elements: i
 
 @kernel
 def _find_tag_end(data: Bytes, state: Int64s, at: int, is_end_tag: bool) -> int:
-    """Return the position of the ">" that ends a tag with attributes from `at` on; -1 if a quote is open."""
+    """Return the position of the ">" that ends a tag, ignoring those inside quoted values.
+
+    Args:
+        data: UTF-8 bytes of the page.
+        state: Counters of the first pass. Tags with an unclosed quote are counted in place.
+        at: First byte of the tag's attributes.
+        is_end_tag: True for an end tag.
+
+    Returns:
+        The position. If a quote is unclosed, it is that of the next ">" for a start tag, and -1 for an end tag.
+    """
     start, size = at, data.size
     if state[FAULTS] < MAX_FAULTS:
         while at < size:
@@ -282,7 +310,10 @@ def _find_tag_end(data: Bytes, state: Int64s, at: int, is_end_tag: bool) -> int:
 
 @kernel
 def _skip_value(data: Bytes, at: int) -> int:
-    """Return the position after white space and a quoted value, if the quotes are closed."""
+    """Return the position after white space and the quoted value that may begin at `at`.
+
+    If the value is not quoted, or its quote is unclosed, the position after the white space is returned.
+    """
     at = skip_spaces(data, at, data.size)
     if at < data.size and (data[at] == _QUOTE or data[at] == _APOSTROPHE):
         return max(at, _find_byte(data, _0 + data[at], at + 1, data.size) + 1)
@@ -291,9 +322,9 @@ def _skip_value(data: Bytes, at: int) -> int:
 
 @kernel
 def _skip_comment(data: Bytes, state: Int64s, at: int) -> int:
-    """Return the position after a comment, a doctype or a processing instruction.
+    """Return the position after the comment, doctype or processing instruction that begins at `at`.
 
-    An unclosed comment is treated as if it ended with its first tag.
+    A comment that is never closed ends at the next ">", and `state` then records that no later comment is closed.
     """
     size = data.size
     if data[at + 1] == 33 and at + 3 < size and data[at + 2] == data[at + 3] == _DASH and state[-1] == 0:
@@ -308,7 +339,17 @@ def _skip_comment(data: Bytes, state: Int64s, at: int) -> int:
 
 @kernel
 def _emit_start_tag(data: Bytes, tokens: Int32s, state: Int64s, number: int, does: int, start: int, end: int) -> None:
-    """Append the token of a start tag whose attributes span from `start` to `end`."""
+    """Append the token of a start tag to the arrays of a `ScannedPage`, in place.
+
+    Args:
+        data: As in `ScannedPage`.
+        tokens: As in `ScannedPage`.
+        state: As in `ScannedPage`.
+        number: Index of the element's name.
+        does: How elements with this name are treated.
+        start: First byte of the attributes.
+        end: First byte after the attributes.
+    """
     if does == LINKED:
         if _contains(data, start, end, _LICENSE, _0):
             _emit(tokens, state, _LINK, number, start, end)
@@ -322,7 +363,7 @@ def _emit_start_tag(data: Bytes, tokens: Int32s, state: Int64s, number: int, doe
 
 @kernel
 def _may_hide(data: Bytes, start: int, stop: int) -> bool:
-    """Return False if `elements.HIDDEN_ATTRIBUTES` cannot match these attributes."""
+    """Return False if `elements.HIDDEN_ATTRIBUTES` cannot match the attributes in `data[start:stop]`."""
     three = 0
     for at in range(start, stop):
         if data[at] >= 0x80:
@@ -335,7 +376,15 @@ def _may_hide(data: Bytes, start: int, stop: int) -> bool:
 
 @kernel
 def _find_raw_end(data: Bytes, name: int, name_stop: int, at: int, last: int) -> int:
-    """Return the position of the end tag of an element without text content, e.g. a script; -1 if there is none."""
+    """Return the position of the end tag of an element without text content, such as a script; -1 if there is none.
+
+    Args:
+        data: UTF-8 bytes of the element names and the page.
+        name: First byte of the element's name in `data`.
+        name_stop: First byte after the name.
+        at: Position at which the search begins.
+        last: End of the search.
+    """
     size = name_stop - name
     while True:
         at = _find_byte(data, _LESS, at, last)
@@ -404,7 +453,13 @@ def arrange_tokens(page: ScannedPage, table: PageTable, max_depth: int, max_text
 
 @kernel
 def _note_hiding(state: Int64s, what: int, name: int) -> None:
-    """Update the state that says whether the following text is visible."""
+    """Update, in place, the part of a `PageTable`'s state that says whether the following text is hidden.
+
+    Args:
+        state: The state.
+        what: Type of the current token.
+        name: Index of its name.
+    """
     if name == state[_HIDDEN]:
         state[_NUM_HIDING] += -1 if what == INLINE_END else 1
         if state[_NUM_HIDING] == 0:
@@ -415,7 +470,10 @@ def _note_hiding(state: Int64s, what: int, name: int) -> None:
 
 @kernel
 def _add_segment(segments: Int32s, state: Int64s, start: int, stop: int) -> None:
-    """Append a segment, unless it is hidden."""
+    """Append the bytes from `start` to `stop` of the page to a `PageTable`'s segments, in place.
+
+    Nothing is appended if `state`, updated by `_note_hiding`, says that the current text is hidden.
+    """
     if state[_HIDDEN] < 0:
         place = state[SEGMENTS]
         segments[place, 0], segments[place, 1], segments[place, 2] = start, stop, state[_IN_LINK]
@@ -424,7 +482,12 @@ def _add_segment(segments: Int32s, state: Int64s, start: int, stop: int) -> None
 
 @kernel
 def _add_run(data: Bytes, text: Bytes, segments: Int32s, state: Int64s, start: int, stop: int) -> None:
-    """Add a run of characters to the current group of text."""
+    """Add the characters in `data[start:stop]` to the current group of text.
+
+    The other arrays are those of a `PageTable` and are updated in place: the characters, with references resolved and
+    white space collapsed, are appended to `text`, their position in `data` to `segments`, and counters in `state` are
+    increased.
+    """
     at, size, gap, added = start, state[SIZE], state[_GAP], 0
     is_begun, has_text, mixed = state[SEGMENTS] > state[_FIRST], state[_NUM_ADDED] > 0, False
     num_characters = first = last = 0  # of the run; those before what is not white space, and up to its end
@@ -469,7 +532,10 @@ def _add_run(data: Bytes, text: Bytes, segments: Int32s, state: Int64s, start: i
 
 @kernel
 def _close_group(groups: Int64s, opened: Int64s, state: Int64s) -> None:
-    """Finish the current group of text, if there is one."""
+    """Append the current group of text to `groups`, if it is not empty, and reset the counters for the next group.
+
+    The arrays are those of a `PageTable`; `groups` and `state` are updated in place.
+    """
     if state[SEGMENTS] > state[_FIRST]:
         place = state[GROUPS]
         groups[place, 0], groups[place, 1] = opened[state[_DEPTH], 1], state[_FIRST]
@@ -483,7 +549,17 @@ def _close_group(groups: Int64s, opened: Int64s, state: Int64s) -> None:
 def _open(
     names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, name: int, start: int, stop: int, is_scope: bool
 ) -> None:
-    """Open an element with attributes from `start` to `stop`."""
+    """Open an element: append it to `nodes` and push it onto the stack `opened`.
+
+    The arrays are those of a `ScannedPage` (`names`) and a `PageTable`, and are updated in place.
+
+    Args:
+        names, nodes, opened, state: The arrays.
+        name: Index of the element's name.
+        start: First byte of its attributes.
+        stop: First byte after its attributes.
+        is_scope: True if the element is a scope, from inside which outer elements cannot be closed.
+    """
     number, level = state[NODES], state[_DEPTH]
     nodes[number, 0], nodes[number, 1], nodes[number, 2] = name, start, stop
     nodes[number, 3], nodes[number, 4] = opened[level, 1], state[GROUPS]
@@ -495,7 +571,10 @@ def _open(
 
 @kernel
 def _close_before(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, name: int) -> None:
-    """Close the open elements that a start tag implicitly ends."""
+    """Close the open elements that a start tag implicitly ends, according to `rules`.
+
+    The arrays are those of a `ScannedPage` (`rules`, `names`) and a `PageTable`. `name` is the index of the tag's name.
+    """
     wall = -1
     name = min(name, len(rules) - 1)
     if rules[name, ENDS] < 0:
@@ -514,7 +593,11 @@ def _close_before(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, s
 
 @kernel
 def _close(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, name: int) -> None:
-    """Close an element and the elements still open inside it."""
+    """Close the innermost open element with a name, and the elements still open inside it.
+
+    Nothing happens if the element is outside the current scope. The arrays are those of a `ScannedPage` (`rules`,
+    `names`) and a `PageTable`. `name` is the index of the name.
+    """
     wall = opened[state[_DEPTH], 2]
     rule = min(name, len(rules) - 1)
     if rules[rule, END_WALL] >= 0:
@@ -527,7 +610,10 @@ def _close(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, state: I
 
 @kernel
 def _pop_to(names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, level: int) -> None:
-    """Close all open elements at `level` and deeper levels."""
+    """Close all open elements at `level` and deeper levels.
+
+    The arrays are those of a `ScannedPage` (`names`) and a `PageTable`, and are updated in place.
+    """
     for depth in range(state[_DEPTH], level, -1):
         names[opened[depth, 0], LEVEL] = opened[depth, 3]
         nodes[opened[depth, 1], 5] = state[GROUPS]

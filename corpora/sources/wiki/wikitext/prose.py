@@ -175,12 +175,13 @@ _PAGE_NAME = re.compile(r"\{\{\s*+(?:FULL|SUB|BASE)?PAGENAME\s*+\}\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WikitextSettings:
-    """Settings for reading the pages of a wiki.
+    """Settings for extracting prose from the pages of a wiki.
 
-    math:   formulas in TeX as a "placeholder", as their "tex", or "drop"
-    lists:  items of six words and more are "sentences"; or "drop" all items
-    hidden: names (in lower case) of the namespaces with links that show nothing: files and categories
-    wiki:   code of the wiki's language, by which its templates, numbers and dates are read
+    Attributes:
+        math: How formulas in TeX are handled: "placeholder" replaces them, "tex" keeps their TeX, "drop" removes them.
+        lists: "sentences" keeps list items of six words and more, "drop" removes all list items.
+        hidden: Lower-case names of the namespaces whose links are not rendered, such as files and categories.
+        wiki: The wiki's language code, which selects the templates and the formats of numbers and dates.
     """
 
     math: str = "placeholder"
@@ -339,7 +340,13 @@ def is_redirect(wikitext: str) -> bool:
 
 
 def is_disambiguation(wikitext: str, title: str, wiki: str = "en") -> bool:
-    """Return True if the page is a disambiguation page, according to its title or a template."""
+    """Return True if the page is a disambiguation page, according to its title or a template.
+
+    Args:
+        wikitext: The text of the page.
+        title: The title of the page.
+        wiki: The wiki's language code.
+    """
     text = wikitext.replace("_", " ")
     if _DISAMBIGUATION_TITLE.search(title) or _DISAMBIGUATION.search(text):
         return True
