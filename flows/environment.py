@@ -40,13 +40,16 @@ DEFAULTS = {
 
 
 def prepare_environment(environment: MutableMapping[str, str]) -> Path:
-    """Create the home folder, and set the variables that make libraries keep their caches there; return the folder.
+    """Create the CLOZE_HOME folder, and set the environment variables that make libraries keep their caches there.
 
     Args:
         environment: The environment variables, which are changed in place.
 
+    Returns:
+        The absolute path of the folder.
+
     Raises:
-        InputError: If the folder cannot be written.
+        InputError: If the folder cannot be written, or cannot be made private.
     """
     home = make_home(environment)
     user_home = Path(environment.get("HOME", "/nonexistent"))
@@ -67,13 +70,17 @@ def prepare_environment(environment: MutableMapping[str, str]) -> Path:
 
 
 def make_home(environment: MutableMapping[str, str]) -> Path:
-    """Create the home folder if it is missing, and return its absolute path.
+    """Create the CLOZE_HOME folder if it is missing, and return its absolute path.
 
-    It is the one in `CLOZE_HOME`, otherwise that of `find_default_home`. Other users may not enter it, because records
-    of runs have texts; of an existing folder in `CLOZE_HOME`, only its folder `prefect` is closed to them.
+    If `CLOZE_HOME` is not set, the default of `find_default_home` is used. Other users get no access to the folder,
+    because run records contain text from documents. If `CLOZE_HOME` names a folder that already exists, only its
+    subfolder `prefect` is made private.
+
+    Args:
+        environment: The environment variables.
 
     Raises:
-        InputError: If the folder cannot be written, or not be closed to other users.
+        InputError: If the folder cannot be written, or cannot be made private.
     """
     given = environment.get("CLOZE_HOME")
     home = Path(given or find_default_home(environment)).resolve()
@@ -91,7 +98,7 @@ def make_home(environment: MutableMapping[str, str]) -> Path:
 
 
 def _check_writable(path: Path) -> None:
-    """Raise OSError if a file of PROBE_BYTES cannot be written at a path; the file is removed again."""
+    """Check that a file of PROBE_BYTES can be written at a path, and remove it. Raises OSError if it cannot."""
     try:
         path.write_bytes(bytes(PROBE_BYTES))
     finally:
@@ -99,13 +106,17 @@ def _check_writable(path: Path) -> None:
 
 
 def find_ambient_api(environment: MutableMapping[str, str], user_home: Path) -> str | None:
-    """Return the Prefect API that the user's variables or active Prefect profile name; None if there is none.
+    """Find the Prefect API that the user's environment variables or active Prefect profile name.
 
-    A variable of this process wins over the profile. Keys of the profile's API are copied into the variables.
+    Environment variables take precedence over the profile. Credentials for the profile's API, and its UI URL, are
+    copied into the environment variables unless they are already set there.
 
     Args:
-        environment: The environment variables.
-        user_home: The user's home folder, with `.prefect`.
+        environment: The environment variables, which are changed in place.
+        user_home: The user's home folder, which may contain `.prefect`.
+
+    Returns:
+        The URL of the API, or None if none is named or the profile cannot be read.
     """
     if environment.get("PREFECT_API_URL"):
         return environment["PREFECT_API_URL"]
@@ -125,7 +136,11 @@ def find_ambient_api(environment: MutableMapping[str, str], user_home: Path) -> 
 
 
 def exclude_loopback_from_proxy(environment: MutableMapping[str, str]) -> None:
-    """Add the loopback addresses to `no_proxy`, because the embedded server listens there."""
+    """Add the loopback addresses to `no_proxy` and `NO_PROXY`, because the embedded server listens there.
+
+    Args:
+        environment: The environment variables, which are changed in place.
+    """
     for name in ("no_proxy", "NO_PROXY"):
         hosts = [host for host in environment.get(name, "").split(",") if host]
         environment[name] = ",".join([*hosts, *(host for host in LOOPBACK if host not in hosts)])

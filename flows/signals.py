@@ -54,10 +54,10 @@ class _StopAction:
     """An action to run before the process ends.
 
     Attributes:
-        act: The action.
-        message: Added to the line that says why the process stops.
-        patient: True to wait for it however long it takes.
-        display: True for one that clears the terminal, before the line is written.
+        act: The function to call.
+        message: Text to append to the line that says why the process stops; "" for none.
+        patient: True to wait until the action is done, however long that takes.
+        display: True if the action clears the terminal, and must run before the line is written.
     """
 
     act: Callable[[], object]
@@ -67,7 +67,7 @@ class _StopAction:
 
 
 class _StopState:
-    """The state of this process: the registered actions, and whether it is stopping."""
+    """The stop actions registered in this process, and whether the process is stopping."""
 
     def __init__(self) -> None:
         self.is_stopping = False
@@ -77,7 +77,7 @@ class _StopState:
         self._stderr = 2
 
     def answer(self) -> None:
-        """Install the signal handlers. Call it again after a library has replaced them."""
+        """Install the signal handlers. Must be called again after a library has replaced them."""
         if self._pipe is None:
             self._pipe = os.pipe()
             os.set_blocking(self._pipe[1], False)
@@ -88,7 +88,7 @@ class _StopState:
         signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
 
     def stop(self, number: signal.Signals) -> None:
-        """Stop the process as if by a signal. Does not return."""
+        """Stop the process as if it had received a signal. Does not return."""
         assert self._pipe is not None, "a command answers signals"
         os.write(self._pipe[1], bytes([number]))
         _wait_forever()
@@ -107,22 +107,19 @@ class _StopState:
         self.wait_if_stopping()
 
     def wait_if_stopping(self) -> None:
-        """Return at once, or never if the process is stopping."""
+        """Return immediately, or never if the process is stopping."""
         if self.is_stopping:
             _wait_forever()
 
     def write_to_stderr(self, line: str) -> None:
-        """Write a line to the original standard error, without buffers and locks.
-
-        A terminal that is gone is ignored.
-        """
+        """Write a line to the original standard error, without buffers and locks. Ignores a terminal that is gone."""
         try:
             os.write(self._stderr, f"{line}\n".encode())
         except OSError:
             return  # a terminal that is gone receives nothing
 
     def _answer_signal(self, pipe: int) -> None:
-        """Wait for a signal; then run the actions, end the child processes, and exit."""
+        """Wait for a signal; then run the actions, terminate the child processes, and exit."""
         number = _read_signal(pipe, (*SIGNALS, signal.SIGPIPE))
         with self._lock:
             self.is_stopping = True
@@ -137,7 +134,7 @@ class _StopState:
             os._exit(128 + number)
 
     def _clear_display(self) -> None:
-        """Clear what is drawn on the terminal; from then on only `write_to_stderr` prints."""
+        """Remove progress bars from the terminal. After that, only `write_to_stderr` prints anything."""
         _run_in_parallel([action.act for action in self._actions if action.display], DISPLAY_SECONDS)
         self._discard_output()
 
@@ -149,7 +146,11 @@ class _StopState:
             _run_in_parallel([lambda: self.write_to_stderr(line)], DISPLAY_SECONDS)
 
     def _run_actions(self, deadline: float) -> None:
-        """Run all actions in parallel; patient ones to their end, the others until a deadline of `time.monotonic`."""
+        """Run all actions in parallel. Waits for patient actions to finish, and for the others until the deadline.
+
+        Args:
+            deadline: A time of `time.monotonic()`.
+        """
         running = [self._start_action(action) for action in self._actions if not action.display]
         for thread, action in running:
             if action.patient:
@@ -178,9 +179,11 @@ _state = _StopState()
 
 
 def answer_signals() -> None:
-    """Make this process stop on signals, as this module says.
+    """Make this process stop on SIGINT, SIGTERM and SIGHUP.
 
-    Call it on the main thread, and again after a library has replaced the handlers.
+    The first signal runs the actions registered with `call_on_stop`, terminates the child processes, and exits with
+    code 128 plus the signal's number. A second SIGINT or SIGTERM exits at once. Call this function on the main thread,
+    and again after a library has replaced the signal handlers.
     """
     _state.answer()
 
@@ -189,15 +192,15 @@ def answer_signals() -> None:
 def call_on_stop(
     act: Callable[[], object], message: str = "", patient: bool = False, display: bool = False
 ) -> Iterator[None]:
-    """Register an action for the time of the block: it is called if the process is stopped meanwhile.
+    """Within the block, register an action to call if the process is stopped.
 
-    It runs on a thread of its own. If the process is stopping, the block does not end.
+    The action runs on a separate thread. If the process is stopping at the end of the block, the block never returns.
 
     Args:
         act: The action. An InputError that it raises is printed.
-        message: Added to the line that says why the process stops.
-        patient: True to wait for the action however long it takes; otherwise ACTION_SECONDS at most.
-        display: True if the action clears the terminal: it is called before the line is printed.
+        message: Text to append to the line that says why the process stops.
+        patient: True to wait for the action however long it takes; otherwise at most ACTION_SECONDS.
+        display: True if the action clears the terminal; it is then called before the line is printed.
     """
     action = _StopAction(act=act, message=message, patient=patient, display=display)
     _state.add(action)
@@ -209,11 +212,14 @@ def call_on_stop(
 
 @contextmanager
 def open_scratch_folder(parent: Path | None = None, prefix: str = "cloze-") -> Iterator[Path]:
-    """Yield a new empty folder, which is removed at the end of the block, and also if the process is stopped.
+    """Within the block, provide a new empty folder, which is removed at the end, or when the process is stopped.
 
     Args:
-        parent: The folder to create it in. If None, that of temporary files.
-        prefix: The beginning of its name.
+        parent: The folder in which to create it. If None, the system's folder for temporary files.
+        prefix: The prefix of the folder's name.
+
+    Yields:
+        The path of the folder.
     """
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as name:
         with call_on_stop(lambda: shutil.rmtree(name, ignore_errors=True)):
@@ -221,7 +227,7 @@ def open_scratch_folder(parent: Path | None = None, prefix: str = "cloze-") -> I
 
 
 def wait_if_stopping() -> None:
-    """Return at once, or never if the process is stopping: then only its end is left to wait for."""
+    """Return immediately, or never if the process is stopping."""
     _state.wait_if_stopping()
 
 
@@ -231,20 +237,20 @@ def is_stopping() -> bool:
 
 
 def stop(number: signal.Signals) -> None:
-    """Stop the process as if by a signal. Does not return."""
+    """Stop the process as if it had received a signal. Requires `answer_signals`. Does not return."""
     _state.stop(number)
 
 
 def write_to_stderr(line: str) -> None:
-    """Print a line on standard error, also while the process is stopping and other output is discarded."""
+    """Print a line on standard error, even while the process is stopping and other output is discarded."""
     _state.write_to_stderr(line)
 
 
 def end_children(seconds: float) -> None:
-    """End the child processes of this one: with SIGTERM, and after some seconds with SIGKILL.
+    """Terminate this process's children with SIGTERM, and kill those that remain after a grace period.
 
     Args:
-        seconds: The time for them to end by themselves; with 0 they are killed at once.
+        seconds: The grace period before SIGKILL; 0 kills the children immediately.
     """
     left = list_children(os.getpid())
     for pid in left:
@@ -255,7 +261,7 @@ def end_children(seconds: float) -> None:
 
 
 def _wait_for_children(pids: list[int], seconds: float) -> list[int]:
-    """Wait for child processes to end, and return the ids of those that are alive after the given seconds."""
+    """Wait for child processes to end, and return the ids of those that are still alive after the given seconds."""
     deadline = time.monotonic() + seconds
     while (left := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -266,12 +272,12 @@ def _wait_for_children(pids: list[int], seconds: float) -> list[int]:
 
 
 def _on_signal(number: int, frame: FrameType | None) -> None:
-    """Mark the process as stopping; the thread that answers the signal is woken by the pipe."""
+    """Mark the process as stopping. The thread that handles the signal is woken through the pipe."""
     _state.is_stopping = True
 
 
 def _read_signal(pipe: int, numbers: tuple[signal.Signals, ...]) -> signal.Signals:
-    """Wait until a pipe gives the number of one of some signals, and return it."""
+    """Wait until a pipe delivers one of the given signal numbers, and return it. Ignores all other numbers."""
     while True:
         for number in os.read(pipe, 64):
             if number in numbers:
@@ -279,7 +285,14 @@ def _read_signal(pipe: int, numbers: tuple[signal.Signals, ...]) -> signal.Signa
 
 
 def _end_on_second_signal(pipe: int, code: int) -> None:
-    """Wait for a second signal, and exit at once. Repetitions of the first within ECHO_SECONDS are ignored."""
+    """Wait for a second signal, then kill the child processes and exit.
+
+    Repetitions of the first signal within ECHO_SECONDS are ignored.
+
+    Args:
+        pipe: The file descriptor from which signal numbers are read.
+        code: The exit code.
+    """
     echo = time.monotonic() + ECHO_SECONDS
     while (left := echo - time.monotonic()) > 0:
         if select.select([pipe], [], [], left)[0]:
@@ -295,7 +308,7 @@ def _wait_forever() -> None:
 
 
 def _run_in_parallel(acts: list[Callable[[], object]], seconds: float) -> None:
-    """Run functions in parallel threads, and wait for them for at most the given seconds."""
+    """Run functions in parallel threads, and wait at most the given seconds for them to finish."""
     deadline = time.monotonic() + seconds
     for thread in [_start_thread(act) for act in acts]:
         thread.join(max(0.0, deadline - time.monotonic()))

@@ -34,7 +34,7 @@ COMMANDS = {
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command, and return its exit code. An error that the user can fix is printed, and the code is 2."""
+    """Run a command and return its exit code. If the user can fix an error, it is printed, and the exit code is 2."""
     if arguments[:1] == ["--die-with"]:
         exit_with_parent(int(arguments[1]))  # before torch is imported, which takes seconds
         arguments = arguments[2:]

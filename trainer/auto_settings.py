@@ -26,13 +26,13 @@ C_COMPILERS = {"cuda": ("CC", "gcc", "clang", "cc"), "cpu": ("CXX", "g++", "clan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """The hardware of one process.
+    """The hardware that a process computes on.
 
     Attributes:
         device: "cuda" or "cpu".
-        name: The name of the GPU.
+        name: The name of the GPU; empty on a CPU.
         capability: The compute capability of the GPU.
-        lacks: What torch's compiler is missing; empty if nothing.
+        lacks: A description of what torch's compiler needs but cannot find; empty if nothing is missing.
     """
 
     device: str
@@ -42,19 +42,19 @@ class Hardware:
 
     @property
     def has_bfloat16(self) -> bool:
-        """True if the card computes in bfloat16 and does not only emulate it."""
+        """True if the GPU supports bfloat16 natively, without emulation."""
         return self.device == "cuda" and self.capability >= AMPERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeChoice:
-    """How a training computes.
+    """The precision and compilation that a training run uses.
 
     Attributes:
         device: "cuda" or "cpu".
         precision: "float32", "bfloat16" or "float16".
         compile: True if layers are compiled.
-        tf32: True if products of float32 matrices are rounded to TF32 (10 bits).
+        tf32: True if products of float32 matrices are rounded to TF32 (10 bits of mantissa).
     """
 
     device: str
@@ -64,7 +64,11 @@ class ComputeChoice:
 
 
 def find_weakest(machines: Iterable[Hardware]) -> Hardware:
-    """Return the hardware that all processes of a training have in common."""
+    """Return the hardware of the least capable machine.
+
+    A CPU is less capable than any GPU; GPUs are compared by compute capability. `lacks` is set if torch's compiler is
+    incomplete on any machine.
+    """
     every = list(machines)
     lacking = next((machine.lacks for machine in every if machine.lacks), "")
     least = min(every, key=lambda machine: (machine.device == "cuda", machine.capability))
@@ -72,15 +76,15 @@ def find_weakest(machines: Iterable[Hardware]) -> Hardware:
 
 
 def choose(training: TrainingSettings, machine: Hardware, before: ComputeChoice | None = None) -> ComputeChoice:
-    """Choose precision and compilation for a machine.
+    """Choose device, precision and compilation for a training run.
 
     Args:
         training: The settings.
-        machine: The hardware that all processes have in common.
-        before: The choice in the checkpoint that training resumes from; None to begin.
+        machine: The hardware of the least capable process.
+        before: The choice in the checkpoint to resume from; None if the run is not resumed.
 
     Raises:
-        InputError: If this machine cannot continue as training began, or lacks what a setting requires.
+        InputError: If this machine cannot resume the run as it was started, or does not support a setting.
     """
     precision, tf32 = training.precision, False
     if precision == "auto":
@@ -108,7 +112,14 @@ def choose(training: TrainingSettings, machine: Hardware, before: ComputeChoice 
 
 
 def describe_choice(training: TrainingSettings, choice: ComputeChoice, machine: Hardware, padded: str) -> str:
-    """Describe a choice in one line. `padded` is why attention pads sequences; empty if it does not."""
+    """Describe a choice in one line.
+
+    Args:
+        training: The settings.
+        choice: The choice.
+        machine: The hardware of the least capable process.
+        padded: The reason why attention pads sequences; empty if it does not.
+    """
     parts = [_describe_precision(training, choice, machine)]
     if choice.compile:
         parts.append("layers compiled")
@@ -129,7 +140,7 @@ def _describe_precision(training: TrainingSettings, choice: ComputeChoice, machi
 
 
 def explain_padding(precision: str, machine: Hardware, attention_dropout: float, head_size: int) -> str:
-    """Explain why attention pads sequences in training on a GPU; empty if it does not need to."""
+    """Return the reason why attention must pad sequences when training on a GPU, or "" if it need not."""
     if attention_dropout:
         return f"model.attention_dropout = {attention_dropout}, which FlashAttention over boundaries does not have"
     if precision not in HALF:
@@ -144,7 +155,7 @@ def explain_padding(precision: str, machine: Hardware, attention_dropout: float,
 def list_slow_settings(
     training: TrainingSettings, machine: Hardware, attention_dropout: float, head_size: int
 ) -> list[str]:
-    """List the settings that make training slow on a GPU, one line each, with what to set instead."""
+    """List the settings that slow down training on a GPU: one line each, with a faster alternative."""
     if machine.device != "cuda" or training.device == "cpu":
         return []
     lines = []
@@ -171,7 +182,7 @@ def list_slow_settings(
 
 
 def find_missing_compiler(device: str, environ: Mapping[str, str] | None = None) -> str:
-    """Return what torch's compiler is missing on this machine; empty if it finds everything.
+    """Describe what torch's compiler needs but cannot find on this machine; empty if nothing is missing.
 
     Args:
         device: "cuda" or "cpu".

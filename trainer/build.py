@@ -77,21 +77,22 @@ def plan_model(
     start: StartModel | None = None,
     teacher: StartModel | None = None,
 ) -> Stage:
-    """Plan the stage that trains a model. It has one part (file set).
+    """Plan the stage that trains a model. The stage has a single part (file set).
 
     Args:
         place: The store.
         name: The name of the model.
-        shards: The shard sets that the phases read, phase by phase; for a mixture one per component, in its order.
+        shards: The shard sets of all phases, in order of the phases; a mixture has one per component, in its order.
         vocabulary: The vocabulary of the shards.
         model: The settings of the model.
-        training: The settings of the training.
-        start: The model that training takes its first weights from. It must fit these settings and this vocabulary.
-        teacher: The model that a student learns from.
+        training: The settings of the training run.
+        start: The model whose weights training starts from; None for random weights. It must match the settings and the
+            vocabulary.
+        teacher: The model that a student learns from; None for other objectives.
 
     Raises:
-        InputError: If shards have another vocabulary, longer examples than the model or a token budget allows, no
-            masks, or cannot be mixed; or if a student cannot learn from the teacher.
+        InputError: If shards have another vocabulary, examples that are too long for the model or the token budget, or
+            no masks; if shards cannot be mixed; or if the student cannot learn from the teacher.
     """
     _check_phases(shards, vocabulary, model, training)
     models = Path(place.to_full_path("")) if place.is_local else CACHE.expanduser()
@@ -132,7 +133,7 @@ def plan_model(
 
 
 def _build_stage(job: TrainingJob, settled: SettledTraining, vocabulary: Manifest, notice: str) -> Stage:
-    """Build the stage of a job that has no work folder yet. `notice` is a warning for the user; "" for none."""
+    """Build the stage for a job whose work folder is not set yet. `notice` is a warning for the user; "" for none."""
     shards, model, inputs = settled.shards, job.model, job.inputs
     distinct = {manifest.fingerprint: manifest for manifest in (*shards, vocabulary)}
     contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}
@@ -170,7 +171,7 @@ def _build_stage(job: TrainingJob, settled: SettledTraining, vocabulary: Manifes
 def _check_phases(
     shards: Sequence[Manifest], vocabulary: Manifest, model: ModelSettings, training: TrainingSettings
 ) -> None:
-    """Raise InputError if a phase reads shards from which this model cannot learn as the phase asks."""
+    """Raise InputError if a phase has shards that cannot be used to train the model with the phase's settings."""
     phases = [number for number, phase in enumerate(training.phase, 1) for _ in phase.mixture or (None,)]
     for number, manifest in zip(phases, shards, strict=True):
         _check_shards(f"phase {number}", manifest, vocabulary, model)
@@ -181,20 +182,26 @@ def _check_phases(
 
 
 def _describe_start(start: StartModel, model: ModelSettings, inputs: ModelInputs) -> Json:
-    """Return the facts of a start model: its content, the number of new tokens, and the heads that it lacks."""
+    """Return a dictionary about a start model: its content digest, number of new tokens, and the heads that it lacks.
+
+    The keys are "content", "new_tokens" and "first_heads".
+    """
     check_special_ids(start, inputs)
     heads = list_new_heads(start, model, inputs)
     return {"content": start.content, "new_tokens": len(start.rows), "first_heads": [*heads]}
 
 
 def locate_work_folder(place: Place, stage: Stage) -> Path:
-    """Return the local folder for checkpoints, metrics and the export of a model in training."""
+    """Return the local folder for a model's checkpoints, metrics and export during training."""
     root = Path(place.to_full_path("")) if place.is_local else CACHE.expanduser()
     return root / stage.folder / "work"
 
 
 def _check_shards(what: str, shards: Manifest, vocabulary: Manifest, model: ModelSettings) -> None:
-    """Raise InputError if a model with this vocabulary and these positions cannot read the shards."""
+    """Raise InputError if the shards have another vocabulary, or examples longer than the model's maximum.
+
+    `what` is the name of the phase in the message.
+    """
     made_with = [parent.fingerprint for parent in shards.parents if parent.role == vocabulary.kind]
     size = vocabulary.count_rows("tokens")
     if made_with != [vocabulary.fingerprint] or shards.facts["vocab_size"] != size:
@@ -211,7 +218,7 @@ def _check_shards(what: str, shards: Manifest, vocabulary: Manifest, model: Mode
 
 
 def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Train, unless that is done, and write the export, the vocabulary's files and the metrics into the part."""
+    """Train the model, unless that is done, and write export, tokenizer files and metrics to the part (file set)."""
     job: TrainingJob = plan.job
     train(job)
     facts = job.read_export()
@@ -228,7 +235,7 @@ def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _read_export(job: TrainingJob, facts: Mapping[str, Json], name: str) -> bytes:
-    """Read a file of the export. Raises InputError if its bytes are not those that were written."""
+    """Read a file of the export. Raises InputError if the contents differ from what was written."""
     data = (job.export / name).read_bytes()
     if describe_bytes(data) != facts["files"].get(name, describe_bytes(data)):
         raise InputError(
@@ -239,7 +246,7 @@ def _read_export(job: TrainingJob, facts: Mapping[str, Json], name: str) -> byte
 
 
 def build_metrics_table(job: TrainingJob) -> pa.Table:
-    """Build the table of logged steps and evaluations, without times; for a mixture also of each component."""
+    """Build the table of logged steps and evaluations, without times. A mixture has additional rows per component."""
     logged = [e for e in read_metrics(Path(job.work) / METRICS_FILE) if e["event"] in ("step", "evaluation")]
     events = [
         {"step": event["step"], "phase": event["phase"], **figures, "event": called}
@@ -263,7 +270,7 @@ def build_metrics_schema(model: ModelSettings, inputs: ModelInputs) -> pa.Schema
 
 
 def read_events(place: Place, model: Manifest) -> list[dict[str, Any]]:
-    """Read the rows of a model's metrics. Raises Damaged if the table is damaged."""
+    """Read a model's metrics, one dictionary per row. Raises Damaged if the table is damaged."""
     return [row for batch in read_table(place, model, "metrics", columns=None) for row in batch.to_pylist()]
 
 

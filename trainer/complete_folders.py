@@ -27,11 +27,11 @@ FOLDER_REMEDY = "give another folder, then run the same command again"
 
 @contextmanager
 def explain_disk_errors(path: Path, remedy: str = "name another file") -> Iterator[None]:
-    """Turn an OSError of the block into an InputError about the file being written.
+    """Convert an OSError raised in the block to an InputError about the file being written.
 
     Args:
         path: The file or folder being written.
-        remedy: What the user can do, for the message.
+        remedy: Advice for the user, appended to the message.
     """
     try:
         yield
@@ -42,14 +42,14 @@ def explain_disk_errors(path: Path, remedy: str = "name another file") -> Iterat
 
 @contextmanager
 def hold_output(output: Path, activity: str) -> Iterator[None]:
-    """Hold the lock of an output during the block. On a file system without locks nothing is held.
+    """Hold a lock on an output during the block. File systems without locks are used without one.
 
     Args:
         output: The file or folder to write.
-        activity: What another process is doing if it holds the lock, for the message.
+        activity: The work that the holder of the lock is doing, for the message.
 
     Raises:
-        InputError: If another process writes the same output.
+        InputError: If another process is writing the same output.
     """
 
     def taken() -> None:
@@ -66,12 +66,12 @@ def hold_output(output: Path, activity: str) -> Iterator[None]:
 
 
 def locate_lock(output: Path) -> Path:
-    """Return the path of the lock file of an output."""
+    """Return the path of the lock file for an output."""
     return output.with_name(f".{output.name}.lock")
 
 
 def check_output(output: Path) -> None:
-    """Raise InputError if something exists at a path, except an empty folder."""
+    """Raise InputError if a path exists, unless it is an empty folder."""
     if output.is_symlink() or (output.exists() and not output.is_dir()):
         raise InputError(f"{output} is not a folder: name one that does not exist yet.")
     if output.is_dir() and any(output.iterdir()):
@@ -80,15 +80,15 @@ def check_output(output: Path) -> None:
 
 @contextmanager
 def open_unfinished_folder(output: Path) -> Iterator[Path]:
-    """Create an empty folder next to an output; it is removed after the block.
+    """Create an empty temporary folder next to an output, and remove it after the block.
 
-    What a killed process left there is removed first.
+    A folder left behind by a killed process is removed first.
 
     Yields:
-        The folder, to which only this process writes.
+        The folder, which only this process writes to.
 
     Raises:
-        InputError: If another process writes the same output, or if the disk refuses.
+        InputError: If another process is writing the same output, or if the folder cannot be created.
     """
     new = to_unfinished_path(output, is_only_writer=True)
     with ExitStack() as own:
@@ -101,9 +101,9 @@ def open_unfinished_folder(output: Path) -> Iterator[Path]:
 
 
 def put_folder(new: Path, output: Path) -> None:
-    """Flush a finished folder to the disk and rename it to its output.
+    """Flush a finished folder to the disk, and rename it to its output path.
 
-    Raises InputError if something is there by now.
+    Raises InputError if the output path exists by now.
     """
     with explain_disk_errors(output, FOLDER_REMEDY):
         for path in [*new.rglob("*"), new]:
@@ -115,13 +115,13 @@ def put_folder(new: Path, output: Path) -> None:
 
 @contextmanager
 def open_new_folder(output: Path) -> Iterator[Path]:
-    """Create a folder that appears at `output` when the block succeeds. Only one process may write it at a time.
+    """Create a folder that appears at `output` only if the block succeeds. Only one process at a time can write it.
 
     Yields:
-        The folder to write to.
+        The temporary folder to write to.
 
     Raises:
-        InputError: If the output is not empty, if another process writes it, or if the disk refuses.
+        InputError: If the output is not empty, if another process is writing it, or if it cannot be written.
     """
     check_output(output)
     with open_unfinished_folder(output) as new:
@@ -130,7 +130,7 @@ def open_new_folder(output: Path) -> Iterator[Path]:
 
 
 def write_lines(output: Path, lines: Iterable[str]) -> None:
-    """Write a file in one step. Raises InputError if it cannot be written."""
+    """Write a text file atomically. Raises InputError if it cannot be written."""
     with (
         explain_disk_errors(output),
         replace_file(output) as new,
@@ -140,5 +140,5 @@ def write_lines(output: Path, lines: Iterable[str]) -> None:
 
 
 def write_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Write an indented JSON file."""
+    """Write a value to an indented JSON file."""
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

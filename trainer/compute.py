@@ -57,21 +57,21 @@ NOT_DETERMINISTIC = "does not have a deterministic implementation"
 def resolve_auto(
     training: TrainingSettings, model: ModelSettings, ranks: Ranks, before: ComputeChoice | None = None
 ) -> tuple[TrainingSettings, ComputeChoice, str]:
-    """Resolve each "auto" of the settings on this machine, and set torch's precision and threads.
+    """Resolve each "auto" in the settings for this machine, and set torch's precision and number of threads.
 
     All processes must call it.
 
     Args:
-        training: The settings as they were given.
-        model: The model to train.
+        training: The settings as given.
+        model: The settings of the model to train.
         ranks: This process among all processes.
-        before: The choice in the checkpoint that training resumes from; None to begin.
+        before: The choice in the checkpoint to resume from; None if the run is not resumed.
 
     Returns:
-        The settings without "auto", the choice, and a line of text that describes it.
+        The settings without "auto", the choice, and a line of text that describes the choice.
 
     Raises:
-        InputError: As `choose` does.
+        InputError: If this machine cannot resume the run as it was started, or does not support a setting.
     """
     machine = find_weakest(ranks.collect(describe_machine(ranks.device)))
     choice = choose(training, machine, before)
@@ -86,7 +86,7 @@ def resolve_auto(
 
 
 def describe_machine(device: torch.device) -> Hardware:
-    """Describe the hardware of this process."""
+    """Describe the hardware that this process uses."""
     lacks = find_missing_compiler(device.type)
     if device.type == "cpu":
         return Hardware(device="cpu", lacks=lacks)
@@ -95,7 +95,10 @@ def describe_machine(device: torch.device) -> Hardware:
 
 
 def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> None:
-    """Choose the algorithms of torch that give the same sums in every run, if settings and device promise that."""
+    """Make torch use deterministic algorithms: on a GPU if the settings require it, on a CPU always.
+
+    On a CPU, an operation without a deterministic algorithm only causes a warning.
+    """
     strict = device.type == "cuda" and settings.deterministic
     if strict:
         os.environ.setdefault(*CUBLAS_WORKSPACE)  # if no launcher started this process
@@ -106,7 +109,10 @@ def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> No
 
 @contextmanager
 def explain_torch_errors(settings: TrainingSettings, processes: int, device: str) -> Iterator[None]:
-    """Turn errors of torch that a setting can fix into InputError: no memory left, or no deterministic algorithm."""
+    """Convert torch errors in the block that a setting can fix to InputError.
+
+    These are exhausted memory and missing deterministic algorithms.
+    """
     try:
         yield
     except RuntimeError as error:  # torch.OutOfMemoryError is one
@@ -123,7 +129,7 @@ def explain_torch_errors(settings: TrainingSettings, processes: int, device: str
 
 
 def explain_no_memory(settings: TrainingSettings, processes: int, device: str) -> InputError:
-    """Build the error for exhausted memory: it names the settings to change, the least costly first."""
+    """Build the error for exhausted memory. It names the settings to change, beginning with the least costly one."""
     remedies = [suggest_smaller_batch(settings, processes)]
     if not settings.activation_checkpointing:
         remedies.append("set training.activation_checkpointing = true, for a third more time")
@@ -137,7 +143,7 @@ def explain_no_memory(settings: TrainingSettings, processes: int, device: str) -
 
 
 def suggest_smaller_batch(settings: TrainingSettings, processes: int) -> str:
-    """Suggest half the current size of a micro-batch.
+    """Return advice to halve the size of a micro-batch.
 
     >>> from trainer.settings.phases import PhaseSettings
     >>> suggest_smaller_batch(TrainingSettings(phase=(PhaseSettings(steps=1, batch=256),)), 2)
@@ -155,11 +161,12 @@ def suggest_smaller_batch(settings: TrainingSettings, processes: int) -> str:
 
 
 def compile_parts(parts: Sequence[nn.Module]) -> None:
-    """Have each module compiled at its first call. Modules that are alike share their compiled programs.
+    """Compile each module at its first call. Modules of the same structure share compiled programs.
 
-    torch counts programs over all modules, and past eight it silently runs operation by operation: ModernBERT has three
-    kinds of layers (the first, global, with a window), each for one shape and for any, in training and in evaluation. A
-    head of words is compiled with its loss: otherwise logits are copied by each operation.
+    torch counts compiled programs over all modules, and silently runs uncompiled code after eight. ModernBERT has three
+    kinds of layers (first, global, windowed), each compiled for one shape and for any shape, in training and in
+    evaluation. A masked-token head is compiled together with its loss, because each operation would copy the logits
+    otherwise.
     """
     config: Any = importlib.import_module("torch._dynamo.config")
     config.recompile_limit = MAX_PROGRAMS

@@ -31,18 +31,19 @@ class PaddedBatches:
     """A collate function that pads records to the length of the longest one.
 
     Attributes:
-        fill: Maps each column with one value per token to its padding value. Other columns have one value per record.
+        fill: Maps each column that has one value per token to its padding value. Other columns have one value per
+            record.
     """
 
     fill: Mapping[str, int]
 
     @staticmethod
     def from_shard_set(shard_set: ShardSet) -> "PaddedBatches":
-        """Create the collate function for the records of a shard set."""
+        """Create a collate function for the records of a shard set."""
         return PaddedBatches(fill=dict(RecordFormat.from_manifest(shard_set.manifest).fill_values))
 
     def __call__(self, records: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
-        """Return a batch: int64 tensors by column, [B, L] if the column has one value per token, otherwise [B]."""
+        """Collate records into int64 tensors by column: [B, L] for columns with one value per token, otherwise [B]."""
         width = max(len(record["input_ids"]) for record in records)
         return {
             name: self._pad_rows([record[name] for record in records], width, self.fill[name])
@@ -60,14 +61,15 @@ class PaddedBatches:
 
 
 def to_tensors(arrays: Mapping[str, Any]) -> Tensors:
-    """Return NumPy arrays as tensors that share their memory."""
+    """Convert NumPy arrays to tensors that share their memory."""
     return {name: torch.as_tensor(array) for name, array in arrays.items()}
 
 
 class ExampleDataset(Dataset[Record]):
-    """The live examples of one epoch by number, in the loader's order. Shuffling them again is harmless and not needed.
+    """A map-style dataset of the examples of one epoch, in the loader's order. Deleted examples are omitted.
 
-    The epoch is in shared memory, so `set_epoch` also reaches persistent workers.
+    A DataLoader may shuffle them again, but need not. The epoch is in shared memory, so that `set_epoch` also affects
+    persistent workers.
     """
 
     def __init__(self, shard_set: ShardSet, *, seed: int = 42, padded: bool = False) -> None:
@@ -75,8 +77,8 @@ class ExampleDataset(Dataset[Record]):
 
         Args:
             shard_set: The split of a shard set to read.
-            seed: Decides the order and the masks.
-            padded: True to pad all records to one length, so that torch's own collate function can be used.
+            seed: The seed of the order and the masks.
+            padded: True to pad all records to the same length, so that torch's default collate function can be used.
         """
         self._records = ExampleRecords(shard_set, seed=seed, padded=padded)
         self._epoch = torch.zeros((), dtype=torch.int64)
@@ -86,18 +88,19 @@ class ExampleDataset(Dataset[Record]):
         return self._records.num_live
 
     def __getitem__(self, number: int) -> Record:
-        """Return the record with a zero-based number. Raises IndexError if it is out of range."""
+        """Return a record by its zero-based position in the epoch. Raises IndexError if it is out of range."""
         if not 0 <= number < len(self):
             raise IndexError(f"example {number} of {len(self)}")
         return self.__getitems__([number])[0]
 
     def __getitems__(self, numbers: Sequence[int]) -> list[Record]:
-        """Return the records with some numbers at once, as torch's DataLoader asks for them."""
+        """Return several records by their zero-based positions in the epoch. torch's DataLoader calls this."""
         return self._records.read(np.asarray(numbers, np.int64) + int(self._epoch) * len(self))
 
     def set_epoch(self, epoch: int) -> None:
-        """Select an epoch: it has another order, and other masks if masks are drawn. Raises InputError if it is out of
-        range.
+        """Select an epoch, which has a different order and, if masks are drawn, different masks.
+
+        Raises InputError if the epoch is out of range.
         """
         EPOCH.check("epoch", epoch)
         self._epoch.fill_(epoch)

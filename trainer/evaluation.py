@@ -20,11 +20,12 @@ class EvaluationSums(NamedTuple):
     """The sums of an evaluation, over all batches and processes.
 
     Attributes:
-        sums: float64 [terms, 2], the summed loss of each term and its number of right answers.
-        counts: int64 [STEP_COUNTS + terms], as of a step.
-        guessed: int64 [vocabulary], the number of times each token was to be guessed.
-        words: int64 [2], of the masked tokens that begin a rarer word: the number guessed right, and the number of all.
-        measures: float64, what else the objective adds up.
+        sums: float64 [terms, 2], the summed loss and the number of right predictions of each term.
+        counts: int64 [STEP_COUNTS + terms], the counts as in a training step.
+        guessed: int64 [vocabulary], the number of times that each token was to be predicted.
+        words: int64 [2], the number of masked tokens that begin a rarer word and were predicted right, and the number
+            of all such tokens.
+        measures: float64, the other sums of the objective.
     """
 
     sums: Float64s
@@ -38,7 +39,8 @@ def evaluate_held_out(model: Objective, feed: Feed, ranks: Ranks, stop: StopSign
     """Compute losses and accuracies on the held-out examples of a phase. All processes must call it.
 
     Returns:
-        The scores, on the first process only. None if a signal stopped the evaluation, or if there are no examples.
+        A dictionary of scores on the first process; None on other processes, if a signal stopped the evaluation, or if
+        there are no examples.
     """
     names = [shards.name for shards in feed.reading.inputs]
     parts = []
@@ -60,7 +62,10 @@ def evaluate_held_out(model: Objective, feed: Feed, ranks: Ranks, stop: StopSign
 
 @torch.no_grad()
 def sum_batches(model: Objective, micro_batches: Iterable[MicroBatch], ranks: Ranks) -> EvaluationSums:
-    """Add up the answers of a model over batches and processes. The model is in evaluation mode meanwhile."""
+    """Run a model on batches, and sum losses and right predictions over batches and processes.
+
+    The model is in evaluation mode meanwhile. All processes must call it.
+    """
     device, num_terms = ranks.device, len(model.terms)
     vocab_size = next(iter(model.list_encoders())).shape.vocab_size
     sums_T2 = torch.zeros(num_terms, 2, dtype=torch.float64, device=device)
@@ -84,7 +89,7 @@ def sum_batches(model: Objective, micro_batches: Iterable[MicroBatch], ranks: Ra
 
 
 def describe_sums(model: Objective, judged: EvaluationSums) -> Mapping[str, Any]:
-    """Return the scores that some sums amount to."""
+    """Compute the scores of an evaluation from its sums."""
     right, num_words = judged.words.tolist()
     losses, rights = judged.sums.T.tolist()
     return {
@@ -96,22 +101,22 @@ def describe_sums(model: Objective, judged: EvaluationSums) -> Mapping[str, Any]
 
 
 def count_right(counted: Bools, targets: npt.NDArray[np.integer], guesses: Int64s) -> Int64s:
-    """Count right guesses: int64 [2], the number guessed right and the number of all.
+    """Count right predictions: int64 [2], the number of right predictions and the number of all counted tokens.
 
     Args:
         counted: bool [M], True for the tokens to count.
         targets: [M], the ids of the masked tokens.
-        guesses: [M], the guessed ids.
+        guesses: [M], the predicted ids.
     """
     return np.array([np.count_nonzero(counted & (targets == guesses)), np.count_nonzero(counted)], np.int64)
 
 
 def compute_cross_entropy(targets: Int64s, weights: Int64s) -> float:
-    """Compute the mean loss (in nats) of guessing tokens by their frequency.
+    """Compute the mean loss (in nats) of predicting tokens with fixed probabilities.
 
     Args:
-        targets: int64 [vocabulary], the number of times each token is to be guessed; not all zero.
-        weights: int64 [vocabulary], proportional to the probability of each token. Must not be zero for a target.
+        targets: int64 [vocabulary], the number of times that each token is to be predicted; not all zero.
+        weights: int64 [vocabulary], proportional to the probability of each token. It must be positive for each target.
     """
     present = targets > 0
     shares = targets[present] / targets.sum()

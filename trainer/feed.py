@@ -41,7 +41,7 @@ UNIGRAM_TOKENS = 10_000_000  # of the training split, enough to know how frequen
 
 
 class Feed:
-    """Reads the shards of one phase for one process, as batches.
+    """Reads the shards of a phase for one process, as batches.
 
     Attributes:
         reading: The shard sets that the phase reads.
@@ -74,15 +74,16 @@ class Feed:
         return Loader(shard_set, training.seed, window, near, with_word_starts=not trains, mask_rate=rate)
 
     def iter_steps(self, first: int, slot: int, before: int) -> Generator[Step, None, None]:
-        """Yield the steps of the phase from one on, with this process's micro-batches and the counts of all processes.
+        """Yield the steps of the phase, starting with a given one.
 
-        All processes must read them, because the counts are summed over them. The next step is prepared on a thread.
-        Close the generator while the other processes still answer: the step after the last one is being counted.
+        Each step has this process's micro-batches and the counts of all processes, so all processes must iterate. The
+        next step is prepared on a thread. Close the generator while the other processes still respond, because the
+        following step is already being counted.
 
         Args:
             first: The zero-based number of the first step within the phase.
             slot: The slot (position in the training order) at which that step begins.
-            before: The number of steps of the run that are done.
+            before: The number of completed steps of the run.
         """
         numbered = enumerate(self._iter_slots(first, slot), before + 1)
 
@@ -97,9 +98,12 @@ class Feed:
         return (self._settings.get_step_slots(step, begin) for step in range(first, self._settings.steps))
 
     def iter_held_out(self, component: int) -> Iterator[MicroBatch]:
-        """Yield held-out examples of one shard set of the phase, in the first order and with the masks of epoch 0.
+        """Yield held-out examples of one shard set of the phase, in the order and with the masks of epoch 0.
 
-        It yields the set's share of `evaluate_examples`, or all examples if there are fewer.
+        The number of examples is the set's share of `evaluate_examples`, or fewer if the set has fewer.
+
+        Args:
+            component: The zero-based index of the shard set in the phase.
         """
         loader = self._held_out[component]
         shares = [Fraction(part, sum(self.reading.shares)) for part in self.reading.shares]
@@ -114,13 +118,13 @@ class Feed:
         return [self._open_loader(shards, "held-out") for shards in self.reading.inputs]
 
     def check_read(self) -> None:
-        """Wait until everything that was read so far is verified. Raises Damaged if a shard is damaged."""
+        """Wait until all data read so far is verified. Raises Damaged if a shard is damaged."""
         for reader in (self._train, *vars(self).get("_held_out", ())):
             reader.check_read()
 
     @cached_property
     def token_counts(self) -> Int64s:
-        """The number of times that each token occurs in a sample of the training split: int64 [vocabulary]."""
+        """The number of occurrences of each token in a sample of the training split: int64 [vocabulary]."""
         return self._train.sample_token_counts(UNIGRAM_TOKENS)
 
     @cached_property
@@ -128,7 +132,7 @@ class Feed:
         return find_commonest(self.token_counts)
 
     def locate_examples(self, step: int, slot: int, micro_batch: int | None = None) -> dict[str, list[int]]:
-        """Return the numbers of the live examples of a step, by the folder of their shard set.
+        """Return the indices of the examples of a step, by the folder of their shard set. Deleted examples are omitted.
 
         Args:
             step: The zero-based number of the step within the phase.
@@ -147,12 +151,18 @@ class Feed:
         }
 
     def _iter_micro_batches(self, reader: SlotReader, slots: range) -> Iterator[MicroBatch]:
-        """Yield this process's micro-batches of some slots. Every process yields as many."""
+        """Yield this process's micro-batches of some slots (positions in the training order).
+
+        All processes yield the same number of micro-batches.
+        """
         for some, capacity in self._iter_cuts(reader, slots):
             yield self._build_micro_batch(reader.gather(some), len(some), capacity)
 
     def _iter_cuts(self, reader: SlotReader, slots: range) -> Iterator[tuple[Slots, int | None]]:
-        """Yield the slots of each micro-batch of this process, and the number of tokens it is padded to, or None."""
+        """Yield the slots (positions in the training order) of each micro-batch of this process, and its padded size.
+
+        The size is in tokens, or None if the micro-batch is not padded.
+        """
         if self._budget is None:
             return self._split_by_number(slots, self._job.training.micro_batch or self._settings.batch)
         size = PLANNED_STEPS * self._settings.batch
@@ -160,20 +170,23 @@ class Feed:
         return itertools.chain.from_iterable(self._split_by_tokens(reader, piece, self._budget) for piece in pieces)
 
     def _split_by_number(self, slots: range, size: int) -> Iterator[tuple[Slots, None]]:
-        """Yield this process's share of the slots, in micro-batches of at most `size` slots."""
+        """Yield this process's share of the slots (positions in the training order), at most `size` per micro-batch."""
         mine = take_rank_share(slots, self._ranks.rank, self._ranks.count)
         most = -(-len(slots) // self._ranks.count)
         return ((some, None) for some in split_slots(mine, size, -(-most // size)))
 
     def _split_by_tokens(self, reader: SlotReader, slots: range, budget: int) -> Iterator[tuple[Slots, int]]:
-        """Yield the slots that are dealt to this process, in micro-batches of at most `budget` tokens."""
+        """Yield the slots assigned to this process, at most `budget` tokens per micro-batch, and the padded sizes.
+
+        Slots are positions in the training order.
+        """
         numbers = np.array(slots, np.int64)
         dealt = plan_micro_batches(reader.find_lengths(numbers), self._ranks.count, budget)
         for capacity, places in zip(dealt.capacities.tolist(), dealt.list_micro_batches(self._ranks.rank), strict=True):
             yield numbers[places], capacity
 
     def _compute_token_budget(self) -> int | None:
-        """Return the maximum number of tokens of a micro-batch, or None.
+        """Return the maximum number of tokens in a micro-batch, or None if it is limited by the number of examples.
 
         Raises InputError if an example may be longer.
         """
@@ -186,7 +199,13 @@ class Feed:
         return budget and min(budget, compute_max_share_tokens(self._settings.batch, self._ranks.count, longest))
 
     def _build_micro_batch(self, gathered: GatheredExamples, num_slots: int, capacity: int | None = None) -> MicroBatch:
-        """Build a micro-batch. It is padded to `capacity` tokens; if that is None, it is not padded."""
+        """Build a micro-batch from gathered examples.
+
+        Args:
+            gathered: The examples.
+            num_slots: The number of slots (positions in the training order), including those of deleted examples.
+            capacity: The number of tokens to pad to; None for no padding.
+        """
         reads = self._objective.read(gathered, self._terms, self._job.training.seed)
         batch = to_batch(gathered, reads)
         if capacity is not None:
@@ -207,14 +226,20 @@ class Feed:
 
 
 def _count_step(gathered: GatheredExamples, num_slots: int, num_held: int) -> Int64s:
-    """Return the STEP_COUNTS of a micro-batch. `num_held` is its number of tokens, padding included."""
+    """Compute the STEP_COUNTS of a micro-batch.
+
+    Args:
+        gathered: The examples.
+        num_slots: The number of slots (positions in the training order), including those of deleted examples.
+        num_held: The number of tokens, including padding.
+    """
     pairs, tokens = 0 if gathered.labels is None else gathered.num_examples, len(gathered.ids)
     counts = (len(gathered.masked), pairs, tokens, gathered.num_examples, gathered.deleted, num_slots)
     return np.array([*counts, num_held - tokens], np.int64)
 
 
 def find_commonest(token_counts: Int64s, number: int = COMMONEST) -> Bools:
-    """Mark the most common tokens; if counts are equal, the one with the lower id comes first: bool [vocabulary].
+    """Mark the given number of most common tokens: bool [vocabulary]. Among equal counts, lower ids come first.
 
     >>> find_commonest(np.array([0, 7, 5, 9, 5]), 3).tolist()
     [False, True, True, True, False]
@@ -228,7 +253,7 @@ def find_rarer_words(gathered: GatheredExamples, common: Bools) -> Bools:
     """Mark the masked tokens that begin a word and are not among the most common tokens: bool [M].
 
     Args:
-        gathered: Examples that were read with their word starts.
+        gathered: Examples that were read together with their word starts.
         common: bool [vocabulary], True for the most common tokens.
     """
     assert gathered.word_starts is not None, "word starts were not asked for"

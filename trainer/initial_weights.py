@@ -48,7 +48,7 @@ from trainer.start_weights import StartModel
 
 
 def draw_first_model(job: TrainingJob) -> Objective:
-    """Build a model with random weights, drawn on the processor: the same for any number of processes."""
+    """Build a model with random weights, drawn on the CPU, so that they do not depend on the number of processes."""
     torch.manual_seed(job.training.seed)
     with torch.device("cpu"):
         model = build_model(job.model, job.inputs)
@@ -57,17 +57,17 @@ def draw_first_model(job: TrainingJob) -> Objective:
 
 
 def build_initial_model(job: TrainingJob, resumes: bool = False) -> tuple[Objective, str]:
-    """Build the model with the weights that the job begins with, and with its teacher if it has one.
+    """Build the model of a job with its initial weights, and with its teacher if there is one.
 
     Args:
         job: The job.
         resumes: True if the weights will be loaded from a checkpoint.
 
     Returns:
-        The model, and a message about the source of its weights; empty if they are random.
+        The model, and a message about the source of its weights, which is empty if they are random.
 
     Raises:
-        InputError: If the folder of a start model or teacher has changed or does not fit.
+        InputError: If the folder of the start model or teacher has changed or does not fit the job.
     """
     model = draw_first_model(job)
     taught = add_teacher(model, job, begins=job.start is None and not resumes)
@@ -84,13 +84,13 @@ def build_initial_model(job: TrainingJob, resumes: bool = False) -> tuple[Object
 def read_start_weights(
     start: StartModel, model: ModelSettings, inputs: ModelInputs
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """Read the weights of a start model under our names, with rows for the tokens of `inputs`.
+    """Read the weights of a start model under our parameter names, with rows for all tokens of `inputs`.
 
     Returns:
-        The state, and the names of the heads that the folder lacks.
+        The state, and the names of the heads that are missing from the folder.
 
     Raises:
-        InputError: If a tensor of the encoder is missing, or a tensor belongs to no head.
+        InputError: If a tensor of the encoder is missing, or if a tensor belongs to no head.
     """
     before: int = read_config(Path(start.folder) / CONFIG)["vocab_size"]
     with torch.device("meta"):
@@ -108,7 +108,10 @@ def read_start_weights(
 
 
 def _read_part_state(path: Path, part: ModelPart, model: Objective) -> dict[str, Tensor]:
-    """Read the tensors of one part's file under our names. `model` has the folder's shapes, on the meta device."""
+    """Read the tensors of one part's file under our parameter names.
+
+    `model` has the shapes of the folder's model, and is on the meta device.
+    """
     family = model.family
     tensors = with_first_part(read_weights(path), family)
     lacking = list_missing_heads(tensors.keys(), part, family)
@@ -118,21 +121,21 @@ def _read_part_state(path: Path, part: ModelPart, model: Objective) -> dict[str,
 
 
 def _with_rows(tensor: Tensor, rows: dict[int, tuple[int, ...]], size: int) -> Tensor:
-    """Return a tensor with `size` rows: existing rows, means for new tokens, and no padding rows after them."""
+    """Resize a tensor to `size` rows: old rows without padding, and the mean of old rows for each new token."""
     numbers = tensor.numpy()
     return torch.from_numpy(with_rows(numbers, rows, max(size, len(numbers)))[:size].copy())
 
 
 def add_teacher(model: Objective, job: TrainingJob, begins: bool) -> str:
-    """Give a student the teacher of its job, if it has one; return a message about it.
+    """Load the teacher of a job, if it has one, and attach it to the student. Return a message about it.
 
     Args:
         model: The student, changed in place.
         job: The job.
-        begins: True if the student has random weights and takes layers of its teacher.
+        begins: True if the student has random weights, so that layers are copied from the teacher.
 
     Raises:
-        InputError: If the folder has changed, or has another vocabulary.
+        InputError: If the teacher's folder has changed, or has another vocabulary.
     """
     if job.teacher is None:
         return ""
@@ -149,7 +152,7 @@ def add_teacher(model: Objective, job: TrainingJob, begins: bool) -> str:
 
 
 def load_teacher(folder: Path) -> MaskedModel:
-    """Load the model in a folder. Raises InputError if it does not guess masked words."""
+    """Load the model in a folder. Raises InputError if it has no masked-token head."""
     settings, inputs, state = load_model(folder)
     model = build_model(settings, inputs)
     if not isinstance(model, MaskedModel):

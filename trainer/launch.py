@@ -455,7 +455,7 @@ def run_trainer(
     nodes: Nodes = ONE_NODE,
     does: Sequence[str] = ("train",),
 ) -> int:
-    """Run a command of the trainer on a job file in separate processes. Return its exit code.
+    """Run a command of the trainer on a job file in separate processes, wait until they exit, and return the exit code.
 
     Args:
         path: The job's JSON file.

@@ -44,16 +44,16 @@ GATHERED_SHARE = 0.25  # of a device's memory, that gathered weights may take by
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
-    """The examples that a process computes at once.
+    """The examples that a process runs through the model at once.
 
     Attributes:
         batch: The examples as tensors, in main memory.
-        guessed: The ids of the tokens to guess, in main memory.
-        counts: int64, the STEP_COUNTS followed by one count per term of the loss. The summed loss of a term is
-            divided by the total of the term's count.
+        guessed: The ids of the tokens to predict, in main memory.
+        counts: int64, the STEP_COUNTS followed by the number of targets of each loss term. A term's summed loss is
+            divided by the total of this number over the step.
         tallies: int64, one row per shard set of the phase, with the columns of `TALLY_NAMES`.
-        rarer: bool [M], True for masked tokens that begin a word and are not among the most common tokens;
-            None if it is not needed.
+        rarer: bool [M], True for masked tokens that begin a word and are not among the most common tokens; None if it
+            is not needed.
     """
 
     batch: Batch
@@ -65,13 +65,13 @@ class MicroBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """This process's share of a training step, with the totals over all processes.
+    """This process's share of a training step, with totals over all processes.
 
     Attributes:
-        number: One-based, counted over the whole run.
-        micro_batches: The examples of this process.
+        number: The one-based number of the step within the run.
+        micro_batches: The micro-batches of this process.
         counts: The counts of all micro-batches of all processes, in the order of `MicroBatch.counts`.
-        divisors: int64 [terms], the number by which each term's summed loss is divided, at least 1. On the processor.
+        divisors: int64 [terms], the number by which the summed loss of each term is divided, at least 1. On the CPU.
     """
 
     number: int
@@ -83,7 +83,7 @@ class Step:
 def make_step(number: int, micro_batches: Sequence[MicroBatch], ranks: Ranks) -> Step:
     """Build a step from this process's micro-batches, with the counts of all processes.
 
-    All processes must call it, on one thread each and for the same steps in the same order.
+    All processes must call it for the same steps in the same order, each from one thread only.
     """
     counts = ranks.count_up(np.sum([micro_batch.counts for micro_batch in micro_batches], axis=0))
     divisors = torch.from_numpy(counts[len(STEP_COUNTS) :]).clamp(min=1)
@@ -97,17 +97,17 @@ def make_step(number: int, micro_batches: Sequence[MicroBatch], ranks: Ranks) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """The outcome of a step, as tensors on the device. Nobody has waited for the device yet.
+    """The result of a step, as tensors on the device, which may still be computing them.
 
     Attributes:
         step: The step.
-        phase: The number of its phase.
+        phase: The zero-based number of the step's phase.
         rate: The learning rate of the step.
-        sums: For each micro-batch of this process float32 [terms, 2]: the summed loss of each term and its number of
-            right answers.
+        sums: One float32 tensor [terms, 2] per micro-batch of this process: the summed loss and the number of right
+            predictions of each term.
         norm: float32 [], the norm of the whole gradient before clipping.
-        loss_scale: The factor on the loss after the step; None unless the precision is float16.
-        extra: Scalar tensors that watchers add, by name. They are summed over the processes.
+        loss_scale: The loss scale after the step; None unless the precision is float16.
+        extra: Scalar tensors added by watchers, by name. They are summed over the processes.
     """
 
     step: Step
@@ -124,33 +124,33 @@ class StepResult:
 
 @dataclass(slots=True)
 class LossScale:
-    """The factor on the loss that keeps float16 gradients from underflow; 1 in other precisions.
+    """The loss scale, a factor on the loss that prevents underflow of float16 gradients; 1 in other precisions.
 
     If a gradient overflows, the step is skipped and the factor is halved. The overflow is detected in the norm over all
-    processes, so that all of them skip the same steps.
+    processes, so all processes skip the same steps.
 
     Attributes:
         factor: The current factor.
-        good_steps: The number of steps without an overflow since the last one.
+        good_steps: The number of steps since the last overflow.
     """
 
     factor: float = 1.0
     good_steps: int = 0
 
     def unscale(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Divide the gradients by the factor, in place."""
+        """Divide the gradients by the loss scale, in place."""
         for parameter in parameters:
             if parameter.grad is not None:
                 parameter.grad.div_(self.factor)
 
     def update(self, finite: bool) -> None:
-        """Adapt the factor after a step.
+        """Adapt the loss scale after a step: halve it after an overflow, and double it after enough steps without one.
 
         Args:
             finite: True if the gradient of the step was finite.
 
         Raises:
-            InputError: If the gradient overflows even with the smallest factor.
+            InputError: If the gradient overflows even with the smallest loss scale.
         """
         self.good_steps = self.good_steps + 1 if finite else 0
         if not finite:
@@ -166,20 +166,20 @@ class LossScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardedModel:
-    """A model with parameters that are sharded over all processes.
+    """A model whose parameters are sharded over all processes.
 
     Attributes:
         root: The model.
-        once: True if all weights stay gathered during a step, False if each layer is gathered for each pass.
+        once: True if all weights stay gathered during a step; False if each layer is gathered separately for each pass.
     """
 
     root: "FSDPModule"
     once: bool
 
     def begin_micro_batch(self, is_last: bool) -> None:
-        """Prepare for a micro-batch.
+        """Prepare the model for a micro-batch.
 
-        With the last one of a step, gradients are reduced and gathered weights are freed.
+        In the last micro-batch of a step, gradients are reduced and gathered weights are freed.
         """
         self.root.set_requires_gradient_sync(is_last)
         self.root.set_is_last_backward(is_last)
@@ -189,17 +189,17 @@ class ShardedModel:
 
 @dataclass(slots=True, kw_only=True)
 class TrainState:
-    """A model, its optimizer, and the number of steps done. A checkpoint holds its tensors.
+    """A model, its optimizer, and the number of completed steps. A checkpoint stores its tensors.
 
     Attributes:
-        model: Encoder and heads, sharded over all processes. Called with a batch, it returns sums of losses.
-        sharded: Tells the sharded model which micro-batch of a step is the last one.
-        parameters: The parameters of the model that learn.
+        model: The encoder and heads, sharded over all processes. Called with a batch, it returns loss sums.
+        sharded: The sharded model, which must be told which micro-batch of a step is the last one.
+        parameters: The trainable parameters of the model.
         num_parameters: The number of values in these parameters, over all processes.
         optimizer: The optimizer of these parameters.
-        scale: The factor on the loss.
-        scales_loss: True in float16, in which gradients would underflow without the factor.
-        steps_done: The number of steps done, over all phases.
+        scale: The loss scale.
+        scales_loss: True in float16, where gradients would underflow without the loss scale.
+        steps_done: The number of completed steps, over all phases.
     """
 
     model: Objective
@@ -216,8 +216,8 @@ def build_state(model: Objective, settings: TrainingSettings, ranks: Ranks) -> T
     """Shard a model over all processes and build its optimizer. All processes must call it.
 
     Args:
-        model: With its weights, which are whole, on the processor and the same on each process. Sharded in place.
-        settings: With each "auto" resolved.
+        model: The model with its full weights, on the CPU and identical on each process. It is sharded in place.
+        settings: The settings, with each "auto" resolved.
         ranks: This process among all processes.
     """
     num_parameters = count_parameters(model)  # before they are cut into shards
@@ -253,17 +253,17 @@ def shard_model(
 ) -> ShardedModel:
     """Shard the parameters of a model over all processes, in place.
 
-    Matrices of the forward and backward pass are in the precision of the settings. Sums of gradients, and the weights
-    that the optimizer keeps, are in float32.
+    In the forward and backward pass, matrices have the precision of the settings. Gradient sums and the optimizer's
+    copy of the weights are in float32.
 
     Args:
-        model: The whole model, on the processor.
-        groups: Modules that are compiled, recomputed, gathered and sharded one by one. If a single process keeps all
+        model: The full model, on the CPU.
+        groups: Modules to compile, recompute, gather and shard one by one. If there is a single process that keeps all
             weights gathered, they are sharded together with the root.
-        shared: Modules that are compiled and recomputed one by one, but sharded with the root, because they are called
-            several times in each pass.
+        shared: Modules to compile and recompute one by one, but to shard with the root, because they are called several
+            times in each pass.
         ranks: This process among all processes.
-        settings: With each "auto" resolved.
+        settings: The settings, with each "auto" resolved.
     """
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard  # a second, for what trains alone
 
@@ -289,7 +289,7 @@ def shard_model(
 
 
 def _wrap_recomputed(model: nn.Module, part: nn.Module) -> nn.Module:
-    """Replace a module of the model by a wrapper that recomputes it in the backward pass; return the wrapper."""
+    """Replace a submodule by a wrapper that recomputes it in the backward pass. Return the wrapper."""
     name = next(name for name, module in model.named_modules() if module is part)
     wrapped = checkpoint_wrapper(part)
     model.set_submodule(name, wrapped)
@@ -297,9 +297,9 @@ def _wrap_recomputed(model: nn.Module, part: nn.Module) -> nn.Module:
 
 
 def should_gather_once(model: nn.Module, ranks: Ranks, settings: TrainingSettings) -> bool:
-    """Return True if all weights are to stay gathered from the first forward to the last backward pass of a step.
+    """Return True if all weights should stay gathered from the first forward to the last backward pass of a step.
 
-    The process then holds its weights twice: its shard in float32, and all of them in the precision of the settings.
+    The process then holds two sets of weights: its shard in float32, and all weights in the precision of the settings.
     """
     if settings.gather != "auto":
         return settings.gather == "step"
@@ -309,7 +309,7 @@ def should_gather_once(model: nn.Module, ranks: Ranks, settings: TrainingSetting
 
 
 def _find_memory_bytes(ranks: Ranks) -> int:
-    """Return the bytes of memory of the GPU, or this process's share of the machine's main memory."""
+    """Return the memory of the GPU in bytes or, on a CPU, this process's share of the main memory."""
     if ranks.device.type == "cuda":
         return int(torch.cuda.get_device_properties(ranks.device).total_memory)
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // ranks.host_count

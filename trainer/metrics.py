@@ -35,20 +35,20 @@ METRICS_FILE = "metrics.jsonl"
 
 
 class Board(Protocol):
-    """Shows a run in another form, such as `trainer.tensorboard.TensorBoard`, which this module may not import."""
+    """Protocol for an additional display of a run, such as `trainer.tensorboard.TensorBoard`."""
 
     def begin(self, step: int) -> None:
-        """Discard what was shown of steps after `step`; -1 discards all steps."""
+        """Discard what is displayed of steps after `step`. A step of -1 discards everything."""
 
     def add_event(self, event: Event) -> None:
-        """Show an event."""
+        """Display an event."""
 
     def flush(self) -> None:
-        """Write what was shown to the disk."""
+        """Flush what has been displayed to the disk."""
 
 
 class MetricsLog:
-    """The log of one run. Only one of its processes writes, and only that one has a board, if any."""
+    """The log of a run. Only one process writes it, and only that process may have a board (an additional display)."""
 
     def __init__(self, work: Path, speaks: bool, board: Board | None = None) -> None:
         self._path = work / METRICS_FILE
@@ -56,7 +56,7 @@ class MetricsLog:
         self._board = board
 
     def cut(self, step: int) -> None:
-        """Keep the events up to a step, and discard later ones; -1 discards all."""
+        """Discard the events after a step. A step of -1 discards all events."""
         if self._speaks:
             with replace_file(self._path, is_only_writer=True) as new, new.open("w", encoding="utf-8") as file:
                 file.writelines(to_line(event) for event in read_metrics(self._path) if event["step"] <= step)
@@ -64,7 +64,7 @@ class MetricsLog:
                 self._board.begin(step)
 
     def write_event(self, event: str, step: int, **fields: Any) -> None:
-        """Write an event to standard output and to the file."""
+        """Write an event to standard output, the log file and the board. `fields` are the event's other fields."""
         if self._speaks:
             record = {"event": event, "step": step, **fields}
             with self._path.open("a", encoding="utf-8") as file:
@@ -74,11 +74,11 @@ class MetricsLog:
                 self._board.add_event(record)
 
     def has_event(self, event: str, step: int) -> bool:
-        """Return True if the file has an event with this name and step."""
+        """Return True if the log file has an event with this name and step."""
         return any(logged["event"] == event and logged["step"] == step for logged in read_metrics(self._path))
 
     def flush(self) -> None:
-        """Write what was logged to the disk, as a checkpoint presumes."""
+        """Flush the log to the disk. This must be done before a checkpoint is written."""
         if self._speaks and self._path.exists():
             with self._path.open("rb") as file:
                 os.fsync(file.fileno())
@@ -87,7 +87,7 @@ class MetricsLog:
 
 
 def to_line(event: Event) -> str:
-    """Return an event as a line of JSON. Infinite and NaN numbers, such as an overflowed norm, become null."""
+    """Serialize an event to a line of JSON. Infinite and NaN numbers, such as an overflowed norm, become null."""
     fields = {
         name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in event.items()
     }
@@ -95,15 +95,15 @@ def to_line(event: Event) -> str:
 
 
 def print_event(event: Event) -> None:
-    """Write an event to standard output in one call, so that lines of several processes do not mix."""
+    """Print an event in a single write, so that the lines of several processes do not mix."""
     sys.stdout.write(to_line(event))
     sys.stdout.flush()
 
 
 def read_metrics(path: Path) -> Iterator[Event]:
-    """Yield the events of a file, or nothing if it does not exist.
+    """Yield the events in a log file. If the file does not exist, nothing is yielded.
 
-    An unfinished last line of a killed process is skipped.
+    An incomplete last line, left by a killed process, is skipped.
     """
     if path.exists():
         with path.open(encoding="utf-8") as file:

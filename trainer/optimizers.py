@@ -39,7 +39,7 @@ PIECE = 1 << 16  # numbers of a parameter that a thread of a processor takes at 
 
 
 def build_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
-    """Build the optimizer that the settings name, for all parameters that learn."""
+    """Build the optimizer named in the settings for all trainable parameters."""
     groups = group_parameters(model, settings)
     betas = settings.beta1, settings.beta2
     if settings.optimizer == "adamw" and settings.bias_correction:
@@ -50,9 +50,10 @@ def build_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
 
 
 def group_parameters(model: nn.Module, settings: TrainingSettings) -> list[dict[str, Any]]:
-    """Split the parameters that learn into groups: by depth if the rate depends on it, and into matrices and vectors.
+    """Split the trainable parameters into groups for the optimizer.
 
-    Vectors (biases and the weights of LayerNorm) have no weight decay.
+    Groups separate matrices from vectors and, if the learning rate depends on the layer, each depth. Vectors (biases
+    and norm weights) have no weight decay.
     """
     learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     scales = compute_rate_scales(list(learning), settings.layer_decay)
@@ -68,10 +69,10 @@ def group_parameters(model: nn.Module, settings: TrainingSettings) -> list[dict[
 
 
 def compute_rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, float]:
-    """Compute the factor on each parameter's rate: d^(n + 2 - depth), as in ELECTRA's code, for an encoder of n layers.
+    """Compute the learning-rate factor of each parameter: d^(n + 2 - depth) for n layers, as in ELECTRA's code.
 
-    Embeddings have depth 0, the layers 1 to n, the rest of the encoder n + 1, heads n + 2. Layers that share parameters
-    (ALBERT) are one layer.
+    Embeddings have depth 0, layers 1 to n, the rest of the encoder n + 1, and heads n + 2. Layers that share parameters
+    (ALBERT) count as one layer.
 
     >>> compute_rate_scales(["encoder.embeddings.word.weight", "encoder.layers.0.bias", "head.bias"], 0.5)
     {'encoder.embeddings.word.weight': 0.125, 'encoder.layers.0.bias': 0.25, 'head.bias': 1.0}
@@ -84,7 +85,7 @@ def compute_rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, f
 
 
 def _count_depths_above(name: str, layers: Mapping[str, int]) -> int:
-    """Count the depths above that of a parameter. `layers` maps the prefix of each encoder to its number of layers."""
+    """Count the depths above that of a parameter. `layers` maps each encoder's prefix to its number of layers."""
     encoder = max((each for each in layers if name.startswith(each)), key=len, default=None)
     if encoder is None:
         return 0
@@ -95,25 +96,25 @@ def _count_depths_above(name: str, layers: Mapping[str, int]) -> int:
 
 
 def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate of the next step, scaled for each group."""
+    """Set the learning rate for the next step. The rate of each group is multiplied by the group's factor."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("rate_scale", 1.0)
 
 
 def set_weight_decay(optimizer: Optimizer, weight_decay: float) -> None:
-    """Set the weight decay of matrices for the steps that follow."""
+    """Set the weight decay of matrices for the following steps."""
     for group in optimizer.param_groups:
         group["weight_decay"] = weight_decay if group["params"][0].ndim > 1 else 0.0
 
 
 class GroupTensors(NamedTuple):
-    """The parameters of one group that have a gradient.
+    """The parameters of a parameter group that have gradients, with their optimizer state.
 
     Attributes:
-        group: The optimizer's group, with its settings.
-        parameters: The whole parameters.
-        weights: What this process holds of them.
-        gradients: Their gradients. They are overwritten during a step.
+        group: The optimizer's parameter group, with its settings.
+        parameters: The parameters, which may be sharded.
+        weights: This process's shards of the parameters.
+        gradients: The gradients of these shards. They are overwritten during a step.
         averages: The first moments.
         squares: The second moments.
     """
@@ -127,13 +128,13 @@ class GroupTensors(NamedTuple):
 
     @property
     def decay(self) -> float:
-        """The weight decay, which is multiplied by the rate."""
+        """The weight decay, to be multiplied by the learning rate."""
         return float(self.group["weight_decay"])
 
     def iter_pieces(self) -> Iterator["GroupTensors"]:
-        """Yield the tensors in pieces of one parameter each.
+        """Yield the tensors in pieces that fit into a CPU cache, each of a single parameter.
 
-        On a GPU, where one call takes many tensors, they are all yielded at once.
+        On a GPU, where one call handles many tensors, all of them are yielded at once.
         """
         if _is_on_gpu(self.weights):
             yield self
@@ -160,18 +161,18 @@ class AdamW(Optimizer):
         """Create the optimizer.
 
         Args:
-            groups: The parameter groups.
+            groups: The parameter groups, as `group_parameters` returns them.
             lr: The learning rate.
             betas: The decay rates of the two moments.
-            eps: Added to the root of the second moment.
-            bias_correction: True to correct the moments for their first steps.
+            eps: The number added to the square root of the second moment.
+            bias_correction: True to correct the bias of the moments in early steps.
         """
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0}
         super().__init__(groups, {**defaults, "bias_correction": bias_correction, "steps": 0})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # no caller passes a closure
-        """Update the weights. The gradients are overwritten."""
+        """Update the weights from the gradients, and overwrite the gradients."""
         parts = [part for part in map(self._collect_tensors, self.param_groups) if part.parameters]
         for part in parts:
             for piece in part.iter_pieces():
@@ -197,12 +198,12 @@ class AdamW(Optimizer):
         )
 
     def _prepare(self, piece: GroupTensors) -> None:
-        """Do what can be done while a processor's cache holds the piece: here the whole step."""
+        """Do the part of the update that needs only a piece, while it is in the CPU cache. In AdamW this is all."""
         _put_updates(piece)
         torch._foreach_add_(piece.weights, piece.gradients, alpha=-piece.group["lr"])
 
     def _finish(self, parts: Sequence[GroupTensors]) -> None:
-        """Do what needs the whole of each parameter, after its last piece."""
+        """Do the part of the update that needs whole parameters, after their last piece."""
 
 
 class Lamb(AdamW):
@@ -229,10 +230,11 @@ class Lamb(AdamW):
 
 
 class StableAdamW(AdamW):
-    """AdamW with a lower rate for parameters with a gradient that the second moment did not expect.
+    """AdamW that lowers the learning rate of a parameter whose gradient is large relative to its second moment.
 
-    Wortsman et al. 2023, "Stable and low-precision training for large-scale vision-language models", algorithm 2: the
-    clipping of AdaFactor (Shazeer, Stern 2018) instead of gradient clipping, as ModernBERT was trained.
+    It replaces gradient clipping by AdaFactor's update clipping (Shazeer, Stern 2018), as in Wortsman et al. 2023,
+    "Stable and low-precision training for large-scale vision-language models", algorithm 2. ModernBERT was trained with
+    it.
     """
 
     def _prepare(self, piece: GroupTensors) -> None:
@@ -252,7 +254,9 @@ class StableAdamW(AdamW):
 
 
 def compute_beta(beta: float, step: int, bias_correction: bool) -> float:
-    """Compute the decay rate of a moment at a step (one-based) with which the average is the bias-corrected one.
+    """Compute a moment's decay rate at a one-based step.
+
+    With bias correction, the rate is adjusted so that the running average needs no further correction.
 
     >>> compute_beta(0.9, 1, True), compute_beta(0.9, 1, False)
     (0.0, 0.9)
@@ -261,7 +265,7 @@ def compute_beta(beta: float, step: int, bias_correction: bool) -> float:
 
 
 def _move_moments(part: GroupTensors) -> None:
-    """Average the gradients and their squares into the moments."""
+    """Update the running averages of the gradients and of their squares."""
     steps, correction = part.group["steps"], part.group["bias_correction"]
     beta1, beta2 = (compute_beta(beta, steps, correction) for beta in part.group["betas"])
     torch._foreach_lerp_(part.averages, part.gradients, 1 - beta1)
@@ -270,7 +274,7 @@ def _move_moments(part: GroupTensors) -> None:
 
 
 def _put_updates(part: GroupTensors) -> None:
-    """Overwrite the gradients with u + decay w."""
+    """Overwrite the gradients with the updates: first moment / (sqrt(second moment) + epsilon) + decay * weight."""
     _put_roots(part.squares, part.gradients)
     torch._foreach_add_(part.gradients, part.group["eps"])
     _put_quotients(part.averages, part.gradients)
@@ -279,7 +283,7 @@ def _put_updates(part: GroupTensors) -> None:
 
 
 def _put_surprises(part: GroupTensors) -> None:
-    """Overwrite the gradients with g / max(sqrt(v), epsilon)."""
+    """Overwrite the gradients with gradient / max(sqrt(second moment), epsilon)."""
     if _is_on_gpu(part.squares):
         roots = list(torch._foreach_sqrt(part.squares))
     else:
@@ -299,7 +303,7 @@ def _put_roots(squares: list[Tensor], into: list[Tensor]) -> None:
 
 
 def _put_quotients(numerators: list[Tensor], into: list[Tensor]) -> None:
-    """Overwrite each tensor of `into` with the numerator divided by it."""
+    """Overwrite each tensor of `into` with the corresponding numerator divided by that tensor."""
     if _is_on_gpu(into):
         torch._foreach_copy_(into, torch._foreach_div(numerators, into))
     else:
@@ -313,19 +317,19 @@ def _is_on_gpu(tensors: Sequence[Tensor]) -> bool:
 
 @lru_cache(2)
 def _reserve_buffer(numbers: int, dtype: torch.dtype) -> Tensor:
-    """Return memory that is reused: to allocate some for every piece takes longer than the computation."""
+    """Return an uninitialized buffer that later calls reuse, because allocation is slower than the computation."""
     return torch.empty(numbers, dtype=dtype)
 
 
 def _to_local(tensors: Sequence[Tensor | None]) -> list[Tensor]:
-    """Return this process's part of each tensor, which shares its memory. None is omitted."""
+    """Return this process's shard of each tensor. It shares the tensor's memory. None is skipped."""
     return [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors if tensor is not None]
 
 
 def sum_squares(parameters: Sequence[Tensor], held: Sequence[Tensor]) -> Tensor:
-    """Compute the squared Euclidean norms of N tensors that are sharded as N parameters are: float32 [N].
+    """Compute the squared Euclidean norms of N tensors that are sharded like N parameters: float32 [N].
 
-    All processes must call it. `held` is what this process holds of each tensor.
+    All processes must call it. `held` holds this process's shard of each tensor.
     """
     squares = torch.stack(list(torch._foreach_norm(list(held)))).square()
     for process_group in _find_process_groups(parameters):
@@ -334,7 +338,7 @@ def sum_squares(parameters: Sequence[Tensor], held: Sequence[Tensor]) -> Tensor:
 
 
 def _find_process_groups(parameters: Sequence[Tensor]) -> list[dist.ProcessGroup]:
-    """Return the process groups over which the parameters are sharded, which must be the same for all of them."""
+    """Return the process groups over which parameters are sharded. All parameters must be sharded in the same way."""
     [layout] = {
         (parameter.device_mesh, parameter.placements) if isinstance(parameter, DTensor) else None
         for parameter in parameters

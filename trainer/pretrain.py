@@ -53,14 +53,14 @@ MAX_NAMED = 16  # examples of a shard set
 
 
 def main(arguments: list[str]) -> int:
-    """Train the job in a JSON file, as the command `train` does.
+    """Run training for a job file, as the command `train` does.
 
     Returns:
-        The exit code: 0; 2 if the user can fix the problem (a "failure" event says it); 1 if another process did not
-        answer; 128 plus the number of the signal if a signal stopped the run, after a checkpoint.
+        The exit code: 0 on success; 2 if the user can fix the problem, which a "failure" event describes; 1 if another
+            process did not respond; 128 plus the signal number if a signal stopped the run, after writing a checkpoint.
 
     Raises:
-        InputError: If there is no such file, or it does not hold a job.
+        InputError: If the file does not exist or does not contain a job.
     """
     if len(arguments) != 1 or not Path(arguments[0]).is_file():
         raise InputError("train takes the path of a job's JSON file, as the training stage writes it.")
@@ -85,10 +85,11 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
     """Train the model of a job. All processes must call it.
 
     Returns:
-        0, or 128 plus the number of the signal that stopped the run.
+        The exit code: 0, or 128 plus the signal number if a signal stopped the run.
 
     Raises:
-        InputError: If settings, shards, a checkpoint or non-finite numbers prevent the training.
+        InputError: If training is impossible with the settings, the shards or a checkpoint, or if numbers are not
+            finite.
         Damaged: If a shard is damaged.
     """
     compute_reproducibly(job.training, ranks.device)
@@ -187,7 +188,17 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
 
 
 def export_model(job: TrainingJob, state: TrainState, ranks: Ranks, log: MetricsLog, read_counts: "ReadCounts") -> None:
-    """Write the finished model as a folder that appears in one step. All processes must call it."""
+    """Export the trained model to the job's export folder. All processes must call it.
+
+    The folder appears only when complete.
+
+    Args:
+        job: The job.
+        state: The trained model.
+        ranks: This process among all processes.
+        log: Receives an event about the export.
+        read_counts: The counts of everything that the run has read, which are stored with the model.
+    """
     weights, read = gather_weights(state.model), read_counts.to_json()
     facts = {"steps": state.steps_done, "parameters": state.num_parameters, "seen": read["seen"], **read["counts"]}
     if ranks.rank == 0:
@@ -203,7 +214,7 @@ def export_model(job: TrainingJob, state: TrainState, ranks: Ranks, log: Metrics
 
 
 def describe_line(report: StepReport) -> dict[str, Any]:
-    """Return the fields of a step's line in the log: phase, losses, rates and counts."""
+    """Return the fields of a step's line in the log: phase, losses, learning rate and counts."""
     result = report.result
     scale = {} if result.loss_scale is None else {"loss_scale": result.loss_scale}
     rates = {"learning_rate": result.rate, "gradient_norm": report.norm, **scale}
@@ -211,9 +222,9 @@ def describe_line(report: StepReport) -> dict[str, Any]:
 
 
 def find_cursor(job: TrainingJob, steps_done: int) -> Cursor:
-    """Return the position of a run after a number of steps.
+    """Compute the position of a run after a number of steps.
 
-    A phase resumes at the slot (position in the training order) at which the last phase on the same shards stopped.
+    A phase resumes at the slot (position in the training order) where the previous phase on the same shards stopped.
     """
     phases, done = job.training.phase, steps_done
     for phase, (settings, reading) in enumerate(zip(phases, list_readings(job), strict=True)):
@@ -225,7 +236,7 @@ def find_cursor(job: TrainingJob, steps_done: int) -> Cursor:
 
 
 class PhaseShards(Watcher):
-    """Holds the shards of one phase at a time. What was read is verified before anything is kept."""
+    """Opens the shards of one phase at a time, and verifies what was read before a result is kept."""
 
     def __init__(self, job: TrainingJob, ranks: Ranks) -> None:
         self._job, self._ranks = job, ranks
@@ -233,14 +244,17 @@ class PhaseShards(Watcher):
         self._feed: Feed | None = None
 
     def open(self, phase: int) -> Feed:
-        """Return the feed of a phase. What was read of another phase is verified first. All processes must call it."""
+        """Open the shards of a phase and return their feed. All processes must call it.
+
+        The data read in the previous phase is verified first.
+        """
         if self._feed is None or phase != self._phase:
             self.on_pause()
             self._phase, self._feed = phase, Feed(self._job, phase, self._ranks)
         return self._feed
 
     def on_pause(self) -> None:
-        """Raise Damaged on all processes if one of them read a damaged shard."""
+        """Raise Damaged on all processes if any of them has read a damaged shard."""
         mine: tuple[str, str] | None = None
         try:
             if self._feed is not None:
@@ -253,7 +267,7 @@ class PhaseShards(Watcher):
 
 
 class ReadCounts(Watcher):
-    """Counts what a run has read, also before a resume: in total, and of each shard set in each phase."""
+    """Counts what a run has read: in total, and by phase and shard set. Counts continue after a resume."""
 
     def __init__(self, job: TrainingJob, ranks: Ranks) -> None:
         self._ranks = ranks
@@ -262,36 +276,43 @@ class ReadCounts(Watcher):
         self._tallies = [np.zeros((number, len(TALLY_NAMES)), np.int64) for number in sets]  # of this process
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
-        """Count a step."""
+        """Add the counts of a step."""
         self._counts += result.step.counts[: len(STEP_COUNTS)]
         for micro_batch in result.step.micro_batches:
             self._tallies[result.phase] += micro_batch.tallies
 
     def to_json(self) -> dict[str, Json]:
-        """Return the counts. All processes must call it, because the tallies are summed over them."""
+        """Return the counts for a checkpoint. All processes must call it, because the tallies are summed over them.
+
+        The keys are "counts", with the counts of the whole run by name, and "seen", with the tallies by phase and shard
+        set.
+        """
         whole = [self._ranks.sum_ints(tallies.ravel().tolist()) for tallies in self._tallies]
         seen = [np.reshape(numbers, (-1, len(TALLY_NAMES))).tolist() for numbers in whole]
         return {"counts": name_counts(self._counts), "seen": seen}
 
     def restore(self, progress: Mapping[str, Any]) -> None:
-        """Continue from the counts of a checkpoint, as `to_json` returned them."""
+        """Restore the counts from a checkpoint's data, which includes the result of `to_json`."""
         self._counts = np.array([progress["counts"][name] for name in STEP_COUNTS], np.int64)
         if self._ranks.rank == 0:  # the sum over all processes is that of the run
             self._tallies = [np.array(tallies, np.int64) for tallies in progress["seen"]]
 
 
 def has_new_weights(job: TrainingJob, terms: Sequence[str]) -> bool:
-    """Return True if a run begins with random weights: without a start model, and without the layers of a teacher."""
+    """Return True if a run starts with random weights: without a start model and without a teacher's layers.
+
+    `terms` has the names of the loss terms.
+    """
     return job.start is None and not OF_TEACHER & {*terms}
 
 
 def describe_examples(store: str, by_process: Sequence[Mapping[str, Sequence[int]]], of_loss: bool) -> str:
-    """Describe the examples that a step read, and the command that shows one of them.
+    """Describe the examples of a step in a sentence, followed by the command that shows one of them.
 
     Args:
         store: Address of the store.
-        by_process: For each process, the numbers of examples by the folder of their shards.
-        of_loss: True if these are the examples of the loss that was not finite.
+        by_process: The indices of the examples by the folder of their shards, one dictionary per process.
+        of_loss: True if the loss of these examples was not finite; False if only the gradient was not.
 
     >>> describe_examples("store", [{"shards/small/0f": [14]}, {"shards/small/0f": [3]}], True)
     'Its loss was of the examples 3, 14 of shards/small/0f: cloze trace store/shards/small/0f 3'

@@ -42,7 +42,7 @@ TIMED_OUT = "Timed out"  # gloo's wording
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """This process among all processes of a training.
+    """This process among all processes of a training run.
 
     Attributes:
         rank: Zero-based number of this process.
@@ -50,8 +50,8 @@ class Ranks:
         device: The device on which this process computes.
         mesh: The device mesh of all processes; None without a process group (`make_single_rank`).
         host_count: The number of processes on this machine.
-        patient: A process group with a long time-out and sockets of its own. One thread uses it at a time.
-        counting: A process group for `count_up`, which a thread of its own calls; None if there is one process.
+        patient: A process group with a long timeout and separate sockets. Only one thread may use it at a time.
+        counting: A process group for `count_up`, which is called from a separate thread; None if there is one process.
         store: The key-value store that all processes share; None if there is one process.
     """
 
@@ -66,7 +66,7 @@ class Ranks:
 
     @property
     def computes_ahead(self) -> bool:
-        """True if this process continues while its device computes, as on a GPU."""
+        """True if this process continues while its device computes, as with a GPU."""
         return self.device.type != "cpu"
 
     def sum(self, numbers: Tensor) -> Tensor:
@@ -75,14 +75,18 @@ class Ranks:
         return numbers
 
     def sum_ints(self, numbers: Sequence[int]) -> list[int]:
-        """Sum whole numbers over all processes. All processes must call it. On a GPU it waits for the device."""
+        """Sum integers over all processes, element by element. On a GPU it waits for the device.
+
+        All processes must call it.
+        """
         summed: list[int] = self.sum(torch.tensor(numbers, dtype=torch.int64, device=self.device)).tolist()
         return summed
 
     def count_up(self, numbers: Int64s) -> Int64s:
-        """Sum whole numbers over all processes without waiting for a device, because the processors exchange them.
+        """Sum integers over all processes, element by element, without waiting for a device: the CPUs exchange them.
 
-        All processes must call it in the same order, on one thread each; other threads may communicate meanwhile.
+        All processes must call it in the same order, each from one thread only. Other threads may communicate
+        meanwhile.
         """
         if self.count == 1:
             return numbers
@@ -91,16 +95,16 @@ class Ranks:
         return summed.numpy()
 
     def collect(self, mine: Item) -> list[Item]:
-        """Return the value of every process, in order of rank.
+        """Collect one value from each process. Return the values in order of rank.
 
-        All processes must call it; the values must be picklable.
+        All processes must call it. The values must be picklable.
         """
         every = [mine] * self.count
         dist.all_gather_object(every, mine)
         return every
 
     def reduce_any(self, mine: bool) -> bool:
-        """Return True if the argument is true on any process.
+        """Return True on all processes if the argument is true on any process.
 
         All processes must call it. It does not wait for a device.
         """
@@ -109,16 +113,19 @@ class Ranks:
         return bool(self.sum(torch.tensor(int(mine))))
 
     def wait(self) -> None:
-        """Wait until every process calls this. One of them may work for up to ALONE_SECONDS before."""
+        """Wait until all processes have called this. One process may arrive up to ALONE_SECONDS late."""
         dist.all_reduce(torch.zeros(1), group=self.patient)
 
     def record_position(self, place: str) -> None:
-        """Record what this process is doing, for the others to report if it hangs. It does not wait for them."""
+        """Record what this process is doing, so that other processes can report it if this one hangs.
+
+        It does not wait for other processes.
+        """
         if self.store is not None:
             self.store.set(f"stands {self.rank}", place)
 
     def wait_no_longer_than(self, seconds: float) -> None:
-        """Set the time-out for waiting on other processes from now on, except for `wait` and the group `patient`."""
+        """Set the timeout for communication from now on, except for `wait` and the process group `patient`."""
         assert self.mesh is not None
         for group in {dist.group.WORLD, self.mesh.get_group(), self.counting} - {None}:
             _set_pg_timeout(timedelta(seconds=seconds), group)
@@ -129,11 +136,11 @@ class Ranks:
 
 
 class StopSignal:
-    """Tracks whether any process received a signal to stop: each hears its own, and all leave after the same step.
+    """Tracks signals to stop. If any process receives one, all processes stop after the same step.
 
     Attributes:
-        number: The signal that was received last.
-        is_requested: What the last `ask_all` found, which is the same on all processes.
+        number: The number of the signal received last.
+        is_requested: The result of the last `ask_all`, which is the same on all processes.
     """
 
     def __init__(self, ranks: Ranks) -> None:
@@ -144,20 +151,20 @@ class StopSignal:
 
     @property
     def exit_code(self) -> int:
-        """0, or 128 plus the number of the signal if a stop was requested."""
+        """The exit code: 0, or 128 plus the number of the signal if a stop was requested."""
         return 128 + self.number if self.is_requested else 0
 
     def ask_all(self) -> bool:
-        """Ask all processes whether one received a signal, and return `is_requested`. All processes must call it.
+        """Check whether any process received a signal, and return `is_requested`. All processes must call it.
 
-        Cost: nothing with one process; otherwise one message to each other process. It does not wait for a device.
+        It takes one message to each other process, and does not wait for a device.
         """
         self.is_requested = self.is_requested or self._ranks.reduce_any(self._received)
         return self.is_requested
 
     @contextmanager
     def hold_signals(self) -> Iterator[None]:
-        """Note signals during the block instead of ending the process. Outside the main thread nothing is changed."""
+        """Record signals during the block instead of exiting. Outside the main thread, nothing is changed."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -174,11 +181,15 @@ class StopSignal:
 
 @contextmanager
 def join_process_group(device: str = "auto") -> Iterator[Ranks]:
-    """Join torchrun's process group during the block, or create one of this process if it was started without torchrun.
+    """Join torchrun's process group during the block, or create a group of this process only.
 
-    If the block succeeds, no process closes its connections before all have arrived: gloo treats a connection that a
-    peer closes as a fault of pending transfers. If the block fails on a GPU, the connections are left to the end
-    of the process, because nccl would wait for what the others still owe.
+    A group is created if the process was not started by torchrun. If the block succeeds, connections stay open until
+    all
+    processes have reached the end of the block: gloo would treat a connection closed by a peer as a fault of pending
+    transfers.
+    If the block fails on a GPU, connections stay open until the process exits, because nccl would wait for messages
+    that the
+    other processes have not sent.
 
     Args:
         device: "auto", "cuda" or "cpu", as in the settings.
@@ -187,8 +198,8 @@ def join_process_group(device: str = "auto") -> Iterator[Ranks]:
         This process among all processes.
 
     Raises:
-        InputError: If there are more processes than GPUs, or if "cuda" is asked for and torch sees no GPU.
-        PeersLost: If other processes do not answer in time.
+        InputError: If there are more processes than GPUs, or if "cuda" is requested but torch finds no GPU.
+        PeersLost: If other processes do not respond in time.
     """
     host_rank = int(os.environ.get("LOCAL_RANK", 0))
     own = choose_device(device, host_rank)
@@ -223,22 +234,22 @@ def join_process_group(device: str = "auto") -> Iterator[Ranks]:
 
 
 def make_single_rank() -> Ranks:
-    """Describe this process without creating a process group, for work that exchanges nothing.
+    """Describe this process without creating a process group, for computations without communication.
 
-    It computes on torch's current GPU, if there is one. Nothing is changed in the process.
+    The device is torch's current GPU, if there is one. The state of the process is not changed.
     """
     device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
     return Ranks(rank=0, count=1, device=device)
 
 
 class PeersLost(Exception):
-    """Raised if other processes do not answer in time. Its message names their last recorded positions."""
+    """Raised if other processes do not respond in time. The message names their last recorded positions."""
 
     def __init__(self, late: Mapping[int, str], reason: str) -> None:
         """Create the error.
 
         Args:
-            late: Maps the rank of each missing process to its last recorded position, or "".
+            late: Maps the rank of each missing process to its last recorded position, or to "" if it recorded none.
             reason: The message of the failed communication.
         """
         named = " and ".join(f"rank {rank} ({place})" if place else f"rank {rank}" for rank, place in late.items())
@@ -249,34 +260,37 @@ class PeersLost(Exception):
 
 
 def read_position(store: Store, rank: int) -> str:
-    """Return the position that a process recorded last; empty if it recorded none."""
+    """Return the position that a process recorded last (a description of its work), or "" if there is none."""
     key = f"stands {rank}"
     return store.get(key).decode() if store.check([key]) else ""
 
 
 def find_absent(store: Store, rank: int, count: int) -> list[int]:
-    """Return the ranks that did not time out as this one did. All that timed out call it at about the same time."""
+    """Return the ranks that did not time out, in contrast to this process.
+
+    All processes that timed out must call it at about the same time.
+    """
     store.set(f"waited {rank}", "")
     time.sleep(REPORT_SECONDS)
     return [other for other in range(count) if not store.check([f"waited {other}"])]
 
 
 def wait_for_all(store: Store, count: int) -> None:
-    """Wait until every process calls this, through the store of torchrun's agent and without other connections."""
+    """Wait until all processes have called this, using only the store of torchrun's agent."""
     if store.add("here", 1) == count:
         store.set("all here", "")
     store.wait(["all here"])
 
 
 def choose_device(asked: str, number: int) -> torch.device:
-    """Return the GPU of this process, or the processor if there is no GPU and none is asked for.
+    """Choose the device of this process: its GPU, or the CPU if there is no GPU or the CPU is requested.
 
     Args:
         asked: "auto", "cuda" or "cpu".
-        number: The number of this process on its machine.
+        number: The zero-based number of this process on its machine.
 
     Raises:
-        InputError: If "cuda" is asked for without a GPU, or if there are fewer GPUs than processes.
+        InputError: If "cuda" is requested without a GPU, or if there are fewer GPUs than processes.
     """
     if asked == "cuda" and not torch.cuda.is_available():
         why = (

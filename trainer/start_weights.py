@@ -41,12 +41,13 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartModel:
-    """A folder with a model from which training starts, or from which a student learns.
+    """A folder with a model to start training from, or with the teacher of a student.
 
     Attributes:
-        folder: Path on this machine.
-        files: Maps the names of configuration, weights and tokenizer files to their SHA-256.
-        rows: One item for each token that the model has no row for: its id, and the ids of its pieces in the model.
+        folder: Local path of the folder.
+        files: Maps the names of configuration, weight and tokenizer files to their SHA-256.
+        rows: The tokens that have no row in the model: for each, its id, and the ids of the model's tokens that it
+            splits into.
     """
 
     folder: str
@@ -55,14 +56,14 @@ class StartModel:
 
     @property
     def content(self) -> str:
-        """One digest of all files."""
+        """A single digest over the contents of all files."""
         return compute_fingerprint(files=dict(self.files))
 
     def check(self, needed: str = "A training that has a checkpoint does not need it.") -> None:
-        """Raise InputError if a file is missing or has changed. It reads all files, at 1.3 GB a second.
+        """Raise InputError if a file is missing or has changed. All files are read, at 1.3 GB per second.
 
         Args:
-            needed: A sentence for the message: until when the folder is needed.
+            needed: A sentence for the message that says how long the folder is needed.
         """
         for name, digest in self.files.items():
             path = Path(self.folder) / name
@@ -80,7 +81,7 @@ def read_start(folder: Path, digest: "Callable[[Path], str] | None" = None) -> S
 
     Args:
         folder: A folder with config.json, model.safetensors and a tokenizer.
-        digest: Returns the SHA-256 of a file, if it may be known already; None to read each file.
+        digest: Returns the SHA-256 of a file, for example from a cache; None to read each file.
 
     Raises:
         InputError: If a file is missing.
@@ -99,7 +100,7 @@ def read_start(folder: Path, digest: "Callable[[Path], str] | None" = None) -> S
 
 
 def hash_file(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
+    """Compute the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -108,7 +109,7 @@ def hash_file(path: Path) -> str:
 
 
 def list_model_files(manifest: Manifest) -> dict[str, StoredFile]:
-    """Map the path of each file of a model artifact, relative to its config.json, to the stored file."""
+    """Map the path of each file of a model artifact, relative to the folder of config.json, to the stored file."""
     files = [file for part in manifest.parts for file in part.files]
     configs = [file.path.removesuffix(CONFIG) for file in files if f"/{file.path}".endswith(f"/{CONFIG}")]
     folder = min(configs, key=len, default="")
@@ -116,7 +117,9 @@ def list_model_files(manifest: Manifest) -> dict[str, StoredFile]:
 
 
 def copy_model(place: Place, manifest: Manifest, files: Mapping[str, StoredFile], folder: Path) -> None:
-    """Copy files of an artifact to a local folder, which appears complete. Other processes that copy it wait.
+    """Copy files of a model artifact to a local folder, which appears only when complete.
+
+    If several processes copy the same model, one copies and the others wait.
 
     Raises:
         Damaged: If a file differs from what was written.
@@ -139,12 +142,12 @@ _METADATA_FILE = ".metadata"  # of torch's writer: it holds a number that is dra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The checkpoint of another run to continue from.
+    """The checkpoint of another run from which a run continues.
 
     Attributes:
-        path: Its folder.
-        content: The digest of its content.
-        read: The slots that were read of each shard set, by the set's content.
+        path: The folder of the checkpoint.
+        content: The digest of the checkpoint's content.
+        read: The number of slots (positions in the training order) read of each shard set, by the set's content digest.
     """
 
     path: str
@@ -153,21 +156,21 @@ class Origin:
 
     @property
     def identity(self) -> Json:
-        """The facts that decide the weights."""
+        """The part of the origin that affects the weights, as a JSON object."""
         return {"content": self.content, "read": dict(self.read)}
 
 
 def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, vocabulary: str) -> Origin | None:
-    """Find the checkpoint that `training.continue_from` names; return None if it is not set.
+    """Find the checkpoint named by `training.continue_from`. Return None if the setting is not given.
 
     Args:
-        training: The settings of the training.
-        models: The folder with the work folders of the store's models, under `models/NAME/FINGERPRINT`.
+        training: The settings of the training run.
+        models: The folder that contains the work folders of the store's models, as `models/NAME/FINGERPRINT`.
         model: The settings of the model.
-        vocabulary: The content of the vocabulary.
+        vocabulary: The content digest of the vocabulary.
 
     Raises:
-        InputError: If there is no such checkpoint, or if it is of another model, vocabulary or optimizer.
+        InputError: If the checkpoint does not exist, or belongs to another model, vocabulary or optimizer.
     """
     if not training.continue_from:
         return None
@@ -190,17 +193,17 @@ def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, 
 
 
 def find_checkpoint(location: str, models: Path) -> Path:
-    """Find a checkpoint's folder.
+    """Find the folder of a checkpoint.
 
-    Without a step, this is the last checkpoint before a decay of the learning rate or, without one, the newest.
+    If no step is given, this is the last checkpoint before a learning-rate decay or, if there is none, the newest.
 
     Args:
-        location: A model's artifact, its work folder or a checkpoint, optionally followed by `@STEP`. It is below
-            `models` if it begins with `models/`.
-        models: The folder with the work folders of the store's models.
+        location: A model artifact, its work folder or a checkpoint, optionally followed by `@STEP`. If it begins with
+            `models/`, it is relative to the folder `models`.
+        models: The folder that contains the work folders of the store's models.
 
     Raises:
-        InputError: If there is no such checkpoint.
+        InputError: If the checkpoint does not exist.
     """
     address, _, step = location.rpartition("@") if "@" in Path(location).name else (location, "", "")
     folder = models / address if address.startswith("models/") else Path(address).expanduser()
@@ -243,14 +246,20 @@ def _read_facts(path: Path) -> dict[str, Json]:
 
 
 def hash_checkpoint(facts: Mapping[str, Json]) -> str:
-    """Compute the digest of a checkpoint: of its tensors, its number of steps, and the slots that were read."""
+    """Compute the digest of a checkpoint from its tensors, its number of steps, and the slots that were read.
+
+    Slots are positions in the training order.
+    """
     files = {name: file for name, file in facts["files"].items() if name != _METADATA_FILE}
     held = {"files": files, "step": facts["cursor"]["step"], "read": count_slots_read(facts)}
     return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
 
 
 def count_slots_read(facts: Mapping[str, Json]) -> dict[str, int]:
-    """Count the slots that were read up to a checkpoint, also by earlier runs, for each content of a shard set."""
+    """Count the slots (positions in the training order) read up to a checkpoint, by content digest of the shard set.
+
+    Slots read by the runs from which this one continued are included.
+    """
     identity = facts["identity"]
     read = dict(identity.get("origin", {}).get("read", {}))
     tallies = [component for phase in facts["seen"] for component in phase]

@@ -25,12 +25,13 @@ class StepReport:
     """The numbers of a step, summed over all processes.
 
     Attributes:
-        result: The result of the step, with the tensors that the numbers come from.
-        losses: "loss", and for each term its mean loss and its accuracy.
+        result: The result of the step, with the tensors from which the numbers were computed.
+        losses: Maps "loss" to the loss, `{name}_loss` to the mean loss of each term, and `{name}_accuracy` to its
+            accuracy.
         norm: The norm of the whole gradient before clipping.
         extra: The sums of the numbers that watchers added to the result, by name.
-        is_logged: True if the log gets a line of the step. The first steps of a run are reported in any case.
-        fields: What watchers add to the line of the log.
+        is_logged: True if a line for the step is written to the log. The first steps of a run are reported in any case.
+        fields: Additional fields for the line, which watchers fill in.
     """
 
     result: StepResult
@@ -42,21 +43,24 @@ class StepReport:
 
 
 class Watcher:
-    """Follows a training without changing what is learned. All processes call every hook; the hooks here do nothing."""
+    """Base class of hooks that follow a training run without changing what the model learns.
+
+    All processes call every hook. The hooks of the base class do nothing.
+    """
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
-        """Called after each step, when the weights have changed. It must not wait for the device."""
+        """Called after each step, once the weights have been updated. It must not wait for the device."""
 
     def on_report(self, report: StepReport) -> None:
-        """Called with the numbers of a step, before the line of the log is written, if there is one."""
+        """Called with the numbers of a step, before its line (if any) is written to the log."""
 
     def on_report_done(self, report: StepReport) -> None:
-        """Called with the numbers of a step, after the line of the log is written, if there is one."""
+        """Called with the numbers of a step, after its line (if any) has been written to the log."""
 
     def on_pause(self) -> None:
         """Called before an evaluation, a checkpoint or the export.
 
-        It may raise an error if the state must not be kept.
+        It may raise an error if the state of the run must not be kept.
         """
 
     def on_pause_end(self) -> None:
@@ -65,7 +69,7 @@ class Watcher:
 
 @contextmanager
 def pause_training(watchers: Sequence[Watcher]) -> Iterator[None]:
-    """Tell the watchers that training pauses during the block."""
+    """Call `on_pause` of all watchers before the block, and `on_pause_end` after it."""
     for watcher in watchers:
         watcher.on_pause()
     yield
@@ -76,7 +80,7 @@ def pause_training(watchers: Sequence[Watcher]) -> Iterator[None]:
 class StepReports:
     """Reports steps to the watchers and the log.
 
-    At most one report is pending: that of the newest step, while it travels.
+    At most one report is pending: that of the newest step, while its numbers are copied from the device.
     """
 
     def __init__(
@@ -94,20 +98,20 @@ class StepReports:
             ranks: This process among all processes.
             terms: The terms of the loss.
             watchers: Called with each report, in this order.
-            describe: Returns the fields of a line.
+            describe: Returns the fields of a report's line.
         """
         self._log, self._ranks, self._terms = log, ranks, terms
         self._watchers, self._describe = watchers, describe
         self._pending: tuple[StepResult, torch.Tensor, torch.cuda.Event | None, bool] | None = None
 
     def begin(self, result: StepResult, is_logged: bool) -> None:
-        """Start to copy the numbers of a step from the device. All processes must call it.
+        """Start copying the numbers of a step from the device. All processes must call it.
 
-        On a processor the report is finished before this returns; on a GPU by the next `flush`.
+        On a CPU the report is finished when this returns; on a GPU, when the next `flush` returns.
 
         Args:
             result: The result of the step.
-            is_logged: True if the log gets a line of the step.
+            is_logged: True to write a line for the step to the log.
         """
         sums_T2 = torch.zeros(len(self._terms), 2, dtype=torch.float64, device=self._ranks.device)
         for of_micro_batch in result.sums:
@@ -152,16 +156,17 @@ class StepReports:
 def compute_losses(
     losses: Sequence[float], rights: Sequence[float], counts: Int64s, terms: Sequence[Term]
 ) -> dict[str, float]:
-    """Compute the mean losses (natural logarithms) and the accuracies of a step or an evaluation.
+    """Compute the mean losses (in nats) and the accuracies of a step or an evaluation.
 
     Args:
         losses: The summed loss of each term.
-        rights: The number of right answers of each term.
-        counts: The STEP_COUNTS followed by one count per term.
+        rights: The number of right predictions of each term.
+        counts: The STEP_COUNTS, followed by the number of targets of each term.
         terms: The terms of the loss.
 
     Returns:
-        "loss", the weighted sum of the means; then each term's mean loss and, if it has right answers, its accuracy.
+        A dictionary with "loss", the weighted sum of the mean losses; `{name}_loss`, the mean loss of each term; and
+        `{name}_accuracy` of each term whose predictions are right or wrong.
 
     >>> import numpy as np
     >>> counts = np.array([0] * len(STEP_COUNTS) + [2, 4])
@@ -179,12 +184,12 @@ def compute_losses(
 
 
 def name_counts(counts: Int64s) -> dict[str, int]:
-    """Map the names of STEP_COUNTS to the counts of a step."""
+    """Build a dictionary of the counts of a step, with the names in STEP_COUNTS as keys."""
     return dict(zip(STEP_COUNTS, counts.tolist(), strict=False))
 
 
 def describe_counts(counts: Int64s) -> dict[str, int]:
-    """Return the counts of a step that a line of the log holds, by name."""
+    """Return the counts of a step that are written to the log, by name."""
     named = dict(zip(STEP_COUNTS, counts.tolist(), strict=False))
     names = ("masked_tokens", "tokens", "sequences", "deleted", *(("dummy_tokens",) if named["dummy_tokens"] else ()))
     return {name: named[name] for name in names}

@@ -21,10 +21,10 @@ FLUSH_SECONDS = 5
 
 
 class TensorBoard:
-    """Writes the steps and evaluations of a run as scalars of TensorBoard."""
+    """Writes the steps and evaluations of a run as TensorBoard scalars."""
 
     def __init__(self, work: Path) -> None:
-        """Find torch's writer. Raises InputError if its package is not installed."""
+        """Create the writer. Raises InputError if the `tensorboard` package is not installed."""
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ModuleNotFoundError as error:
@@ -37,22 +37,22 @@ class TensorBoard:
         self._writer: Any = None  # once a run has begun
 
     def begin(self, step: int) -> None:
-        """Open a file, and discard what was shown of steps after `step`; -1 discards all steps."""
+        """Open an event file, and discard the scalars of steps after `step`. A step of -1 discards everything."""
         self._writer = self._open(str(self._folder), purge_step=step + 1, flush_secs=FLUSH_SECONDS)
 
     def add_event(self, event: Event) -> None:
-        """Write the numbers of an event, if it is a step or an evaluation."""
+        """Write the numbers of an event if it is a step or an evaluation. Other events are ignored."""
         for name, values in iter_scalars(event):
             for key, number in values.items():
                 self._writer.add_scalar(f"{name}/{key}", number, event["step"])
 
     def flush(self) -> None:
-        """Write what was shown to the disk, as a checkpoint presumes."""
+        """Flush the scalars to the disk. This must be done before a checkpoint is written."""
         self._writer.flush()
 
 
 def iter_scalars(event: Event) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield the name and numbers of an event, and for a mixture those of each component."""
+    """Yield the name and the numbers of an event and, for a mixture, those of each component."""
     if event["event"] in SHOWN:
         yield event["event"], _select_numbers(event)
         for name, component in event.get("components", {}).items():
@@ -60,6 +60,6 @@ def iter_scalars(event: Event) -> Iterator[tuple[str, dict[str, float]]]:
 
 
 def _select_numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of an event, without its step. None becomes NaN."""
+    """Return the numeric fields of an event by name, except its step. None becomes NaN."""
     named = {name: math.nan if value is None else value for name, value in values.items() if name != "step"}
     return {name: float(value) for name, value in named.items() if isinstance(value, int | float)}

@@ -19,19 +19,19 @@ LEAVING_SECONDS = 5.0  # for ranks to end after the first one has
 
 
 def run_agent(parent: int, processes: int, does: str, job: str, arguments: Sequence[str]) -> int:
-    """Run torchrun's agent: start the processes on this machine, and end all of them when one fails.
+    """Run torchrun's agent: start the processes on this machine, and stop all of them if one fails.
 
-    A signal to stop is passed to the processes, which exit by themselves; a second signal ends all at once. torchrun
-    runs on a thread of its own: it handles signals only on the main thread, and would kill the processes some time
-    after one. A process that hangs is killed LEAVING_SECONDS after the first one has ended, while torchrun waits half a
-    minute.
+    A signal to stop is passed on to the processes, which then exit; a second signal stops all of them at once. torchrun
+    runs on a separate thread, because on the main thread it would handle the signals and kill the processes shortly
+    afterwards. A process that hangs is killed LEAVING_SECONDS after the first one has exited, whereas torchrun would
+    wait for half a minute.
 
     Args:
-        parent: Id of the process with which this one ends.
+        parent: Id of the parent process; this process exits when the parent does.
         processes: The number of processes on this machine.
         does: The command of the trainer.
         job: Path of the job's JSON file.
-        arguments: The arguments of torchrun.
+        arguments: The command-line arguments of torchrun.
 
     Returns:
         The exit code: 0, or 1 if a process failed.
@@ -45,7 +45,10 @@ def run_agent(parent: int, processes: int, does: str, job: str, arguments: Seque
 
 
 def kill_those_left(ended: Future[int], processes: int) -> None:
-    """Wait for torchrun. Once all processes have started, kill those that outlive another one by LEAVING_SECONDS."""
+    """Wait for torchrun. Kill processes that are still running LEAVING_SECONDS after the first one has exited.
+
+    This applies only once all processes have started.
+    """
     met, alone_since = False, None
     while not wait([ended], timeout=0.5).done:
         ranks = list_children(os.getpid())
@@ -60,9 +63,9 @@ def kill_those_left(ended: Future[int], processes: int) -> None:
 
 
 def pass_signals_on() -> None:
-    """Pass signals to stop on to the child processes, once.
+    """Pass the first signal to stop on to the child processes.
 
-    Without a child, or at a second signal, this process exits.
+    At a second signal, or if there is no child, this process exits.
     """
     passed_on: list[int] = []
 

@@ -43,14 +43,14 @@ from trainer.step_log import StepReport, StepReports, Watcher, pause_training
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """A part of a run: steps with one weight decay and one source of examples.
+    """A phase of a run: consecutive steps with the same weight decay and source of examples.
 
     Attributes:
-        number: Zero-based.
-        first: The number of steps of the run that are done before the phase.
-        end: The number of steps of the run that are done after the phase.
-        weight_decay: Of matrices; vectors have none.
-        schedule: The learning rate by step of the run. Consecutive phases may share one.
+        number: Zero-based number of the phase.
+        first: The number of steps of the run before the phase.
+        end: The number of steps of the run up to the end of the phase.
+        weight_decay: The weight decay of matrices; vectors have none.
+        schedule: The learning-rate schedule, by step of the run. Consecutive phases may share a schedule.
     """
 
     number: int
@@ -62,22 +62,22 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a training uses besides its state.
+    """The settings and services that a training run uses, besides the model's state.
 
     Attributes:
         settings: The settings of all steps, with each "auto" resolved.
-        choice: How the steps are computed: precision, compilation, TF32.
-        identity: What decides the weights, as it is written into checkpoints.
+        choice: The precision, compilation and TF32 of all steps.
+        identity: Everything that affects the weights, as stored in checkpoints.
         ranks: This process among all processes.
         log: Receives the events of the run.
-        stop: Knows whether a signal asked the run to stop.
+        stop: Tracks whether a signal requested a stop.
         checkpoints: Writes and reads the checkpoints of the run.
-        watchers: Called at each step, in this order, without changing what is learned.
+        watchers: Called at each step, in this order. They do not change what the model learns.
         describe_line: Returns the fields of a step's line in the log.
-        find_cursor: Maps a number of steps done to the position of the run.
-        describe_progress: Returns what else a checkpoint must hold to resume. All processes call it.
-        checked_steps: The number of steps at the beginning of a run that are reported even if the log has no line
-            of them, so that watchers can refuse a run that cannot succeed.
+        find_cursor: Maps a number of completed steps to the position of the run.
+        describe_progress: Returns additional data that a checkpoint needs to resume. All processes call it.
+        checked_steps: The number of first steps that are reported even without a line in the log, so that watchers can
+            stop a run that cannot succeed.
     """
 
     settings: TrainingSettings
@@ -112,20 +112,20 @@ def train(
     resume_from: CheckpointFacts | None,
     evaluates_first: bool = False,
 ) -> None:
-    """Train through the phases and export the model, or stop after a signal. All processes must call it.
+    """Train through all phases and export the model, or stop after a signal. All processes must call it.
 
     Args:
-        run: What the training uses.
-        state: A model with its first weights, and its optimizer. Both are changed in place.
-        phases: In order; each begins at the end of the previous one.
-        read_steps: Yields the steps of a phase, given the number of steps of the run that are done.
-        evaluate: Returns the scores of the model. They are written to the log.
-        export: Writes the finished model; None if the caller trains another model after this one.
-        resume_from: The checkpoint to resume from; None to begin.
-        evaluates_first: True to evaluate before the first step of a run that begins.
+        run: The settings and services of the run.
+        state: The model with its initial weights, and its optimizer. Both are changed in place.
+        phases: The phases in order. Each begins where the previous one ends.
+        read_steps: Yields the steps of a phase, starting after the given number of completed steps of the run.
+        evaluate: Returns the scores of the model, which are written to the log.
+        export: Writes the finished model; None if the caller trains another model afterwards.
+        resume_from: The checkpoint to resume from; None to start from the beginning.
+        evaluates_first: True to evaluate before the first step, unless the run is resumed.
 
     Raises:
-        InputError: If the loss or the gradient is no longer finite, or if a watcher refuses to continue.
+        InputError: If the loss or the gradient is not finite, or if a watcher refuses to continue.
     """
     settings, ranks, stop, watchers = run.settings, run.ranks, run.stop, run.watchers
     reports = StepReports(run.log, ranks, state.model.terms, watchers, run.describe_line)
@@ -224,7 +224,7 @@ def train(
 
 
 def split_phases(settings: TrainingSettings) -> list[Phase]:
-    """Return the phases of the settings, each with the steps, the weight decay and the schedule that apply to it."""
+    """Build the phases of a run, with the steps, weight decay and learning-rate schedule of each."""
     ends = accumulate(phase.steps for phase in settings.phase)
     stretches = settings.stretches
     return [
@@ -240,14 +240,14 @@ def split_phases(settings: TrainingSettings) -> list[Phase]:
 
 
 def find_phase(phases: Sequence[Phase], steps_done: int) -> Phase:
-    """Return the phase that contains the last of the given number of steps done."""
+    """Find the phase of the last completed step, given the number of completed steps of the run."""
     return next(phase for phase in phases if steps_done <= phase.end)
 
 
 def is_evaluation_missing(run: Run, phase: Phase, steps_done: int) -> bool:
-    """Return True if an evaluation was due after a step and is not in the log, because a signal stopped it.
+    """Return True if an evaluation was due after a step but is not in the log, because a signal stopped it.
 
-    All processes must call it. They return what the first process finds, which has the log.
+    All processes must call it. They return the result of the first process, which has the log.
     """
     was_due = is_due(run.settings.evaluate_every, steps_done, phase.end)
     [is_missing, *_] = run.ranks.collect(was_due and not run.log.has_event("evaluation", steps_done))
@@ -255,9 +255,9 @@ def is_evaluation_missing(run: Run, phase: Phase, steps_done: int) -> bool:
 
 
 def run_evaluation(run: Run, phase: Phase, state: TrainState, evaluate: Evaluate) -> None:
-    """Evaluate and log the scores.
+    """Run an evaluation, and write the scores to the log.
 
-    If a signal stops the evaluation, nothing is logged; it is repeated after the resume.
+    If a signal stops the evaluation, nothing is logged. The evaluation is repeated when the run is resumed.
     """
     run.ranks.record_position(f"in the evaluation after step {state.steps_done}")
     with pause_training(run.watchers):
@@ -268,9 +268,10 @@ def run_evaluation(run: Run, phase: Phase, state: TrainState, evaluate: Evaluate
 
 
 def save_checkpoint(run: Run, state: TrainState) -> None:
-    """Write a checkpoint, unless a watcher refuses to keep the state. On a GPU training continues in the meantime.
+    """Write a checkpoint, unless a watcher raises an error because the state must not be kept.
 
-    All processes must call it. An earlier checkpoint that is still being written is finished first.
+    All processes must call it. On a GPU, training continues while the checkpoint is being written. If a previous
+    checkpoint is still being written, it is finished first.
     """
     run.ranks.record_position(f"before the checkpoint of step {state.steps_done}")
     in_background = run.settings.async_checkpoints and run.ranks.computes_ahead  # a processor cannot do both
@@ -290,16 +291,17 @@ def save_checkpoint(run: Run, state: TrainState) -> None:
 
 
 def finish_checkpoint(run: Run, wait: bool) -> None:
-    """Log the checkpoint that was being written, if it is complete. If `wait` is True, wait until it is complete."""
+    """Log the checkpoint that was being written, if it is complete. If `wait` is True, wait until it is."""
     if written := run.checkpoints.take_written(wait):
         seconds = {"seconds": round(written.seconds, 3), "wait_seconds": round(written.wait_seconds, 4)}
         run.log.write_event("checkpoint", written.step, name=written.name, **seconds)
 
 
 def is_checkpoint_due(run: Run, steps_done: int, end: int) -> bool:
-    """Return True if a checkpoint is due: by the number of steps done, or by the clock of the first process.
+    """Return True if a checkpoint is due, either by the number of completed steps or by the first process's clock.
 
-    All processes must call it if `checkpoint_minutes` is set. `end` is the number of steps done after the phase.
+    All processes must call it if `checkpoint_minutes` is set. `end` is the number of completed steps at the end of the
+    phase.
     """
     if is_due(run.settings.checkpoint_every, steps_done, end) or steps_done in run.checkpoints.kept_steps:
         return True
@@ -309,7 +311,9 @@ def is_checkpoint_due(run: Run, steps_done: int, end: int) -> bool:
 
 
 def is_due(every: int, steps_done: int, end: int) -> bool:
-    """Return True after each `every` steps (0: never), and at the end of a phase.
+    """Return True at the end of a phase, and whenever the number of completed steps is a multiple of `every`.
+
+    If `every` is 0, only the end of the phase counts.
 
     >>> is_due(10, 20, end=25), is_due(10, 25, end=25), is_due(0, 20, end=25), is_due(0, 25, end=25)
     (True, True, False, True)

@@ -65,11 +65,11 @@ OFF_HINT = "If this is intended, set training.health_checks = false."
 
 
 class NonFinite(Watcher):
-    """Stops a run after the first loss or gradient that is not finite, before a checkpoint could hold it.
+    """Stops a run after the first loss or gradient that is not finite, before a checkpoint stores the weights.
 
-    The step is noted on the device and read with the numbers of the next report, so that no step waits for it.
-    Precision float16 is excluded: there an overflow is expected, and the loss scale handles it. A loss belongs to one
-    micro-batch of one process, so it leads to the examples; a gradient comes from all of them.
+    The step is recorded on the device and read together with the numbers of the next report, so that no step has to
+    wait. Float16 is excluded, because overflows are expected there and handled by the loss scale. A loss belongs to a
+    micro-batch of one process, and so identifies the examples; a gradient belongs to all of them.
     """
 
     def __init__(self, ranks: Ranks, explain: Callable[[int, int], InputError]) -> None:
@@ -77,15 +77,15 @@ class NonFinite(Watcher):
 
         Args:
             ranks: This process among all processes.
-            explain: Returns the error to raise, given the number of the step and the index of this process's
-                micro-batch with a loss that is not finite, or -1. All processes call it.
+            explain: Returns the error to raise. It is called on all processes with the number of the step and the index
+                of this process's micro-batch whose loss is not finite, or -1.
         """
         self._ranks, self._explain = ranks, explain
         self.step = torch.full((), -1, dtype=torch.int64, device=ranks.device)  # the first such step; -1: none yet
         self.micro_batch = self.step.clone()  # whose loss it was; -1: only a gradient, or not of this process
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
-        """Note the step if it is the first one that is not finite."""
+        """Record the step if it is the first one that is not finite."""
         if not state.scales_loss:
             is_bad_N = ~torch.stack([*result.sums]).isfinite().flatten(1).all(1)  # bool [micro-batches]
             is_first = (self.step < 0) & (is_bad_N.any() | ~result.norm.isfinite())
@@ -94,12 +94,12 @@ class NonFinite(Watcher):
         result.extra["nonfinite"] = self.step >= 0
 
     def on_report(self, report: StepReport) -> None:
-        """Raise the explained error on all processes if any of them has noted a step."""
+        """Raise the error that `explain` returns, on all processes, if any process has recorded a step."""
         if report.extra["nonfinite"]:
             self._refuse()
 
     def on_pause(self) -> None:
-        """Raise the explained error before an evaluation or a checkpoint, also for steps that were not reported."""
+        """Raise the same error before an evaluation or a checkpoint. This covers steps that have not been reported."""
         if self._ranks.reduce_any(bool(self.step >= 0)):
             self._refuse()
 
@@ -110,7 +110,7 @@ class NonFinite(Watcher):
 
 
 class Speed(Watcher):
-    """Measures the speed of a run between two lines of its log. Evaluations and checkpoints are excluded."""
+    """Measures the throughput of a run between two reports, excluding evaluations and checkpoints."""
 
     def __init__(self, settings: TrainingSettings, ranks: Ranks) -> None:
         self._ranks, self._peak = ranks, find_peak(settings, ranks.device)
@@ -120,7 +120,7 @@ class Speed(Watcher):
         self._since = self._paused_at = time.monotonic()
 
     def count_waiting(self, steps: Iterator[Item]) -> Iterator[Item]:
-        """Yield the same steps, and add up the time that training waits for each."""
+        """Yield the items of an iterator unchanged, and add up the time that training waits for them."""
         while True:
             began = time.monotonic()
             step = next(steps, None)
@@ -130,7 +130,7 @@ class Speed(Watcher):
             yield step
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
-        """Add the tokens and the FLOPs of a step."""
+        """Add a step's tokens and FLOPs to the totals."""
         if result.phase != self._phase and (measured := measure_flops(state.model, result.step)) is not None:
             self._phase, self._flops_of = result.phase, measured
         places, _, tokens, *_ = result.step.counts.tolist()
@@ -138,7 +138,7 @@ class Speed(Watcher):
         self._flops += tokens * self._flops_of[0] + places * self._flops_of[1]
 
     def on_pause(self) -> None:
-        """Stop the clock while training pauses."""
+        """Stop the clock."""
         self._paused_at = time.monotonic()
 
     def on_pause_end(self) -> None:
@@ -146,7 +146,7 @@ class Speed(Watcher):
         self._since += time.monotonic() - self._paused_at
 
     def on_report(self, report: StepReport) -> None:
-        """Add the speed since the last line to the fields of the line, and start over."""
+        """Add the throughput since the previous report to this one, and reset the counters."""
         if not report.is_logged:
             return
         seconds, device = max(time.monotonic() - self._since, 1e-9), self._ranks.device
@@ -163,19 +163,20 @@ class Speed(Watcher):
 
 
 def find_peak(settings: TrainingSettings, device: torch.device) -> float | None:
-    """Return the peak FLOPs per second of a device, from the settings or by its name; None if it is unknown."""
+    """Return the peak FLOPs per second of a device, from the settings or by its name, or None if unknown."""
     if settings.peak_tflops is not None:
         return settings.peak_tflops * 1e12
     return find_peak_flops(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
 
 
 def measure_flops(model: Objective, step: Step) -> tuple[float, float] | None:
-    """Compute the FLOPs of training on one token, and on one token that a head reads.
+    """Estimate the training FLOPs per token, and per token position that a head reads.
 
-    Sequences are assumed to be as long as those that this process reads in the step.
+    The estimate uses the lengths of this process's sequences in the step.
 
     Returns:
-        The two numbers, zero if the objective does not count them; None if this process reads no sequence in the step.
+        The two numbers, which are zero if the objective does not count FLOPs; None if this process has no sequence in
+        the step.
     """
     real = STEP_COUNTS.index("sequences")  # what fills a batch follows them
     own = [np.diff(each.batch.boundaries.numpy())[: each.counts[real]] for each in step.micro_batches]
@@ -187,7 +188,10 @@ def measure_flops(model: Objective, step: Step) -> tuple[float, float] | None:
 
 
 class FirstSteps(Watcher):
-    """Judges the first steps of a run. All processes judge the same numbers, so all come to the same result."""
+    """Checks the first steps of a run for signs that it cannot succeed.
+
+    All processes check the same numbers, so that all reach the same result.
+    """
 
     def __init__(
         self,
@@ -205,10 +209,10 @@ class FirstSteps(Watcher):
             ranks: This process among all processes.
             log: Receives the warnings.
             inputs: The facts about the examples.
-            terms: The names of the loss's terms.
-            new_weights: True if the model begins with random weights.
+            terms: The names of the loss terms.
+            new_weights: True if the model starts with random weights.
             warmup: The number of steps until the learning rate reaches its peak.
-            last: The number of the last step to count labels and tokens of.
+            last: The number of the last step whose labels and tokens are counted.
         """
         self._ranks, self._log, self._inputs = ranks, log, inputs
         self._terms, self._new_weights, self._last = terms, new_weights, last
@@ -218,7 +222,7 @@ class FirstSteps(Watcher):
         self._recent = defaultdict[str, deque[float]](lambda: deque(maxlen=NUM_RECENT))
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
-        """Count the labels and tokens of one of the first steps."""
+        """Count the labels and tokens of the step, if it is one of the first steps."""
         for micro_batch in result.step.micro_batches if result.step.number <= self._last else ():
             labels = micro_batch.batch.targets.get(PAIR)
             ids = micro_batch.batch.ids.numpy()
@@ -238,9 +242,9 @@ class FirstSteps(Watcher):
         """Return warnings about a step.
 
         Args:
-            step: The number of the step, one-based.
-            losses: The mean loss of each term.
-            counts: The number of answers of each term.
+            step: The one-based number of the step.
+            losses: The mean loss of each term, by name.
+            counts: The number of predictions of each term, by name.
             norm: The norm of the gradient.
 
         Raises:
@@ -275,7 +279,10 @@ class FirstSteps(Watcher):
             )
 
     def _compare_with_chance(self, name: str, loss: float, chance: float) -> Iterator[str]:
-        """Yield a warning if a loss is far from chance. Raises InputError if the weights are new."""
+        """Yield a warning if a loss is far from that of random guessing.
+
+        Raises InputError if the weights are random.
+        """
         comparison = f"The {name} loss of the first step is {loss:.2f}, and guessing by chance costs {chance:.2f}"
         if not self._new_weights and loss > chance + MAX_LOSS_FROM_CHANCE:
             yield (
@@ -290,7 +297,7 @@ class FirstSteps(Watcher):
             )
 
     def _find_flat(self, step: int) -> Iterator[str]:
-        """Yield a warning about each loss that has not fallen by now, when the learning rate has reached its peak."""
+        """Yield a warning for each loss that has not decreased by the time the learning rate reaches its peak."""
         for name, first in self._first.items():
             now = fmean(self._recent[name])
             if now > first - MIN_FALL:
@@ -302,22 +309,23 @@ class FirstSteps(Watcher):
 
 
 def refuse_or_warn(message: str, is_fatal: bool) -> str:
-    """Return the message as a warning, or raise it as InputError if it is fatal."""
+    """Return the message, to be used as a warning, or raise it as an InputError if it is fatal."""
     if is_fatal:
         raise InputError(message)
     return message
 
 
 def count_texts(special: SpecialIds, ids: Int64s, labels: Int64s | None) -> Int64s:
-    """Count the labels and tokens of some examples as the model reads them.
+    """Count pair labels and tokens of some examples.
 
     Args:
         special: The ids of the special tokens.
-        ids: int64 [T], with masks in place.
-        labels: int64 [B], the labels of pairs; None if there are none. Labels below 0 are ignored.
+        ids: int64 [T], the token ids, with masks in place.
+        labels: int64 [B], the pair labels; None if there are none. Negative labels are ignored.
 
     Returns:
-        int64 [4]: pairs, pairs with the label 1, tokens that are not special, and the [UNK] tokens among them.
+        int64 [4]: the number of pairs, of pairs with label 1, of tokens that are not special, and of [UNK] tokens among
+        those.
     """
     ordinary = np.isin(ids, [special.pad, special.cls, special.sep, special.mask], invert=True).sum()
     some = labels[labels >= 0] if labels is not None else np.zeros(0, np.int64)
@@ -325,7 +333,10 @@ def count_texts(special: SpecialIds, ids: Int64s, labels: Int64s | None) -> Int6
 
 
 def judge_texts(counts: Sequence[int]) -> list[str]:
-    """Return warnings about the counts of `count_texts`, summed over all processes.
+    """Return warnings about labels and tokens.
+
+    Args:
+        counts: The results of `count_texts`, summed over all processes.
 
     Raises:
         InputError: If the run cannot succeed.

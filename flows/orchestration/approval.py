@@ -30,7 +30,7 @@ POLL_SECONDS = 2
 
 
 class Decision(RunInput):
-    """The fields of the form that a person fills in."""
+    """The form that a person fills in to approve or reject a release."""
 
     decision: Literal["approve", "reject"] = "reject"
     reason: str = ""
@@ -38,14 +38,20 @@ class Decision(RunInput):
 
 
 def ask_person(candidate: ReleaseCandidate, home: Path, port: int, seconds: int, tell: Tell) -> ApprovalDecision:
-    """Ask in the UI for a decision on a release, and wait for it. A rejection is returned after the time is over.
+    """Ask in the UI for a decision on a release, and wait for the decision.
 
     Args:
         candidate: The release that crosses its bounds.
-        home: CLOZE_HOME, with the server that shows the UI.
-        port: The port of that server, if no server of the user's profile answers.
-        seconds: The time to wait.
-        tell: Called with the address of the page.
+        home: CLOZE_HOME, whose server shows the UI.
+        port: The port of that server, used if no server of the user's Prefect profile answers.
+        seconds: How long to wait.
+        tell: Called with the URL of the page.
+
+    Returns:
+        The decision; a rejection if nobody answers in time.
+
+    Raises:
+        ServerFailed: If the server of this CLOZE_HOME does not start.
     """
     restore_password(home, port)
     with open_api(find_profile(tell), home, port, tell) as api:
@@ -53,7 +59,9 @@ def ask_person(candidate: ReleaseCandidate, home: Path, port: int, seconds: int,
 
 
 def _pause_for_answer(candidate: ReleaseCandidate, ui: str, seconds: int, tell: Tell) -> ApprovalDecision:
-    """Run the flow that pauses for a person, and return the decision; a rejection if the flow ended without one."""
+    """Run the flow that waits for a person, and return the decision. A flow that ends without one counts as a
+    rejection.
+    """
     decisions: list[ApprovalDecision] = []
     title = f"release {candidate.name} of {candidate.record.recipe}"
 
@@ -81,17 +89,21 @@ def _pause_for_answer(candidate: ReleaseCandidate, ui: str, seconds: int, tell: 
 
 
 def describe_waiting_release(candidate: ReleaseCandidate, url: str) -> dict[str, str]:
-    """Return what `cloze status` reports of the store while a release waits for a person.
+    """Describe a release that waits for a person, as `cloze status` reports it.
 
     Args:
-        url: The address of the page of its flow run.
+        candidate: The release.
+        url: The URL of the flow run's page.
+
+    Returns:
+        A dict with the keys "release", "recipe", "run", "since" and "url".
     """
     run = candidate.record
     return {"release": candidate.name, "recipe": run.recipe, "run": run.run_id, "since": format_now(), "url": url}
 
 
 def _wait_for_answer(candidate: ReleaseCandidate, seconds: int) -> ApprovalDecision:
-    """Pause the current flow run with the form until a person has answered; reject after some seconds."""
+    """Pause the current flow run until a person has filled in the form. A rejection is returned at the timeout."""
     form = Decision.with_initial_data(description=format_crossed_bounds(candidate))
     try:
         answer = pause_flow_run(wait_for_input=form, timeout=seconds, poll_interval=POLL_SECONDS)
@@ -101,7 +113,7 @@ def _wait_for_answer(candidate: ReleaseCandidate, seconds: int) -> ApprovalDecis
 
 
 def format_crossed_bounds(candidate: ReleaseCandidate) -> str:
-    """Return the run, what it was compared with, and the bounds that its figures cross, as Markdown."""
+    """Format the bounds that a run crosses as Markdown, with the run and what it was compared with."""
     head = f"The run {escape_cell(candidate.record.run_id)} against {escape_cell(candidate.compared_with)}."
     return "\n".join([head, "", *(f"- {escape_cell(line)}" for line in candidate.crossed)])
 

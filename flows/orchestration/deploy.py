@@ -46,19 +46,20 @@ def render_prefect_yaml(
     store: str | None = None,
     workers: int | None = None,
 ) -> str:
-    """Return the text of a prefect.yaml that deploys recipes to a work pool.
+    """Render a prefect.yaml that deploys recipes to a work pool.
 
     Args:
-        recipes: Each becomes a deployment of its name.
+        recipes: The recipes. Each becomes a deployment with its name.
         pool: The name of the work pool.
         schedule: When each recipe is due; None for deployments without a schedule.
-        folder: The folder of the file, in which a worker works. Recipes are named relative to it.
+        folder: The folder of the file, which is the workers' working directory. Recipe paths are relative to this
+            folder.
         home: CLOZE_HOME of a worker.
-        store: The store that the command names, instead of the recipes' own.
-        workers: The number of worker processes of each run; if None, one a core.
+        store: The store that the command names in place of the recipes'; None if it names none.
+        workers: The number of worker processes of each run; if None, as many as the raw files have work for.
 
     Raises:
-        InputError: If two recipes have one name, or a name cannot be a deployment's.
+        InputError: If two recipes have the same name, or a name cannot be used for a deployment.
     """
     names = [recipe.name for recipe in recipes]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -90,10 +91,12 @@ def render_prefect_yaml(
 def describe_deployment(
     recipe: Recipe, given: dict[str, Any], schedule: Schedule | None, folder: Path
 ) -> dict[str, Any]:
-    """Return a recipe as an entry of `deployments` in prefect.yaml, without its work pool.
+    """Build a recipe's entry in the `deployments` list of prefect.yaml, without the work pool.
 
     Args:
-        given: The parameters of every run (`build_run_parameters`).
+        recipe: The recipe.
+        given: The parameters of every run, from `build_run_parameters`.
+        schedule: When the recipe is due; None for no schedule.
         folder: The folder of the prefect.yaml.
     """
     assert recipe.path is not None
@@ -111,7 +114,7 @@ def describe_deployment(
 
 
 def render_schedules(schedule: Schedule | None) -> list[dict[str, Any]]:
-    """Return a schedule as `schedules` in prefect.yaml; an empty list for None."""
+    """Build the `schedules` list of a deployment in prefect.yaml. It is empty if `schedule` is None."""
     if schedule is None:
         return []
     if schedule.interval is not None:
@@ -120,7 +123,16 @@ def render_schedules(schedule: Schedule | None) -> list[dict[str, Any]]:
 
 
 def write_prefect_yaml(path: Path, text: str, force: bool) -> None:
-    """Write a prefect.yaml. Raises InputError if one exists and `force` is not set."""
+    """Write a prefect.yaml.
+
+    Args:
+        path: The path of the file.
+        text: The contents.
+        force: True to replace an existing file.
+
+    Raises:
+        InputError: If the file exists and `force` is False, or if it cannot be written.
+    """
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
@@ -134,10 +146,16 @@ def write_prefect_yaml(path: Path, text: str, force: bool) -> None:
 
 
 def check_not_served(names: Sequence[str], home: Path, tell: Callable[[str], None]) -> None:
-    """Raise InputError if a running `cloze serve` holds the deployment of a name, here or with the same Prefect API.
+    """Check that no running `cloze serve` uses one of the deployment names, on this machine or with the same Prefect
+    API.
 
     Args:
-        tell: Called if no API answers, so that other machines could not be asked.
+        names: The names of the deployments.
+        home: CLOZE_HOME.
+        tell: Called with a message if no API answers, so that other machines cannot be checked.
+
+    Raises:
+        InputError: If a name is in use.
     """
     api = find_answering_api(home, own_server=False)
     for name in names:
@@ -151,7 +169,9 @@ def check_not_served(names: Sequence[str], home: Path, tell: Callable[[str], Non
 
 
 def _is_served(api: str, name: str) -> bool:
-    """Return True if a process without a work pool asks an API for the runs of the deployment of this name."""
+    """Return True if a process other than a work pool's worker polls an API for the runs of the deployment with this
+    name.
+    """
     deployment = ask(f"{api}/deployments/name/{quote(to_flow_name(name), safe='')}/{quote(name, safe='')}")
     if not isinstance(deployment, dict) or deployment.get("work_pool_name") or deployment.get("paused"):
         return False
@@ -160,9 +180,9 @@ def _is_served(api: str, name: str) -> bool:
 
 
 def format_worker_command(pool: str) -> str:
-    """Return the shell command that starts a worker of a pool.
+    """Return the shell command that starts a worker of a work pool.
 
-    It gives the worker a TMPDIR of its own: Prefect's folder there belongs to its first user, and all users share it.
+    The command sets TMPDIR to a new folder, because Prefect's folder in the shared one belongs to its first user.
 
     >>> format_worker_command("main")
     'TMPDIR=$(mktemp -d) prefect worker start --pool main --type process'

@@ -72,15 +72,15 @@ def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
 
 
 def run_in_flow(run: RunState) -> bool:
-    """Complete a run that is prepared and has its workers as a new flow run.
+    """Complete a run as a new flow run. The run must be prepared, and have its workers.
 
-    If the server goes away once the flow has begun, nothing is done twice: the run ends as its work did.
+    If the server goes away once the flow has begun, the run still ends with the result of its work.
 
     Returns:
-        False, with nothing done, if no server answers before the flow begins.
+        True if the run was completed; False if no server answered, so that nothing was done.
 
     Raises:
-        Exception: What a stage raised.
+        Exception: Any exception that a stage raises.
     """
     recipe_flow = cloze.with_options(
         name=to_flow_name(run.recipe.name),  # the orchestrator keeps the runs of each recipe apart
@@ -100,19 +100,22 @@ def run_in_flow(run: RunState) -> bool:
 def run_in_this_flow(
     recipe: Recipe, home: Path, tell: Tell, workers: int | None, on_begin: Tell, on_shown: Callable[[], object]
 ) -> RunState:
-    """Prepare and complete a run of a recipe inside the current flow run, with workers of its own.
+    """Prepare and complete a run of a recipe inside the current flow run, with newly opened workers.
 
     Args:
-        recipe: As a run by hand would have it.
+        recipe: The recipe, with the settings of a manual run.
         home: CLOZE_HOME.
         tell: Called with each line of the run.
         workers: The number of worker processes; if None, as many as the raw files have work for.
         on_begin: Called with the run's id before anything is printed.
-        on_shown: Called once the page of the flow run shows how far the run is.
+        on_shown: Called once the page of the flow run shows the run's progress.
+
+    Returns:
+        The state of the completed run.
 
     Raises:
-        InputError: For what the user can fix.
-        Exception: What a stage raised.
+        InputError: For an error that the user can fix.
+        Exception: Any exception that a stage raises.
     """
     with report_failure(recipe, tell) as notifier:
         run = prepare_run(recipe.to_scheduled(), home, tell, workers, on_begin)
@@ -125,7 +128,7 @@ def run_in_this_flow(
 
 
 def show_run(run: RunState) -> None:
-    """Show how far the run is on the page of the current flow run, tag it, and link it to the report of the run."""
+    """Show the run's progress on the current flow run's page, tag the flow run, and link it to the run's report."""
     recording, id = get_recording(), flow_run.id
     assert recording is not None and id is not None, "a flow run is recorded"
     run.progress.show()
@@ -147,12 +150,12 @@ def train_models(stages: list[str]) -> State[list[Manifest]]:
 
 @flow(name="tasks", persist_result=False)
 def fine_tune_models(stages: list[str]) -> State[list[Manifest]]:
-    """Fine-tune the model of a run on a task, or let it answer new documents."""
+    """Fine-tune the model of a run on a task, or predict for new documents."""
     return run_subflow("tasks")
 
 
 def run_subflow(tag: str) -> State[Any]:
-    """Do the work of the current subflow, tag it with its group, and return its final state."""
+    """Do the work of the current subflow, tag the subflow with its group of stages, and return its final state."""
     with close_when_stopped():
         add_tags(UUID(flow_run.id), [tag])
         return keep_end(lambda: run_to_state(_current_work.get(), failed=STAGE_FAILED, expected=Exception))
@@ -162,7 +165,7 @@ def run_subflow(tag: str) -> State[Any]:
 
 
 def can_retry(task: Any, task_run: Any, state: State[Any]) -> bool:
-    """Return True if a failed task may succeed when it is tried again; Prefect calls it."""
+    """Return True if a failed task may succeed when retried. Prefect calls this function."""
     return is_worth_retrying(state.result(raise_on_failure=False))
 
 
@@ -178,13 +181,13 @@ TASK_OPTIONS: dict[str, Any] = {
 
 @task(**TASK_OPTIONS)
 def build_stage(name: str, build: StageBuild) -> State[Manifest]:
-    """Build the missing parts of a stage on all workers, and publish it; a complete stage is reused."""
+    """Build the missing parts of a stage on all workers, and publish the stage. A complete stage is reused."""
     return run_task(build, lambda: stages.build_stage(build))
 
 
 @task(**TASK_OPTIONS)
 def train_stage(name: str, build: StageBuild) -> State[Manifest]:
-    """Train a model, fine-tune one or let one answer, in a process of its own; tried again, it resumes."""
+    """Train a model, fine-tune a model, or predict with one, in a separate process. A retry resumes."""
     return run_task(build, lambda: stages.train_stage(build))
 
 
@@ -199,11 +202,11 @@ class FlowTasks:
     """Runs the tasks of a run as task runs of the current flow run."""
 
     def submit(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> PendingTask:
-        """Begin a task on a thread; it is tried again if that may help."""
+        """Submit a task that calls `work(build)` on a thread, and that is retried if that may help."""
         return TASK_BY_WORK[work].submit(name, quote(build))
 
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
-        """Call `work` as a subflow, or directly if no server answers before it begins. Raises what `work` raised."""
+        """Call `work` as a subflow, or directly if no server answers before it begins. Raises what `work` raises."""
         subflow = SUBFLOW_BY_GROUP[group].with_options(flow_run_name=escape_braces(", ".join(stages)))
         _current_work.set(lambda: WorkResult(work(), f"{', '.join(stages)} is whole"))
         state = FlowEnd().call(lambda: subflow([*stages], return_state=True))  # type: ignore[arg-type, return-value]
@@ -211,10 +214,10 @@ class FlowTasks:
 
 
 def run_task(build: StageBuild, work: Callable[[], WorkResult[Result]]) -> State[Result]:
-    """Do the work of the current task, tag it with the group of its stage, and return its final state.
+    """Do the work of the current task, tag the task run with the group of its stage, and return its final state.
 
-    Tags that are given when a task is submitted make Prefect ask its server for the concurrency limits of tags, and a
-    server that is busy then fails the task. So the tag is set on the task run, which shows it once the task has ended.
+    The tag is set on the task run, which shows it once the task has ended. If the tag were given when the task is
+    submitted, Prefect would ask its server for concurrency limits of tags, and a busy server would fail the task.
     """
     context = TaskRunContext.get()
     assert context is not None, "this is called in a task"
@@ -227,12 +230,12 @@ def run_to_state(
 ) -> State[Result]:
     """Do some work, and return the final state of its flow or task.
 
-    A failed state has the text of an InputError as its message.
+    If the work raises InputError, the error's text is the message of the failed state.
 
     Args:
         work: Returns its value, with the name and message of the state.
-        failed: The name of the state if the work raised an exception of the type `expected`.
-        expected: Exceptions of other types are raised, and Prefect records their traceback.
+        failed: The name of the state if the work raises an exception of the type `expected`.
+        expected: The exception type to convert. Other exceptions are raised, and Prefect records their traceback.
     """
     try:
         ended = work()

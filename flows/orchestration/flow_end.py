@@ -34,10 +34,7 @@ CLOSING_SECONDS = 4.0  # for the tasks of a stopped run to be closed: less than 
 
 
 class FlowEnd:
-    """Keeps how the work of a flow ended, whatever the orchestrator recorded.
-
-    Each instance is for one call of a flow.
-    """
+    """Remembers how the work of a flow ended, whatever Prefect recorded. Use one instance for each call of a flow."""
 
     def __init__(self) -> None:
         self._has_begun = False
@@ -46,7 +43,7 @@ class FlowEnd:
         self._error: BaseException | None = None
 
     def keep(self, work: Callable[[], State[Any]]) -> State[Any]:
-        """Do the work of the current flow, and keep its final state or its exception."""
+        """Do the work of the current flow, and remember its final state or its exception."""
         self._has_begun, self._flow_run_id = True, str(flow_run.id)
         try:
             state = self._state = work()
@@ -55,15 +52,18 @@ class FlowEnd:
         return state
 
     def call(self, run: Callable[[], State[Any]]) -> State[Any] | None:
-        """Call a flow, and return its final state; None if it could not begin because no API answers.
+        """Call a flow, and return its final state, or None if it could not begin because no API answers.
 
-        If the API is away when the work has ended, the state is that of the work. An API that is back a moment later
-        has the flow fail by that, since Prefect records the error as the flow's own: then the end of the work is
-        recorded instead.
+        If the API is gone when the work has ended, returns the state of the work. If the API comes back only a moment
+        later, Prefect may record its own connection error as the flow's; then the true end of the work is recorded
+        instead.
+
+        Args:
+            run: Calls the flow, and returns its final state.
 
         Raises:
             InputError: If the work itself failed because the API did not answer.
-            Exception: What the work raised, if the API was away.
+            Exception: Any exception that the work raised, if the API was gone.
         """
         token = _current_end.set(self)
         try:
@@ -84,7 +84,7 @@ class FlowEnd:
         return self._state
 
     def _close(self) -> None:
-        """Record at the API how the work ended."""
+        """Record with the API how the work ended."""
         failed: State[None] = Failed(message=f"{type(self._error).__name__}: {self._error}")
         end = failed if self._state is None else self._state.model_copy(update={"data": None})
         with get_client(sync_client=True) as client:
@@ -95,7 +95,7 @@ _current_end: ContextVar[FlowEnd | None] = ContextVar("the end of the flow that 
 
 
 def keep_end(work: Callable[[], State[Any]]) -> State[Any]:
-    """Do the work of the current flow, and keep how it ended for the `FlowEnd` that called the flow, if one did."""
+    """Do the work of the current flow, and tell the `FlowEnd` that called the flow, if any, how the work ended."""
     end = _current_end.get()
     return work() if end is None else end.keep(work)
 
@@ -108,10 +108,10 @@ def _is_unanswered_failure(state: State[Any]) -> bool:
 
 @contextmanager
 def close_when_stopped() -> Iterator[None]:
-    """Close the current flow run if a signal stops the process during the block.
+    """Within the block, close the current flow run if a signal stops the process.
 
-    Prefect handles SIGTERM itself when it starts a flow: it would end the flow and wait for its tasks. So this restores
-    the handlers of `flows.signals`.
+    When Prefect starts a flow, it installs its own SIGTERM handler, which would wait for the flow's tasks. This
+    function restores the handlers of `flows.signals`.
     """
     answer_signals()
     with call_on_stop(partial(close_flow_run, flow_run.id)):
@@ -119,9 +119,10 @@ def close_when_stopped() -> Iterator[None]:
 
 
 def close_flow_run(id: str | None) -> None:
-    """Record that a flow run and its unfinished tasks were stopped; nobody else will.
+    """Record that a flow run and its unfinished tasks were stopped.
 
-    A task that has just begun takes a moment to reach the server, so the search continues until no more arrive.
+    A task that has just begun takes a moment to reach the server, so unfinished tasks are looked for until no more
+    appear.
 
     Args:
         id: The id of the flow run; if None, nothing happens.
@@ -137,10 +138,13 @@ def close_flow_run(id: str | None) -> None:
 def await_tasks(
     client: SyncPrefectClient, flow_run_id: UUID, seconds: float, final_state: State[None] | None = None
 ) -> None:
-    """Wait until a flow run has no unfinished task run any more, but at most some seconds.
+    """Wait until a flow run has no unfinished task runs, but at most for the given time.
 
     Args:
-        final_state: If given, each unfinished task run is put into it.
+        client: Client of the API.
+        flow_run_id: The id of the flow run.
+        seconds: The longest time to wait.
+        final_state: If given, every unfinished task run is set to this state.
     """
     unfinished = TaskRunFilter.model_validate({"state": {"type": {"any_": UNFINISHED}}})
     of_flow = FlowRunFilter.model_validate({"id": {"any_": [flow_run_id]}})
@@ -155,7 +159,7 @@ def await_tasks(
 
 
 def wait_until_recorded(flow_run_id: UUID) -> None:
-    """Wait until every task run of a flow run is on record in a final state, but at most RECORD_SECONDS."""
+    """Wait until the server has recorded a final state for every task run of a flow run, but at most RECORD_SECONDS."""
     recording = get_recording()
     if recording is not None and recording.is_lost:
         return

@@ -39,17 +39,19 @@ STOPPED = {"type": "CANCELLED", "name": "Cancelled", "message": "Stopped by a si
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateRun:
-    """A run that ended without a server, as it is sent to one later, or kept in a file.
+    """A run that ended without a server, in the form in which it is stored and sent to a server later.
 
     Attributes:
-        store, run_id: Where its record is.
-        recipe: The recipe's name.
-        flow: The flow's name.
-        run: Name, parameters and tags of the flow run.
-        state: Its final state: type, name and message.
-        tasks: Its tasks, in the order in which they ended.
-        artifacts, lines: As an API takes them.
-        api: The API of the profile, without its password; "" for a UI of the home.
+        store: The address of the store with the run's record.
+        run_id: The id of the run.
+        recipe: The name of the recipe.
+        flow: The name of the flow.
+        run: Name, parameters and tags of the flow run, by the keys "name", "parameters" and "tags".
+        state: The final state, with the keys "type", "name" and "message".
+        tasks: The tasks, in the order in which they ended.
+        artifacts: The artifacts, in the form that Prefect's API accepts.
+        lines: The log lines, in the form that Prefect's API accepts.
+        api: The API URL of the user's Prefect profile, without its password; "" to send the run to the next UI server.
     """
 
     store: str
@@ -65,16 +67,23 @@ class LateRun:
 
 
 def describe_failure(error: BaseException) -> Mapping[str, str]:
-    """Return the final state of a run that an exception ended: type, name and message."""
+    """Describe the final state of a run that ended with an exception, as a dict with "type", "name" and "message"."""
     message = to_one_line(str(error) or type(error).__name__, ERROR_CHARACTERS)
     return {"type": "FAILED", "name": "Failed", "message": message}
 
 
 def send_late_run(api: str, late: LateRun, tell: Tell) -> str | None:
-    """Send a run that ended to an API, and return the id of its flow run.
+    """Send a run that has ended to an API, or store it in a file if the API does not accept it.
 
-    If the API does not take it, or none answers (`api` is ""), it is kept in a file, and None is returned. If that is
-    the API of the user's profile, the runs that were kept for it are sent, too.
+    If the API is that of the user's Prefect profile, runs that were stored for that API are then sent as well.
+
+    Args:
+        api: The URL of the API; "" if none answers.
+        late: The run.
+        tell: Called with a message if a run cannot be sent or stored.
+
+    Returns:
+        The id of the flow run, or None if the run was stored.
     """
     id = send_run(api, late, tell) if api else None
     if id is None:
@@ -85,9 +94,17 @@ def send_late_run(api: str, late: LateRun, tell: Tell) -> str | None:
 
 
 def send_run(api: str, late: LateRun, tell: Tell) -> str | None:
-    """Create the flow run of a run that ended, with its tasks, log and artifacts, and return its id.
+    """Create a flow run for a run that has ended, with its tasks, log and artifacts.
 
-    Sending a run again adds only what is missing. Return None if the API does not take all of it.
+    Sending a run again adds only what is missing.
+
+    Args:
+        api: The URL of the API.
+        late: The run.
+        tell: Called with a message if the report cannot be linked.
+
+    Returns:
+        The id of the flow run, or None if the API did not accept all of it.
     """
 
     def post(path: str, body: object) -> Any:
@@ -117,7 +134,14 @@ def send_run(api: str, late: LateRun, tell: Tell) -> str | None:
 
 
 def keep_run(late: LateRun, tell: Tell) -> None:
-    """Write a run that ended into the folder of late runs, for the next UI; the oldest of many are removed."""
+    """Store a run that has ended in the folder of late runs, from which the next UI server gets it.
+
+    Keeps at most MAX_KEPT_RUNS runs, and removes the oldest.
+
+    Args:
+        late: The run.
+        tell: Called with a message if the file cannot be written.
+    """
     folder = Path(os.environ["PREFECT_HOME"]) / FOLDER
     try:
         folder.mkdir(exist_ok=True)
@@ -130,15 +154,16 @@ def keep_run(late: LateRun, tell: Tell) -> None:
 
 
 def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") -> None:
-    """Send the runs in the folder of late runs to an API, the oldest first, and remove those that it takes.
+    """Send the runs in the folder of late runs to an API, oldest first, and remove those that the API accepts.
 
     A file that cannot be read is reported and removed.
 
     Args:
-        prefect_home: The Prefect home that has the folder.
-        api: The address of the API.
-        tell: Called with a line for each run that is not sent.
-        profile: If given, only runs that were to be recorded at this API (of a profile, without its password) are sent.
+        prefect_home: The Prefect home that contains the folder.
+        api: The URL of the API.
+        tell: Called with a message for each run that is not sent.
+        profile: If given, sends only runs that were to be recorded with this API (a profile's URL without its
+            password).
     """
     for path in sorted((prefect_home / FOLDER).glob("*.json")):
         try:
@@ -160,10 +185,12 @@ def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") 
 
 
 def _iter_events(flow_run_id: str, number: int, task: LateTask) -> Iterator[Mapping[str, Any]]:
-    """Yield the two events by which Prefect learns that a task began and ended.
+    """Yield the two events that tell Prefect that a task began and ended.
 
     Args:
-        number: The number of the task in its run.
+        flow_run_id: The id of the flow run.
+        number: The index of the task in its run.
+        task: The task.
     """
     id = uuid.uuid5(uuid.UUID(flow_run_id), str(number))
     run = {"name": task.name, "task_key": TASK, "dynamic_key": str(number), "run_count": task.attempts}
@@ -178,7 +205,15 @@ def _iter_events(flow_run_id: str, number: int, task: LateTask) -> Iterator[Mapp
 def _build_event(
     id: uuid.UUID, flow_run_id: str, moment: str, run: Mapping[str, Any], state: Sequence[str]
 ) -> Mapping[str, Any]:
-    """Return the event by which Prefect learns that a task run entered a state: its type, name and message."""
+    """Build the event that tells Prefect that a task run entered a state.
+
+    Args:
+        id: The id of the task run.
+        flow_run_id: The id of its flow run.
+        moment: When the task run entered the state, in ISO 8601.
+        run: The fields of the task run.
+        state: Type, name and message of the state.
+    """
     type, name, message = state
     return {
         "id": str(uuid.uuid5(id, name)),

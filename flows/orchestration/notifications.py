@@ -33,11 +33,14 @@ MAX_CHECK_SECONDS = 10.0
 
 
 class Notifier:
-    """Sends the notices of one run, as its recipe's `[notify]` says.
+    """Sends the notices of one run, according to the `[notify]` table of its recipe.
 
     Attributes:
         run_id: The id of the run; "" until it has one.
-        page: Returns the address of the run's page; "" if it has none.
+        page: Returns the URL of the run's page, or "" if it has none.
+        settings: The recipe's `[notify]` settings.
+        tell: Called with each line to print.
+        recipe: The recipe.
     """
 
     def __init__(self, recipe: Recipe, tell: Tell) -> None:
@@ -51,8 +54,10 @@ class Notifier:
         """Send a notice, and return True if a recipient got it.
 
         Args:
-            event: One that `[notify] on` can name, such as "failure" or "stall".
-            more: Further fields of the notice.
+            event: An event that `[notify] on` can name, such as "failure" or "stall".
+            text: The text of the notice.
+            more: Additional fields of `Notice`, such as `report` or `bounds`; they replace the default `store`, `run`
+                and `url`.
         """
         recipe = self.recipe
         store = Place(recipe.store).to_address("")
@@ -62,12 +67,14 @@ class Notifier:
         return notify(self.settings, notice, folder, self.tell)
 
     def notify_of_result(self, record: RunRecord, report: str) -> None:
-        """Send the notices of a complete run: that it crosses bounds of its recipe, and that it set something aside.
+        """Send the notices of a complete run: the bounds that it crosses, and the files and records that it set aside.
 
-        No notice is sent of bounds if a recent one named them all, nor of what an earlier one said was set aside.
+        Bounds are not reported again if a recent notice named all of them, nor is anything that an earlier notice
+        reported as set aside.
 
         Args:
-            report: The path of the report.
+            record: The record of the run.
+            report: The path or URL of the run's report.
         """
         if not self.settings.is_enabled:
             return
@@ -99,9 +106,10 @@ class Notifier:
 
 @contextmanager
 def report_failure(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
-    """Send a notice if an exception ends the block; the exception is raised again.
+    """Within the block, send a notice if an exception is raised. The exception is raised again.
 
-    The block gets the notifier of the run.
+    Yields:
+        The notifier of the run.
     """
     notifier = Notifier(recipe, tell)
     for line in list_setting_warnings(recipe.notify, os.environ):
@@ -116,7 +124,16 @@ def report_failure(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
 
 
 def read_recipe_or_notify(path: Path, overrides: Mapping[str, str], tell: Tell) -> Recipe:
-    """Read the recipe in a file. If it cannot be read, send a notice, and raise InputError."""
+    """Read the recipe in a file.
+
+    Args:
+        path: The recipe's file.
+        overrides: Overrides of the recipe's settings, by key.
+        tell: Called with each line to print.
+
+    Raises:
+        InputError: If the recipe cannot be read, after sending a failure notice.
+    """
     try:
         return read_recipe(path, overrides)
     except InputError as error:
@@ -125,7 +142,14 @@ def read_recipe_or_notify(path: Path, overrides: Mapping[str, str], tell: Tell) 
 
 
 def notify_by_file(path: Path, overrides: Mapping[str, str], message: str, tell: Tell) -> None:
-    """Send the notice that a run failed as the recipe in a file says, even if only its `[notify]` can be read."""
+    """Send a failure notice according to the `[notify]` table of a recipe file, even if the rest of it is invalid.
+
+    Args:
+        path: The recipe's file.
+        overrides: Overrides of the recipe's settings, by key.
+        message: Why the run failed.
+        tell: Called with each line to print.
+    """
     try:
         recipe = read_recipe(path, overrides)
         name, settings = recipe.name, recipe.notify
@@ -137,10 +161,12 @@ def notify_by_file(path: Path, overrides: Mapping[str, str], message: str, tell:
 
 
 class ActivityMonitor:
-    """Collects the signs that a run makes progress: what its workers work on, and what is built of its stages.
+    """Collects signs that a run makes progress: what its workers do, and how many parts of its stages are built.
+
+    Args:
+        advance: Called with the progress that `advance` is given.
 
     Attributes:
-        advance: Passes progress on to the callback that is given.
         get_workers_progress: Returns a value that changes while workers make progress.
     """
 
@@ -150,18 +176,21 @@ class ActivityMonitor:
         self._built: dict[str, int] = {}
 
     def advance(self, stage: str, built: int, parts: int) -> None:
-        """Record the progress of a stage, and pass it on."""
+        """Record the progress of a stage, and pass it on to the callback."""
         self._built[stage] = built
         self._advance(stage, built, parts)
 
     def snapshot(self) -> object:
-        """Return a value that changes as long as the run makes progress."""
+        """Return a value that keeps changing as long as the run makes progress."""
         return self.get_workers_progress(), self._built.copy()
 
 
 @contextmanager
 def report_stalls(notifier: Notifier, monitor: ActivityMonitor) -> Iterator[None]:
-    """Send a notice if the run makes no progress for the time in its recipe during the block; once for each stall."""
+    """Within the block, send a notice each time the run makes no progress for the time set in its recipe.
+
+    One notice is sent for each stall. The run is watched from a background thread.
+    """
     is_over = threading.Event()
     if notifier.settings.is_enabled and "stall" in notifier.settings.on:
         given = notifier, monitor.snapshot, is_over

@@ -47,14 +47,17 @@ WITHOUT_SERVER = "The run continues without it; the store lacks nothing."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateTask:
-    """A task that ended in a run without a server.
+    """A task of a run that had no server, as it is sent to a server later.
 
     Attributes:
         name: The name of the task.
-        began, ended: ISO 8601 with the time zone.
-        type, state, message: Type, name and message of its final state.
-        attempts: How often it was tried.
-        group: The group of its stage, which becomes its tag.
+        began: When the task began, in ISO 8601 with the time zone.
+        ended: When the task ended, in the same format.
+        type: The type of its final state, such as "COMPLETED".
+        state: The name of its final state.
+        message: The message of its final state.
+        attempts: The number of attempts.
+        group: The group of the task's stage, which becomes its tag; "" for no tag.
     """
 
     name: str
@@ -69,12 +72,12 @@ class LateTask:
 
 @dataclass(kw_only=True)
 class PageBuffer:
-    """What the page of a run without a server would show; `late_runs.py` sends it when an API answers.
+    """What a run without a server would have shown on its page. `late_runs.py` sends it when an API answers.
 
     Attributes:
-        artifacts: As an API takes them, by key.
-        lines: The lines of its log, as an API takes them.
-        tasks: Its tasks, in the order in which they ended.
+        artifacts: The artifacts in the form that Prefect's API accepts, by key.
+        lines: The log lines in the form that Prefect's API accepts.
+        tasks: The tasks, in the order in which they ended.
     """
 
     artifacts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -82,10 +85,11 @@ class PageBuffer:
     tasks: list[LateTask] = field(default_factory=list)
 
     def add_line(self, line: str, level: str) -> None:
-        """Add a line of the log with the current time.
+        """Add a log line with the current time.
 
         Args:
-            level: "info", "warning" or another of `logging`.
+            line: The line.
+            level: The log level in lower case, such as "info" or "warning".
         """
         number, now = logging.getLevelNamesMapping()[level.upper()], datetime.now(UTC).isoformat()
         self.lines.append({"name": "prefect.flow_runs", "level": number, "message": line, "timestamp": now})
@@ -96,12 +100,13 @@ class Recording:
     """The API that a run is recorded with.
 
     Attributes:
-        address: The address of the API; "" if the run has none.
-        tell: Called with a line if the API is lost.
-        server: The embedded server, if that is used.
-        is_lost: True once the run continues without the API; from its beginning, if none answers in time.
-        buffer: Gets what the pages would show, if the run has no API from its beginning.
-        find_api: Returns the API that answers now, if it was not known at the beginning.
+        address: The URL of the API; "" if the run has none.
+        tell: Called with a message if the API is given up.
+        server: The embedded server that was started for this run, if any.
+        is_lost: True if the run continues without the API, either because it was given up or because it never answered.
+        buffer: Collects what the pages would show, if the run has no API from its beginning; else None.
+        find_api: Returns the URL of an API that answers now, or ""; None if `address` is the only API.
+        lock: Held while the API is given up.
     """
 
     address: str
@@ -114,19 +119,22 @@ class Recording:
 
     @property
     def is_embedded(self) -> bool:
-        """True if the server exists only for this run."""
+        """True if the server was started only for this run."""
         return self.server is not None
 
     def find_api_now(self) -> str:
-        """Return the address of the API if it answers now, else ""."""
+        """Return the URL of the API if it answers now, else ""."""
         if self.find_api is not None:
             return self.find_api()
         return self.address if is_answering(self.address) else ""
 
     def send(self, call: Callable[[], Result]) -> Result | None:
-        """Call a function that sends a request to the API, and return its result.
+        """Call a function that sends a request to the API, and return its result, or None if the API is lost.
 
-        If the API does not answer, it is called again for ANSWER_SECONDS; then the API is lost. None if it is lost.
+        If the API does not answer, the function is called again for up to ANSWER_SECONDS; then the API is given up.
+
+        Raises:
+            Exception: Any exception of `call` that does not mean that the API does not answer.
         """
         deadline = 0.0
         while not self.is_lost:
@@ -141,7 +149,12 @@ class Recording:
         return None
 
     def _wait(self, deadline: float, reason: str) -> None:
-        """Wait until the API answers. It is lost after a deadline, or if its server has ended."""
+        """Wait until the API answers. Gives it up after the deadline, or as soon as the embedded server has ended.
+
+        Args:
+            deadline: A time of `time.monotonic()`.
+            reason: A sentence that says why the API is given up at the deadline.
+        """
         while not self.is_lost:
             wait_if_stopping()
             if self.server is not None and self.server.has_ended:
@@ -153,17 +166,20 @@ class Recording:
                 return
 
     def send_last(self, call: Callable[[], object]) -> None:
-        """Call a function that sends the last request of the run, even if the API was lost, if it answers again."""
+        """Call a function that sends the last request of the run.
+
+        If the API was given up but answers again, it is used again for this request. Otherwise, nothing is sent.
+        """
         if self.is_lost and self.find_api_now():
             use_api(self.address)
             self.is_lost = False
         self.send(call)
 
     def give_up(self, reason: str) -> None:
-        """Continue without the API to the end of the run; what should be sent to it is dropped.
+        """Continue without the API for the rest of the run. Requests are dropped from now on.
 
         Args:
-            why: A sentence for the user.
+            reason: A sentence for the user that says why.
         """
         with self.lock:
             if self.is_lost:
@@ -178,20 +194,22 @@ _current_recording: ContextVar[Recording | None] = ContextVar("recording", defau
 
 
 def get_recording() -> Recording | None:
-    """Return the recording of the run that this is called in; None outside a run."""
+    """Return the recording of the current run, or None outside a run."""
     return _current_recording.get()
 
 
 def send_to_api(call: Callable[[], Result]) -> Result | None:
-    """Call a function that sends a request for the page of the current run; return None if its API is lost."""
+    """Call a function that sends a request for the current run's page, and return its result, or None if the API is
+    lost.
+    """
     recording = get_recording()
     return call() if recording is None else recording.send(call)
 
 
 def list_api_errors() -> tuple[type[Exception], ...]:
-    """Return the exception types that Prefect raises if its API does not answer, or fails.
+    """Return the exception types that Prefect raises if its API fails or does not answer.
 
-    They include others, which `is_unanswered` tells apart.
+    These types also cover other errors; `is_unanswered` tells them apart.
     """
     import httpx
 
@@ -199,7 +217,7 @@ def list_api_errors() -> tuple[type[Exception], ...]:
 
 
 def is_unanswered(error: BaseException) -> bool:
-    """Return True if an exception is, or was caused by, an API that does not answer, or fails."""
+    """Return True if an exception, or any of its causes, means that an API failed or did not answer."""
     import httpx
 
     return any(
@@ -211,7 +229,7 @@ def is_unanswered(error: BaseException) -> bool:
 
 
 def compute_wait(error: BaseException) -> float:
-    """Return for how many seconds a request that failed waited for an answer: 0, unless the server hangs."""
+    """Estimate how many seconds a failed request waited for a response: 0 unless the request timed out."""
     import httpx
 
     if not any(isinstance(each, httpx.TimeoutException) for each in iter_causes(error)):
@@ -221,19 +239,27 @@ def compute_wait(error: BaseException) -> float:
 
 
 def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception, its cause, the cause of that, and so on."""
+    """Yield an exception, its cause, the cause of its cause, and so on. Yields nothing for None."""
     while error is not None:
         yield error
         error = error.__cause__
 
 
 def find_profile_api(own_server: bool) -> str | None:
-    """Return the API of the user's Prefect profile; None if there is none, or the embedded server is asked for."""
+    """Return the API URL of the user's Prefect profile, or None if there is none or if `own_server` is True."""
     return None if own_server else os.environ.get("CLOZE_PREFECT_API")
 
 
 def find_answering_api(home: Path, own_server: bool) -> str:
-    """Return the API for a run that starts no server: the profile's, or that of this home; "" if none answers."""
+    """Find an API for a run that starts no server.
+
+    Args:
+        home: CLOZE_HOME.
+        own_server: True to ignore the user's Prefect profile.
+
+    Returns:
+        The URL of the profile's API or, if there is none, of this CLOZE_HOME's UI server; "" if it does not answer.
+    """
     profile = find_profile_api(own_server)
     if profile is None:
         return find_server_of_home(home)
@@ -244,16 +270,18 @@ def find_answering_api(home: Path, own_server: bool) -> str:
 def record_run(
     home: Path, own_server: bool, tell: Tell, buffer: PageBuffer, on_starting: Callable[[], object]
 ) -> Iterator[Recording]:
-    """Record a run during the block with the API of the user's profile or of an open UI, or with the embedded server.
+    """Within the block, record the run with an API.
 
-    If none answers in time, the run is recorded with none.
+    This is the API of the user's Prefect profile, else that of a UI server that is open in this CLOZE_HOME, else that
+    of an embedded server, which is stopped at the end of the block. If the API does not answer in time, the run is
+    recorded in `buffer` instead.
 
     Args:
         home: CLOZE_HOME.
-        own_server: Use the embedded server even if there is another.
-        tell: Called with each line.
-        buffer: Gets what the run shows, if it has no API.
-        on_starting: Called while the server starts, once Prefect may be imported: the address is known then.
+        own_server: True to start an embedded server even if there is another API.
+        tell: Called with each line to print.
+        buffer: Collects what the run shows, if it has no API.
+        on_starting: Called while the server starts, once Prefect may be imported because its API URL is known.
     """
     ambient = find_profile_api(own_server) or (None if own_server else find_server_of_home(home) or None)
     with ExitStack() as servers:
@@ -270,10 +298,12 @@ def record_run(
 
 @contextmanager
 def keep_pages(tell: Tell, buffer: PageBuffer, find_api: Callable[[], str]) -> Iterator[Recording]:
-    """Keep in a buffer what a run shows during the block, if nobody watches it.
+    """Within the block, collect what a run shows in a buffer. Used for runs that nobody watches.
 
     Args:
-        find_api: Returns the API that answers now.
+        tell: Called with each line to print.
+        buffer: The buffer to fill.
+        find_api: Returns the URL of an API that answers now, or "".
     """
     recording = Recording("", tell, is_lost=True, buffer=buffer, find_api=find_api)
     token = _current_recording.set(recording)
@@ -285,7 +315,7 @@ def keep_pages(tell: Tell, buffer: PageBuffer, find_api: Callable[[], str]) -> I
 
 @contextmanager
 def use_recording(recording: Recording) -> Iterator[None]:
-    """Use a recording for the run in the block."""
+    """Within the block, record the current run to `recording`."""
     token = _current_recording.set(recording)
     logging.raiseExceptions = False  # else Prefect prints a line of its own for each that it cannot send
     try:
@@ -298,16 +328,19 @@ def use_recording(recording: Recording) -> Iterator[None]:
 
 
 def explain_no_server(reason: str) -> str:
-    """Return the message for a run that begins without a server.
+    """Build the message for a run that begins without a server.
 
     Args:
-        why: A sentence.
+        reason: A sentence that says why there is no server.
     """
     return f"{reason} The run continues without one, and builds the same; `cloze runs` will list it."
 
 
 def _connect_to_profile(address: str, tell: Tell, buffer: PageBuffer) -> Recording:
-    """Wait some seconds for the API of a profile or of an open UI, and return a recording with it."""
+    """Wait up to START_SECONDS for the API of a Prefect profile or an open UI, and return a recording with it.
+
+    If the API does not answer, the recording is lost from the beginning, and fills `buffer`.
+    """
     shown, deadline = without_password(address), time.monotonic() + START_SECONDS
     whose = "of your profile" if address == os.environ.get("CLOZE_PREFECT_API") else "that shows the UI"
     while not (answering := is_answering(address)) and time.monotonic() < deadline:
@@ -320,7 +353,11 @@ def _connect_to_profile(address: str, tell: Tell, buffer: PageBuffer) -> Recordi
 
 
 def _connect_to_embedded(server: EmbeddedServer, tell: Tell, buffer: PageBuffer) -> Recording:
-    """Wait some seconds for the embedded server, and return a recording with it; one that is late keeps starting."""
+    """Wait up to START_SECONDS for the embedded server, and return a recording with it.
+
+    If the server does not answer, the recording is lost from the beginning, and fills `buffer`; the server keeps
+    starting.
+    """
     try:
         return Recording(server.wait(START_SECONDS), tell, server)
     except ServerFailed as error:

@@ -71,23 +71,23 @@ def run_recipe(
     on_progress: Advance = ignore_progress,
     watch: bool | None = None,
 ) -> RunState:
-    """Build everything that is missing of a recipe: as a flow of Prefect if somebody watches, else in this process.
+    """Build whatever is missing for a recipe, as a Prefect flow if somebody watches, else in this process.
 
     Args:
         recipe: The recipe.
         home: CLOZE_HOME.
         tell: Called with each line of the run.
         workers: The number of worker processes; if None, as many as the raw files have work for.
-        own_server: Use the embedded server even if the user's Prefect profile names another.
-        on_progress: Called with a stage, the number of its parts that are built, and of those that were missing.
-        watch: True for a flow of Prefect, False for none; if None, `is_watched` decides.
+        own_server: True to use the embedded server even if the user's Prefect profile names another API.
+        on_progress: Called with a stage, the number of parts built so far, and the number of parts to build.
+        watch: True to run as a Prefect flow, False not to; if None, `is_watched` decides.
 
     Returns:
-        The run at its end, with its record and its results.
+        The state of the completed run, with its record and its results.
 
     Raises:
-        InputError: For what the user can fix.
-        Exception: What a stage failed with.
+        InputError: For an error that the user can fix.
+        Exception: Any exception that a stage raises.
     """
     find_api = partial(find_answering_api, home, own_server)
     with report_failure(recipe, tell) as notifier, fork_workers(recipe, workers, tell) as pool:
@@ -124,9 +124,9 @@ def run_recipe(
 
 
 def import_flow() -> Callable[[RunState], bool]:
-    """Import Prefect, and return the function that runs a flow.
+    """Import Prefect, and return the function that completes a run as a flow.
 
-    Prefect reads its settings then. It takes about half of the time that its server takes to start.
+    Prefect reads its settings during the import, which takes about half as long as starting its server.
     """
     from flows.orchestration.flow import run_in_flow
 
@@ -134,13 +134,13 @@ def import_flow() -> Callable[[RunState], bool]:
 
 
 def is_watched(run: RunState, own_server: bool, watch: bool | None, find_api: Callable[[], str]) -> bool:
-    """Return True if a run should be a flow of Prefect: if an API answers, if it trains, or if it may take minutes.
+    """Decide whether a run should be a Prefect flow: if an API answers, if the run trains, or if it may take minutes.
 
     Args:
-        run: A run that is prepared.
+        run: The run, which must be prepared.
         own_server: True if the user asks for the embedded server.
-        watch: What the user asks for; None for nothing.
-        find_api: Returns the API that answers, or "".
+        watch: The user's choice; None if the user made none.
+        find_api: Returns the URL of an API that answers, or "".
     """
     if watch is not None:
         return watch
@@ -151,9 +151,15 @@ def is_watched(run: RunState, own_server: bool, watch: bool | None, find_api: Ca
 
 @contextmanager
 def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[WorkerPool | None]:
-    """Open a pool of forks of this process for a run that is about to begin; yield None if forks are not safe.
+    """Within the block, open a pool of forked workers for a run that is about to begin. Yields None if forking is not
+    safe.
 
-    They are safe until the run starts threads, locks files or calls a server: so this comes first.
+    Call this first: forking is safe only until the run starts threads, locks files or connects to a server.
+
+    Args:
+        recipe: The recipe.
+        workers: The number of workers; if None, one per core.
+        tell: Called with each line to print.
     """
     if recipe.engine != LOCAL_ENGINE or not Place(recipe.store).is_local or not is_safe_to_fork():
         yield None
@@ -165,7 +171,9 @@ def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[Wo
 
 @contextmanager
 def keep_failure(run: RunState, recording: Recording) -> Iterator[None]:
-    """Send or keep the failure or stop of a run that has no flow run, if one happens during the block."""
+    """Within the block, if a run without a flow run fails or is stopped, send that end to an API, or store it for
+    later.
+    """
 
     def keep_stopped() -> None:
         if recording.buffer is not None:
@@ -184,7 +192,7 @@ def keep_failure(run: RunState, recording: Recording) -> Iterator[None]:
 
 
 def run_on_threads(run: RunState) -> None:
-    """Complete a run that is prepared and has its workers, without a server. Raises what a stage raised."""
+    """Complete a run without a server. The run must be prepared, and have its workers. Raises what a stage raises."""
     with ThreadPoolExecutor(choose_num_threads(run.pool.num_workers)) as threads:
         try:
             complete_run(run, ThreadTasks(threads, run.pages.tasks))
@@ -197,7 +205,7 @@ class ThreadTasks:
 
     Args:
         threads: The pool of threads.
-        tasks: Gets an entry for each task that has ended.
+        tasks: List to which an entry is appended for each task that has ended.
     """
 
     def __init__(self, threads: ThreadPoolExecutor, tasks: list[LateTask]) -> None:
@@ -205,7 +213,7 @@ class ThreadTasks:
         self._tasks = tasks
 
     def submit(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> "Future[Any]":
-        """Begin a task on a thread; it is tried again if that may help."""
+        """Submit a task that calls `work(build)` on a thread, and that is retried if that may help."""
         return self._threads.submit(copy_context().run, self._try_again, name, work, build)
 
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
@@ -213,7 +221,7 @@ class ThreadTasks:
         return work()
 
     def _try_again(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> Any:
-        """Do the work of a task, up to RETRIES times more if it fails and that may help; return its value."""
+        """Do the work of a task, with up to RETRIES retries if it fails and a retry may help, and return its value."""
         began, attempts, ended = datetime.now(UTC), 0, None
         try:
             while ended is None:

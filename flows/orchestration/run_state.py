@@ -61,19 +61,19 @@ DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound o
 
 
 def ignore_progress(stage: str, built: int, parts: int) -> None:
-    """Do nothing with the progress of a stage."""
+    """Ignore the progress of a stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What the figures of a run say, once all of its stages are built.
+    """The result of checking a run's figures, once all of its stages are built.
 
     Attributes:
-        figures: Counted at the end of the run.
-        crossed: The bounds of the recipe that the figures cross, in words.
-        candidate: The release to add, if the recipe names one.
-        set_aside: The raw files and records that the run went on without.
-        settled: Folders of the artifacts of earlier generations that a run does not look at again.
+        figures: The figures counted at the end of the run.
+        crossed: The recipe's bounds that the figures cross, in words.
+        candidate: The release to add, or None if the recipe names none.
+        set_aside: The raw files and records that the run had to skip.
+        settled: Folders of earlier generations' artifacts that this run did not need to check again.
     """
 
     figures: Figures = field(default_factory=dict)
@@ -88,17 +88,27 @@ class RunState:
     """The state of one run. It stays in the process that started the run.
 
     Attributes:
-        print_line: Called with each line of the run.
-        on_progress: Called with the progress of its stages and its training.
-        notifier: Sends its notices.
-        lock, file_counts: The raw files, and what was found next to them, as they are known now.
-        stages, manifests: By the folder of the artifact.
-        worker_deaths: How many workers died, by the record that each was reading.
-        is_watched: True if it is a flow of Prefect.
-        pages: What its page would have shown, if it is none.
-        flow_run: The run in the orchestrator, once it exists.
+        recipe: The recipe.
+        run_id: The id of the run.
+        started: When the run began, in ISO 8601 with the time zone.
+        pulse: Writes the run's heartbeat to the store.
+        print_line: Called with each line that the run prints.
+        on_progress: Called with the progress of stages and training: stage, parts built, and parts in total.
+        lock: The raw files, as currently known.
+        file_counts: Counts of the unread files that were found, by source.
+        clock: The time of `time.monotonic()` when the run began.
+        stages: The history of each stage, by artifact folder.
+        manifests: The manifest of each finished stage, by artifact folder.
+        is_watched: True if the run is a Prefect flow.
+        pages: What the run's page would have shown, if the run is not a Prefect flow.
+        worker_deaths: How many workers died while reading a record, by record.
+        judgement: The figures and crossed bounds, once all stages are built.
+        flow_run: The Prefect flow run, once it exists.
+        notifier: Sends the run's notices.
+        pool: The workers; set once they are open.
+        outcome: The artifacts; set once all stages are built.
+        record: The run record; set once the run has succeeded.
         progress_lock: Held by the thread that records progress.
-        pool, outcome, record: Set once there are workers, all stages are built, and the run has succeeded.
     """
 
     recipe: Recipe
@@ -138,40 +148,49 @@ class RunState:
 
     @property
     def records(self) -> list[StageRecord]:
-        """The records of the stages so far, in the order in which the stages ended."""
+        """Records of the stages that have ended so far, in the order in which they ended."""
         return [history.record for history in list(self.stages.values()) if history.record is not None]
 
     @property
     def report_path(self) -> str:
-        """The path of the report, once the run has ended."""
+        """Path or URL of the run's report, which exists once the run has ended."""
         return self.place.to_address(f"runs/{self.run_id}/report.html")
 
     @property
     def final_state_name(self) -> str:
-        """The name of the final state of a run that succeeds: "Drifted" if it crosses a bound, else "Completed"."""
+        """Name of the final state if the run succeeds: "Drifted" if it crosses a bound, else "Completed"."""
         return DRIFTED if self.build_record("completed").is_drifted else "Completed"
 
     def summarize(self) -> str:
-        """Describe the results of the run, with the bounds that it crosses, in a few words."""
+        """Summarize the results of the run, and the bounds that it crosses, in a few words."""
         record = self.build_record("completed")
         more = ", ".join(record.outcome[1:])
         return "; ".join([summarize_outcome(self.outcome), *filter(None, [more]), *record.all_crossed])
 
     def tell(self, text: str, level: str = "info") -> None:
-        """Print a line on the terminal, and in the log of the flow run if there is one by now."""
+        """Print a line on the terminal, and write it to the log of the flow run if one exists.
+
+        Args:
+            text: The line.
+            level: The log level in lower case.
+        """
         self.print_line(text)
         log(" ".join(text.split()), level)
 
     def warn(self, text: str) -> None:
-        """Print a line as a warning."""
+        """Print a line, and log it as a warning."""
         self.tell(text, "warning")
 
     def advance(self, stage: str, built: int, parts: int) -> StageProgress:
-        """Record the progress of a stage, or of its training, and return it. It is safe to call from any thread.
+        """Record the progress of a stage or its training. Thread-safe.
 
         Args:
-            stage: Kind and name of the stage, with " steps" after it for a training.
-            built, parts: How many parts or steps are done, and how many there are.
+            stage: Kind and name of the stage, followed by " steps" if training steps are counted.
+            built: The number of parts or steps done so far.
+            parts: The total number of parts or steps.
+
+        Returns:
+            The progress and speed of the stage.
         """
         with self.progress_lock:
             self.on_progress(stage, built, parts)
@@ -180,9 +199,11 @@ class RunState:
         return pace
 
     def call_on_worker(self, function: Callable[..., Result], *args: object) -> Result:
-        """Call a function on a worker, and return its result; if the worker dies, note the record that it was reading.
+        """Call a function on a worker, and return its result.
 
-        Raises what the function raised, and WorkerDied.
+        Raises:
+            WorkerDied: If the worker dies. The record that it was reading is counted in `worker_deaths`.
+            Exception: Any exception that the function raises.
         """
         wait_if_stopping()
         try:
@@ -196,7 +217,8 @@ class RunState:
         """Record that a stage is complete, and print its results.
 
         Args:
-            seconds: The time that it took.
+            manifest: The manifest of the finished stage.
+            seconds: How long the stage took.
         """
         self.manifests[manifest.folder] = manifest
         if manifest.kind == "verdicts":  # what it is made of has been judged
@@ -207,7 +229,10 @@ class RunState:
         self.print_stage(record, manifest)
 
     def settle_generations(self) -> None:
-        """Write into the lock that all generations of the run are judged: files of theirs may not vanish later."""
+        """Record in the lock that the documents of all generations have been judged.
+
+        Files of judged generations must not disappear later.
+        """
         if self.lock.pending:
             number = len(self.lock.generations)
             self.lock = replace(self.lock, pending=0)
@@ -218,15 +243,16 @@ class RunState:
             )
 
     def move_stage_last(self, folder: str) -> None:
-        """Move a stage to the end of the record.
+        """Move a stage to the end of the record. A run that finds damage goes through its stages again, in a new order.
 
-        A run that meets damage goes through its stages again, and then through more.
+        Args:
+            folder: The artifact folder of the stage.
         """
         self.stages[folder] = self.stages.pop(folder)
         self.manifests[folder] = self.manifests.pop(folder)
 
     def print_stage(self, record: StageRecord, manifest: Manifest) -> None:
-        """Print the results of a stage in a line, and warn of what a person should know."""
+        """Print the results of a finished stage in one line, followed by warnings that the user should see."""
         self.tell(describe_stage(record, manifest))
         notice = manifest.facts.get("notice")
         if notice and record.state == "reused":  # else it was given before the stage was built
@@ -237,9 +263,12 @@ class RunState:
             self.warn(warning)
 
     def judge(self) -> None:
-        """Count the figures of a run that succeeded, and compare them with the bounds of its recipe.
+        """Compute the figures of a run whose stages are built, and compare them with the bounds of its recipe.
 
-        Sets `judgement`. Raises Damaged if an artifact cannot be read.
+        Sets `judgement`.
+
+        Raises:
+            Damaged: If an artifact cannot be read.
         """
         self.settle_generations()
         self.judgement = Judgement(settled=self.outcome.settled)
@@ -261,11 +290,11 @@ class RunState:
         )
 
     def build_record(self, state: str, error: str = "") -> RunRecord:
-        """Return the record of the run as if it ended now.
+        """Build the record of the run as if it ended now.
 
         Args:
-            state: How it ended: "completed", "failed" or "interrupted".
-            error: Why it failed, if it did.
+            state: How the run ended: "completed", "failed" or "interrupted".
+            error: Why it failed; "" if it did not.
         """
         recipe, judgement = self.recipe, self.judgement
         return RunRecord(
@@ -292,10 +321,10 @@ class RunState:
         )
 
     def describe_late_run(self, end: Mapping[str, str], kind: str = "builds") -> LateRun:
-        """Return a run that ended without a flow run, as it is sent to an API later.
+        """Describe a run that ended without a flow run, in the form in which it is sent to an API later.
 
         Args:
-            end: Type, name and message of its final state.
+            end: The final state, with the keys "type", "name" and "message".
             kind: What the run did, "builds" or "nothing new".
         """
         recipe = self.recipe
@@ -317,9 +346,17 @@ class RunState:
         )
 
     def write_record(self, record: RunRecord, report: str | None = None) -> None:
-        """Write the record and the report of the run into the store, unless a record is written already.
+        """Write the run's record and report to the store, unless a record has already been written, and end the
+        heartbeat.
 
-        It is called by whatever knows first how the run ends, the run itself or a signal. Raises InputError.
+        It is called by whichever learns first how the run ends: the run itself or a signal handler.
+
+        Args:
+            record: The record.
+            report: The report as HTML; None writes no report.
+
+        Raises:
+            InputError: If the store cannot be written.
         """
         with self._record_lock:
             if not self._is_written:

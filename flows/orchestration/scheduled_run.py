@@ -109,7 +109,7 @@ def build_run_parameters(recipe: Recipe, store: str | None, workers: int | None)
     Args:
         recipe: The recipe, whose overrides are passed on.
         store: The store that the command names in place of the recipe's; None if it names none.
-        workers: The number of worker processes; None for one per core.
+        workers: The number of worker processes; None to choose it by the size of the raw files.
 
     Returns:
         A dict with the keys "set" (overrides as "key=value") and "worker_processes". Empty values are omitted.

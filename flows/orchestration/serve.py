@@ -92,21 +92,22 @@ def serve_recipe(
     workers: int | None = None,
     run_now: bool = False,
 ) -> NoReturn:
-    """Run a recipe whenever it is due until SIGTERM or Ctrl-C, which end the process with exit code 0.
+    """Run a recipe whenever it is due, until SIGTERM or Ctrl-C, which end the process with exit code 0.
 
     Args:
-        recipe: The recipe, which is read again from its file for each run.
+        recipe: The recipe. Each run reads it again from its file.
         cron: A cron expression.
-        every: Seconds between two runs. Exactly one of the two is given.
+        every: The number of seconds between two runs. Exactly one of `cron` and `every` must be given.
         home: CLOZE_HOME.
-        port: The port of the server and its UI, if no server of the user's profile answers.
-        log: Called with each line, after the time.
-        store: The store that the command names, instead of the recipe's own.
-        workers: The number of worker processes of a run; if None, one a core.
-        run_now: Start a run at once, too.
+        port: The port of the server and its UI, used if no server of the user's Prefect profile answers.
+        log: Called with each line, which begins with the time.
+        store: The store that the command names in place of the recipe's; None if it names none.
+        workers: The number of worker processes of a run; if None, as many as the raw files have work for.
+        run_now: True to start a run immediately as well.
 
     Raises:
-        InputError: For what the user can fix, before anything starts.
+        InputError: For an error that the user can fix, before anything starts.
+        ServerFailed: If the server does not start the first time, or fails for BUSY_SECONDS then.
     """
 
     def tell(line: str) -> None:
@@ -143,7 +144,11 @@ def serve_recipe(
 
 
 def find_profile(tell: Tell) -> str | None:
-    """Return the API of the user's Prefect profile, if it names one that answers; else None."""
+    """Return the API URL of the user's Prefect profile if it answers, else None.
+
+    Args:
+        tell: Called with a message if the profile names an API that does not answer.
+    """
     profile = os.environ.get("CLOZE_PREFECT_API")
     if profile is None or is_answering(profile):
         return profile
@@ -154,9 +159,19 @@ def find_profile(tell: Tell) -> str | None:
 
 @contextmanager
 def open_api(profile: str | None, home: Path, port: int, tell: Tell) -> Iterator[str]:
-    """Use an API during the block: that of a profile, which is waited for, or that of a full server of this home.
+    """Within the block, use the API of a Prefect profile, or of a full server that is started for this CLOZE_HOME.
 
-    Yields the address. Raises ServerFailed if the server of this home does not start.
+    Args:
+        profile: The API URL of the profile, which is waited for; None to start a server.
+        home: CLOZE_HOME.
+        port: The port of the server to start.
+        tell: Called with each line to print.
+
+    Yields:
+        The URL of the API.
+
+    Raises:
+        ServerFailed: If the server does not start.
     """
     with ExitStack() as server:
         if profile is not None:
@@ -169,7 +184,7 @@ def open_api(profile: str | None, home: Path, port: int, tell: Tell) -> Iterator
 
 
 def wait_for_profile(address: str, tell: Tell) -> None:
-    """Wait until the server of the user's profile answers, and print where its UI is."""
+    """Wait until the server of the user's Prefect profile answers, then print its URL and the URL of its UI."""
     while not is_answering(address):
         time.sleep(CHECK_SECONDS)
     tell(f"Recording with the Prefect server of your profile: {without_password(address)}")
@@ -180,10 +195,10 @@ def wait_for_profile(address: str, tell: Tell) -> None:
 
 @contextmanager
 def hold_serving_lock(home: Path, recipe: Recipe) -> Iterator[None]:
-    """Hold the lock of a recipe that is served during the block.
+    """Within the block, hold the lock that shows that a recipe is being served.
 
     Raises:
-        InputError: If one of its name is served already.
+        InputError: If a recipe with the same name is already being served.
     """
     with get_serving_lock(home, recipe.name).open("a+", encoding="utf-8") as file:
         if not try_lock(file):
@@ -212,16 +227,16 @@ STOPPED_MESSAGE = "Stopped with its schedule; what is finished is kept."
 def build_deployment(
     name: str, path: str, parameters: dict[str, Any], cron: str | None, every: int | None, since: str
 ) -> RunnerDeployment:
-    """Return a recipe's deployment: one run at a time, the others in a queue.
+    """Build a recipe's deployment, which runs one run at a time and queues the others.
 
-    The service and its runner both apply it, and it is due at the same times for both.
+    The service and its runner both apply it, and both compute the same due times.
 
     Args:
         name: The name of the recipe.
-        path: The path of its file.
+        path: The path of the recipe's file.
         parameters: The parameters of every run.
         cron: A cron expression.
-        every: Seconds between two runs. Exactly one of the two is given.
+        every: The number of seconds between two runs. Exactly one of `cron` and `every` must be given.
         since: When the schedule began, in ISO 8601.
     """
     return RunnerDeployment.from_entrypoint(
@@ -237,13 +252,13 @@ def build_deployment(
 
 
 class Service:
-    """Serves one recipe with an API, which it watches.
+    """Serves one recipe with an API: keeps a runner alive, and watches the API.
 
     Args:
         recipe: The recipe.
         deployment: The arguments of `build_deployment`.
-        owns_server: True if the API is of a server of this home.
-        tell: Called with each line.
+        owns_server: True if the API belongs to a server of this CLOZE_HOME.
+        tell: Called with each line to print.
     """
 
     def __init__(self, recipe: Recipe, deployment: dict[str, Any], owns_server: bool, tell: Tell) -> None:
@@ -252,10 +267,13 @@ class Service:
         self._deployment_id: UUID | None = None
 
     def attend(self, run_now: bool) -> str:
-        """Apply the deployment, and have its due runs started until the API is gone; return that in words.
+        """Apply the deployment, and start its due runs until the API is gone.
 
         Args:
-            run_now: Start a run at once, too.
+            run_now: True to start a run immediately as well.
+
+        Returns:
+            A phrase that says why serving ended.
 
         Raises:
             ServerFailed: If the API fails for BUSY_SECONDS.
@@ -277,7 +295,13 @@ class Service:
         return "The Prefect server is gone"
 
     def _watch(self, client: SyncPrefectClient, deployment_id: UUID, facts: dict[str, Any]) -> None:
-        """Keep a runner alive, and look at what is due, until the API has failed MAX_MISSED_CHECKS times in a row."""
+        """Keep a runner alive and track the next due run, until the API has failed MAX_MISSED_CHECKS times in a row.
+
+        Args:
+            client: Client of the API.
+            deployment_id: The id of the deployment.
+            facts: The values that `cloze status` reports; "next" and "waiting" are updated in place.
+        """
         misses, announced = 0, None
         while misses < MAX_MISSED_CHECKS:
             try:
@@ -293,7 +317,7 @@ class Service:
             time.sleep(CHECK_SECONDS)
 
     def _ensure_runner(self, client: SyncPrefectClient, deployment_id: UUID) -> None:
-        """Start a runner if none lives, after closing the runs that the one before left open."""
+        """Start a runner if none is alive, after closing the runs that an earlier runner left open."""
         if self._runner is not None and self._runner.poll() is None:
             return
         wait_if_stopping()
@@ -305,7 +329,7 @@ class Service:
         self._runner = start_runner(self._deployment)
 
     def stop(self) -> None:
-        """End the runs, the runner and this process, and let no more runs become due. Does not return."""
+        """Stop the runs, the runner and this process, and pause the deployment. Does not return."""
         if self._runner is not None:
             end_runner(self._runner, self._close_schedule)
         else:
@@ -327,9 +351,14 @@ class Service:
 
 
 def close_abandoned_runs(client: SyncPrefectClient, deployment_id: UUID, since_start: bool) -> None:
-    """Close the runs of a deployment that nobody works on, so that none takes the place of the next.
+    """Close the open runs of a deployment that no process is working on, so that they do not block the next run.
 
-    A run that began is Crashed. since_start: if True, what was due before now is Cancelled, because nobody served it
+    Runs that had begun become Crashed.
+
+    Args:
+        client: Client of the API.
+        deployment_id: The id of the deployment.
+        since_start: True to also cancel all runs that were due before now, because nobody served the recipe then.
     """
     ran: State[None] = Crashed(message="The process that ran it was gone before it could say so.")
     for run in read_runs(client, deployment_id, OPEN_STATES):
@@ -343,9 +372,15 @@ def close_abandoned_runs(client: SyncPrefectClient, deployment_id: UUID, since_s
 
 
 def call_patiently(call: Callable[[], Result], seconds: float = BUSY_SECONDS) -> Result:
-    """Call a function that asks an API, and return its answer; it is called again while the API fails.
+    """Call a function that sends a request to an API, and return its result. Calls it again while the API fails.
 
-    Raises ServerFailed if the API fails for some seconds; and what the function raised for another reason.
+    Args:
+        call: The function.
+        seconds: How long to keep trying.
+
+    Raises:
+        ServerFailed: If the API still fails after that time.
+        Exception: Any other exception that the function raises.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -360,12 +395,16 @@ def call_patiently(call: Callable[[], Result], seconds: float = BUSY_SECONDS) ->
 
 
 def get_runner_log() -> Path:
-    """Return the path of the runner's log, which has its errors, such as those from a server that is away."""
+    """Return the path of the runner's log, which has its errors."""
     return Path(PREFECT_HOME.value(), "runner.log")
 
 
 def start_runner(deployment: dict[str, Any]) -> "subprocess.Popen[bytes]":
-    """Start the runner of a deployment, in a process group of its own: Ctrl-C is the service's to answer."""
+    """Start the runner of a deployment in its own process group, so that Ctrl-C reaches only the service.
+
+    Args:
+        deployment: The arguments of `build_deployment`.
+    """
     command = [sys.executable, "-m", "flows.orchestration.serve", json.dumps(deployment), str(os.getpid())]
     with get_runner_log().open("a") as log:
         own = {**os.environ, **OWN_CODE, **build_client_environment(PREFECT_API_URL.value())}
@@ -373,10 +412,12 @@ def start_runner(deployment: dict[str, Any]) -> "subprocess.Popen[bytes]":
 
 
 def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], seconds: float = RUN_SECONDS) -> None:
-    """End a runner and its runs: the runs get SIGTERM, and whatever still lives after some seconds is killed.
+    """Stop a runner and its runs: send SIGTERM to the runs, and kill all processes that remain after some seconds.
 
     Args:
-        meanwhile: Called after the signal.
+        runner: The process of the runner.
+        meanwhile: Called after the signal, while the runs end.
+        seconds: How long to wait before killing.
     """
     send_signal(runner.pid, signal.SIGSTOP)  # it begins no other
     runs = list_children(runner.pid)
@@ -395,7 +436,7 @@ def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], s
 
 
 def run_runner(deployment: dict[str, Any], parent: int) -> None:
-    """Start runs that are due, in the process of the runner, until the service that started it ends.
+    """Start runs when they are due, until the service that started this process ends. Called in the runner's process.
 
     Args:
         deployment: The arguments of `build_deployment`.

@@ -76,15 +76,17 @@ HEADERS = {
 
 
 class Guard:
-    """An ASGI application that answers for a server only those who may ask, and passes their requests to Prefect's.
+    """An ASGI application that rejects unauthorized requests, and passes all others to Prefect's application.
 
-    It is around Prefect's application, not in it: Prefect's server asks itself, in memory, under a name of its own.
+    It wraps Prefect's application rather than being added to it, because Prefect's server also sends requests to itself
+    in memory, under another host name.
 
     Args:
         app: Prefect's application.
-        port: On which the server listens.
-        password: The user and the password of the server, as one text.
-        origins: Other pages that may ask, as addresses with commas between: of a proxy before the server.
+        port: The port on which the server listens.
+        password: The user and password of the server, as "user:password".
+        origins: Additional web origins that may send requests, separated by commas, such as a proxy in front of the
+            server.
     """
 
     def __init__(self, app: Any, port: int, password: str, origins: str = "") -> None:
@@ -98,7 +100,7 @@ class Guard:
         await app(scope, receive, send)
 
     def _choose_app(self, scope: dict[str, Any]) -> Any:
-        """Return the application that answers a request: Prefect's, or a response of our own."""
+        """Choose the ASGI application that answers a request: Prefect's application, or a response of the guard."""
         from fastapi.requests import HTTPConnection
         from fastapi.responses import HTMLResponse, PlainTextResponse
 
@@ -119,37 +121,42 @@ class Guard:
 
 
 def generate_password() -> str:
-    """Return the user and a password of 144 random bits as one text, as Prefect and `curl -u` write them."""
+    """Generate a password with 144 random bits, and return it as "user:password"."""
     return f"{USER}:{secrets.token_urlsafe(18)}"
 
 
 def get_password_path(prefect_home: Path, port: int) -> Path:
-    """Return the path of the file with the password of the server with the UI on a port."""
+    """Return the path of the file with the password of the UI server on a port."""
     return prefect_home / f"server-{port}.password"
 
 
 def write_password(prefect_home: Path, port: int, password: str) -> None:
-    """Write the password of a server with the UI into its Prefect home, for other commands. Raises OSError."""
+    """Write the password of a UI server to its Prefect home, where other commands find it. Raises OSError."""
     with replace_file(get_password_path(prefect_home, port)) as new:
         new.chmod(0o600)
         new.write_text(password)
 
 
 def read_password(prefect_home: Path, port: int) -> str:
-    """Return the password of the server with the UI that was started last on a port; "" if there was none."""
+    """Return the password of the UI server most recently started on a port, or "" if there was none."""
     with suppress(OSError, ValueError):
         return get_password_path(prefect_home, port).read_text(encoding="ascii")
     return ""
 
 
 def find_password_in_use(prefect_home: Path, port: int) -> str:
-    """Return the last password of a port if a `cloze serve` of the home works, whose runs know no other; else ""."""
+    """Return the last password of a port if a `cloze serve` of this Prefect home is running, else "".
+
+    The runs of that `cloze serve` know no other password.
+    """
     serves = any(map(is_locked, prefect_home.glob("serving-*.lock")))
     return read_password(prefect_home, port) if serves else ""
 
 
 def sign_challenge(password: str, port: int, challenge: str) -> str:
-    """Return the answer to a challenge, which only a server on this port that knows the password can give.
+    """Compute the response to a challenge, which proves that a server knows its password.
+
+    The response also depends on the port, so that it cannot be passed on from a server on another port.
 
     >>> answer = sign_challenge("cloze:a", 4200, "one")
     >>> answer in (sign_challenge("cloze:a", 4201, "one"), sign_challenge("cloze:b", 4200, "one"))
@@ -159,7 +166,7 @@ def sign_challenge(password: str, port: int, challenge: str) -> str:
 
 
 def format_basic_auth(password: str) -> str:
-    """Return the value of the header `Authorization` for a user with a password.
+    """Return the value of the `Authorization` header for a password in the form "user:password".
 
     >>> format_basic_auth("cloze:secret")
     'Basic Y2xvemU6c2VjcmV0'
@@ -168,9 +175,9 @@ def format_basic_auth(password: str) -> str:
 
 
 def describe_ui(port: int, password: str) -> str:
-    """Return the line that says where the UI is.
+    """Return the line that says how to open the UI.
 
-    Only on a terminal it has the secret: other output may be kept somewhere.
+    The line has the password only if standard output is a terminal, because other output may be stored.
     """
     address = f"http://127.0.0.1:{port}"
     if sys.stdout.isatty():
@@ -183,7 +190,7 @@ REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 
 
 
 def get_report_path(flow_run_id: str, run_id: str) -> str:
-    """Return the path of a URL at which a server of this home shows the report of a run.
+    """Return the URL path at which a server of this CLOZE_HOME shows the report of a run.
 
     >>> get_report_path("5e0c", "2026-R&D (new)")
     '/cloze/report/5e0c/2026-R%26D%20%28new%29/report.html'
@@ -192,9 +199,9 @@ def get_report_path(flow_run_id: str, run_id: str) -> str:
 
 
 def record_store(prefect_home: Path, flow_run_id: str, place: Place) -> None:
-    """Write down in a Prefect home which store the run of a flow run is in, so that its server finds the report.
+    """Record in a Prefect home which store a flow run belongs to, so that the server can find its report.
 
-    Of more than MAX_KEPT_STORES, the oldest go. Raises OSError.
+    Keeps at most MAX_KEPT_STORES records, and removes the oldest. Raises OSError.
     """
     folder = prefect_home / "reports"
     folder.mkdir(exist_ok=True)
@@ -206,7 +213,7 @@ def record_store(prefect_home: Path, flow_run_id: str, place: Place) -> None:
 
 
 def read_report(prefect_home: Path, flow_run_id: str, run_id: str) -> bytes | None:
-    """Read the report of a run in the store of a flow run; None if there is none, or it cannot be read."""
+    """Read the report of a run from the store of its flow run. Returns None if there is none, or it cannot be read."""
     if "/" in run_id or run_id.startswith("."):
         return None
     try:
@@ -217,7 +224,7 @@ def read_report(prefect_home: Path, flow_run_id: str, run_id: str) -> bytes | No
 
 
 def add_reports(app: "FastAPI", prefect_home: Path) -> None:
-    """Add the pages of reports to a server's application."""
+    """Add the route that shows the reports of runs to a server's application."""
     from fastapi.responses import HTMLResponse, PlainTextResponse
 
     def show(flow_run_id: str, run_id: str) -> Any:

@@ -50,7 +50,13 @@ Fault = TypeVar("Fault", bound=Exception)
 
 @dataclass(frozen=True, slots=True)
 class WorkResult(Generic[Result]):
-    """The result of a task or a run: its value, a few words on it, and the name of the final state."""
+    """The result of a task or a run.
+
+    Attributes:
+        value: The value that the work returned.
+        text: A short summary of the result.
+        name: The name of the final state.
+    """
 
     value: Result
     text: str
@@ -58,7 +64,7 @@ class WorkResult(Generic[Result]):
 
 
 class PendingTask(Protocol):
-    """A task that has begun."""
+    """A submitted task whose result can be waited for."""
 
     def result(self) -> Any:
         """Wait until the task has ended, and return the value of its work. Raises what its work raised."""
@@ -66,26 +72,34 @@ class PendingTask(Protocol):
 
 
 class TaskRunner(Protocol):
-    """Runs the tasks of a run."""
+    """Runs the tasks of a run, as Prefect tasks or on threads."""
 
     def submit(self, name: str, work: Callable[["StageBuild"], WorkResult[Any]], build: "StageBuild") -> PendingTask:
-        """Begin a task on a thread, which calls `work(build)`; it is tried again if that may help."""
+        """Submit a task that calls `work(build)` on a thread, and that is retried if that may help.
+
+        Args:
+            name: The name of the task.
+            work: The function to call.
+            build: Its argument, the stage to build.
+        """
         ...
 
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
-        """Call `work`, which takes long, and return its value; it has a page of its own if the run has one.
-
-        Raises what `work` raised.
+        """Call a long-running function, and return its value. It gets a separate page if the run has pages.
 
         Args:
             group: The group of the stages, "train" or "tasks".
-            stages: Kind and name of each stage, for the page.
+            stages: Kind and name of each stage, shown on the page.
+            work: The function.
+
+        Raises:
+            Exception: Any exception that `work` raises.
         """
         ...
 
 
 def is_worth_retrying(error: BaseException | None) -> bool:
-    """Return True if a task that failed may succeed the next time: not if the user has to fix something first."""
+    """Return False if a retry cannot help, because the user must fix something or the workers were closed."""
     return not isinstance(error, (InputError, PoolClosed))
 
 
@@ -93,14 +107,19 @@ def is_worth_retrying(error: BaseException | None) -> bool:
 
 
 def build_stages(run: RunState, tasks: TaskRunner) -> Outcome:
-    """Build the stages of a run in their order, and return its artifacts.
+    """Build the stages of a run in order, and return its artifacts.
 
-    A record that ended a worker at every attempt is left out, and so are raw files that cannot be read, if they may be.
+    Skips any record that killed its worker on every attempt, and raw files that cannot be read if the recipe allows
+    skipping them.
+
+    Args:
+        run: The state of the run. Its lock is updated if records or files are skipped.
+        tasks: Runs the tasks of the stages.
 
     Raises:
-        Damaged: If an artifact in the store is damaged; the caller starts over to build it again.
-        InputError: If workers ended for a reason that is no record, or a file may not be left out.
-        Exception: What a stage raised.
+        Damaged: If an artifact in the store is damaged. The caller starts over to rebuild the artifact.
+        InputError: If workers died for a reason other than a record, or a file may not be skipped.
+        Exception: Any other exception that a stage raises.
     """
     builder, recipe = StageBuilder(run, tasks), run.recipe
     quarantined = len(run.lock.quarantine)
@@ -124,13 +143,28 @@ def build_stages(run: RunState, tasks: TaskRunner) -> Outcome:
 
 
 class StageBuilder:
-    """Builds stages of a run that do not depend on each other, and reuses those that are complete."""
+    """Builds groups of a run's stages that do not depend on each other, and reuses complete stages.
+
+    Args:
+        run: The state of the run.
+        tasks: Runs the tasks of the stages.
+    """
 
     def __init__(self, run: RunState, tasks: TaskRunner) -> None:
         self._run, self._tasks = run, tasks
 
     def build(self, stages: Sequence[Stage]) -> list[Manifest]:
-        """Build what is missing of some stages of one kind, and return their manifests. Raises what a task raised."""
+        """Build whatever is missing from stages of one kind.
+
+        Args:
+            stages: The stages, which must have the same kind and must not be empty.
+
+        Returns:
+            The manifests, in the order of the stages.
+
+        Raises:
+            Exception: Any exception that a task raises.
+        """
         kind, started = STAGES[stages[0].kind], time.monotonic()
         builds = self._survey_stages(stages)
         finish = partial(self._build_all, builds, started)
@@ -139,7 +173,11 @@ class StageBuilder:
         return finish()
 
     def _survey_stages(self, stages: Sequence[Stage]) -> list["StageBuild"]:
-        """Survey the stages: all before the first is built, as each is compared with what existed (`cloze plan`)."""
+        """Survey what the store has of the stages.
+
+        All stages are surveyed before the first is built, because each is compared with the artifacts that existed
+        before.
+        """
         run, mending = self._run, self._run.damage
         for stage in stages:
             mending.rewrite_records(stage)
@@ -157,7 +195,15 @@ class StageBuilder:
         return builds
 
     def _build_all(self, builds: Sequence["StageBuild"], started: float) -> list[Manifest]:
-        """Run the tasks of all stages side by side, and record each stage in its turn."""
+        """Run the tasks of all stages in parallel, and record each stage in order.
+
+        Args:
+            builds: The stages.
+            started: The time of `time.monotonic()` at which the stages began.
+
+        Returns:
+            The manifests, in the order of the stages.
+        """
         run, manifests = self._run, list[Manifest]()
         try:
             for build in builds:
@@ -184,13 +230,15 @@ class StageBuilder:
 
 
 class StageBuild:
-    """One stage of a run while it is built.
+    """A stage of a run that is being built.
 
     Attributes:
-        run, stage: The run, and the stage that it builds.
-        survey: What the store has of the stage.
-        distrusted: Paths of damaged files, which no task of it may read.
-        is_recorded: True if this run has built it before, and then met damage or a bad record in another stage.
+        run: The state of the run.
+        stage: The stage.
+        survey: What the store already has of the stage.
+        distrusted: Paths of damaged files, which the stage's task must not read.
+        is_recorded: True if this run already built the stage, and is now repeating its stages because another stage met
+            damage or a bad record.
     """
 
     def __init__(self, run: RunState, stage: Stage, survey: Survey) -> None:
@@ -201,7 +249,7 @@ class StageBuild:
         self._built: set[str] = set()
 
     def submit(self, tasks: TaskRunner) -> None:
-        """Begin the task of the stage; one that is recorded already has none."""
+        """Submit the task of the stage, unless the stage is already recorded."""
         wait_if_stopping()  # no task begins while the run is being stopped
         if not self.is_recorded:
             if self.survey.missing:
@@ -210,20 +258,20 @@ class StageBuild:
             self._pending = tasks.submit(self.stage.stage_folder, work, self)
 
     def wait(self) -> Manifest:
-        """Wait until the task of the stage has ended, and return its manifest. Raises what the task raised."""
+        """Wait until the stage's task has ended, and return the stage's manifest. Raises what the task raised."""
         manifest = self.survey.manifest if self._pending is None else self._pending.result()
         assert isinstance(manifest, Manifest)
         return manifest
 
     def add_built(self, parts: Sequence[Part]) -> None:
-        """Show that parts are built; parts that a task builds again count once."""
+        """Record progress for parts that have been built. A part that is built again in a retry counts once."""
         with self.run.progress_lock:
             self._built.update(part.name for part in parts)
             self.run.advance(self.stage.stage_folder, len(self._built), len(self.survey.missing))
 
 
 def collect_faults(builds: Sequence[StageBuild], kind: type[Fault]) -> list[Fault]:
-    """Wait for the tasks of all of the stages, and return the exceptions of a kind that they ended with."""
+    """Wait for the tasks of all stages, and return their exceptions of the given type."""
     faults = []
     for build in builds:
         try:
@@ -239,14 +287,14 @@ def collect_faults(builds: Sequence[StageBuild], kind: type[Fault]) -> list[Faul
 
 
 def build_stage(build: StageBuild) -> WorkResult[Manifest]:
-    """Build the missing parts of a stage on all workers, and publish it; a stage that is complete is only shown.
+    """Build the missing parts of a stage on all workers, and publish the stage. A complete stage is only shown.
 
-    Each call of a worker builds some of the parts. Finished parts are not built again. If a call fails, the others are
-    still made.
+    Each call to a worker builds some of the parts. Finished parts are not built again. If a call fails, the remaining
+    calls are still made.
 
     Raises:
         FileFault: For all raw files that cannot be read.
-        Exception: The first of other errors.
+        Exception: The first of any other errors.
     """
     run, stage, parts, faults = build.run, build.stage, list[Part](), list[FileFault]()
     pieces = group_parts(build.survey.missing, run.pool.num_workers)
@@ -268,9 +316,10 @@ def build_stage(build: StageBuild) -> WorkResult[Manifest]:
 
 
 def train_stage(build: StageBuild) -> WorkResult[Manifest]:
-    """Build a stage whose parts each take a process of their own and all cores; tried again, it resumes.
+    """Build a stage whose parts each take a separate process and all cores. A retry resumes from where the stage
+    stopped.
 
-    It trains a model, fine-tunes one on tasks, or answers documents.
+    Such stages train a model, fine-tune models on a task, or predict for documents.
     """
     run, stage, plans = build.run, build.stage, build.survey.missing
     if not plans:
@@ -299,10 +348,14 @@ def train_stage(build: StageBuild) -> WorkResult[Manifest]:
 
 
 def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> WorkResult[Manifest]:
-    """Publish a stage, unless the store has it complete, and show its ledger on the page of the run.
+    """Publish a stage unless it is complete in the store, and show its ledger on the run's page.
 
     Args:
-        parts: Those that were built now.
+        build: The stage.
+        parts: The parts that were built now.
+
+    Returns:
+        The stage's manifest. The name of the state is "Reused" if the stage was already complete.
     """
     wait_if_stopping()
     run, whole = build.run, build.survey.manifest

@@ -60,13 +60,17 @@ def prepare_run(
 
     Args:
         recipe: The recipe.
-        home: CLOZE_HOME, with downloaded raw files.
+        home: CLOZE_HOME, which contains downloaded raw files.
         tell: Called with each line of the run.
         workers: The number of worker processes; if None, as many as the raw files have work for.
-        on_begin: Called with the run's id before its first line.
+        on_begin: Called with the run's id before the run's first line.
+
+    Returns:
+        The state of the new run, which has no workers yet.
 
     Raises:
-        InputError: If a raw file is missing or cannot be read, torch is missing, or the disk has no room.
+        InputError: If a raw file is missing or cannot be read, torch is missing, or the disk does not have enough
+            space.
     """
     if workers is not None:
         PROCESSES.check("the number of workers", workers)
@@ -108,7 +112,7 @@ def prepare_run(
 
 @contextmanager
 def record_failure(run: RunState) -> Iterator[None]:
-    """Write the record of a run that fails or is stopped during the block; at its end, remove the oldest records."""
+    """Within the block, write the run's record if it fails or is stopped. On success, remove the oldest records."""
     message = "What is finished is kept: the same command resumes from there."
     with call_on_stop(lambda: run.write_record(run.build_record("interrupted")), message):
         try:
@@ -125,10 +129,11 @@ def record_failure(run: RunState) -> Iterator[None]:
 
 @contextmanager
 def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
-    """Give a run its workers during the block.
+    """Within the block, give a run its workers.
 
     Args:
-        pool: One that is open; None opens the engine that the recipe names.
+        run: The run, whose `pool` is set.
+        pool: A pool that is already open; if None, the engine that the recipe names is opened.
     """
     recipe, workers = run.recipe, run.pulse.workers
     if pool is not None:
@@ -152,18 +157,18 @@ def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
 
 
 def complete_run(run: RunState, tasks: TaskRunner) -> WorkResult[Outcome]:
-    """Build, judge, report and release a run that is prepared and has its workers.
+    """Build, judge, report and release a run. The run must be prepared, and have its workers.
 
     Args:
-        run: The state of the run, which is changed.
-        tasks: Runs the tasks of its stages, in a flow of Prefect or on threads.
+        run: The state of the run, which is updated.
+        tasks: Runs the tasks of its stages, in a Prefect flow or on threads.
 
     Returns:
-        The artifacts of the run, with the name and message of its final state.
+        The artifacts of the run, with the message and name of its final state.
 
     Raises:
-        InputError: For what the user can fix.
-        Exception: What a stage raised.
+        InputError: For an error that the user can fix.
+        Exception: Any exception that a stage raises.
     """
 
     def build_and_judge() -> str:
@@ -182,7 +187,7 @@ def complete_run(run: RunState, tasks: TaskRunner) -> WorkResult[Outcome]:
 
 @contextmanager
 def show_progress(run: RunState) -> Iterator[None]:
-    """Show how far a run is during the block, and then what it made; send a notice if it stalls."""
+    """Within the block, show the run's progress, and send a notice if the run stalls. After it, show the lineage."""
     monitor, name = ActivityMonitor(run.on_progress), run.recipe.name
     run.on_progress, monitor.get_workers_progress = monitor.advance, run.pool.get_progress
     run.pulse.doing = "looks at its stages"
@@ -199,9 +204,12 @@ def show_progress(run: RunState) -> Iterator[None]:
 
 
 def render_report(run: RunState) -> str:
-    """Write the figures of a run that is judged into the store, and return its report as HTML.
+    """Write the figures of a judged run to the store, and return the run's report as HTML.
 
-    Warns of each bound that is crossed. Raises Damaged if an artifact cannot be read.
+    Warns of each bound that is crossed, and sets `run.record`.
+
+    Raises:
+        Damaged: If an artifact cannot be read.
     """
     from flows.report.page import build_page  # only the end of a run needs it
 
@@ -214,9 +222,11 @@ def render_report(run: RunState) -> str:
 
 
 def report_run(run: RunState, report: str, kind: str = "builds") -> None:
-    """Write the record and the report of a run into the store, and send them to an API if the run has no flow run.
+    """Write the record and the report of a run to the store. If the run has no flow run, send the run to an API.
 
     Args:
+        run: The state of the run.
+        report: The report as HTML.
         kind: What the run did, "builds" or "nothing new".
     """
     recording = get_recording()
@@ -231,7 +241,7 @@ def report_run(run: RunState, report: str, kind: str = "builds") -> None:
 
 
 def release_run(run: RunState) -> None:
-    """Release a run under the name that its recipe gives, if its bounds hold; send a notice if it crosses any."""
+    """Release a run under the name in its recipe if its bounds hold, and send a notice if bounds are crossed."""
     if run.judgement.candidate is not None:
         release_if_within_bounds(run.judgement.candidate, run.tell)
     run.notifier.notify_of_result(run.record, run.report_path)
@@ -241,15 +251,18 @@ def release_run(run: RunState) -> None:
 
 
 class _IncompleteRun(Exception):
-    """Something of a run is missing, or damaged."""
+    """Raised if part of a run's results is missing or damaged."""
 
 
 def find_unchanged(run: RunState) -> str | None:
-    """Return the report of a run for which the store holds everything; else None, with nothing printed or written.
+    """Check whether the store already holds everything that a run would build.
 
-    It surveys the stages of the run, as `cloze plan` does, without workers, a server or Prefect. None also if a full
-    run has to repair the store, or to mark what crosses a bound on its pages. Cost: reading the store's manifests and
-    records, and the inputs of plans; some tenths of a second, and the report.
+    Surveys the stages of the run like `cloze plan`, without workers, a server or Prefect. Takes some tenths of a second
+    to read manifests, records and inputs, and the time to render the report.
+
+    Returns:
+        The run's report as HTML; None if something is missing or must be repaired, or if the run crosses a bound, which
+        must be shown on its pages. If None, nothing was printed or written.
     """
     stages: dict[str, StageHistory] = {}
     manifests: dict[str, Manifest] = {}

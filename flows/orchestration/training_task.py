@@ -52,17 +52,19 @@ Train = Callable[[TrainingJob, Callable[[Event], None], Stop], None]
 
 
 def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Train) -> None:
-    """Train the model of a stage, and show its progress on the page of the run.
+    """Train the model of a stage, and show its progress on the run's page.
 
     Args:
-        stage: The stage of the model.
-        job: The job of the trainer.
-        advance: Called with the name of the progress, the steps so far and all steps.
-        train: Trains here or elsewhere, given the job, a callback for events, and what stops it.
+        stage: The stage that builds the model.
+        job: The training job.
+        advance: Called with the progress: the stage's kind and name followed by " steps", the steps so far, and all
+            steps.
+        train: Trains the model here or on a cluster. Called with the job, a callback for events, and the `Stop` to
+            obey.
 
     Raises:
-        InputError: For what the user can fix.
-        TrainingFailed: With the end of the trainer's log.
+        InputError: For an error that the user can fix.
+        TrainingFailed: If the trainer fails. The message has the end of its log.
     """
     what = stage.stage_folder
     progress = LiveArtifact(key=f"training-{stage.name}")
@@ -86,7 +88,7 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
 
 
 def pass_event(watch: "TrainingPage", event: Event) -> None:
-    """Show an event of the trainer on the page of the run; while the run is being stopped, print what it waits for."""
+    """Show a training event on the run's page or, while the run is being stopped, print what is being waited for."""
     if not is_stopping():
         watch.add_event(event)
     elif line := format_stop_line(watch.what, event):
@@ -94,7 +96,7 @@ def pass_event(watch: "TrainingPage", event: Event) -> None:
 
 
 def format_stop_line(what: str, event: Event) -> str | None:
-    """Return the line for an event of a training that is being stopped; None for events that need none.
+    """Format an event of a training run that is being stopped as a line, or return None if the event needs no line.
 
     >>> format_stop_line("models/small", {"event": "checkpoint", "step": 7})
     'models/small: the checkpoint of step 7 is saved.'
@@ -108,15 +110,17 @@ def format_stop_line(what: str, event: Event) -> str | None:
 
 @dataclass(kw_only=True)
 class TrainingPage:
-    """What the page of a run shows of a training: its progress, a table of metrics and the loss curve.
+    """What the page of a run shows of a training run: its progress, a table of metrics, and the loss curve.
 
     Attributes:
         what: Kind and name of the stage.
-        steps: The number of steps of the whole training.
-        metrics_path: The path of the file with all metrics.
-        progress, table, curve: The artifacts.
+        steps: The total number of training steps.
+        metrics_path: Path of the file with all metrics.
+        progress: The artifact with the progress bar.
+        table: The artifact with the metrics table.
+        curve: The artifact with the loss curve.
         advance: Called with the progress.
-        curve_events: Those that the curve is drawn from, at most MAX_KEPT_EVENTS.
+        curve_events: The events from which the curve is drawn, at most MAX_KEPT_EVENTS.
     """
 
     what: str
@@ -132,7 +136,7 @@ class TrainingPage:
     _drawn_at: float = 0.0
 
     def add_event(self, event: Event) -> None:
-        """Log one event of the trainer, and redraw from time to time."""
+        """Log a training event, and redraw the metrics from time to time."""
         for each in (*read_earlier_events(event, self.metrics_path), event):
             self._keep_event(each)
         now = time.monotonic()
@@ -157,7 +161,7 @@ class TrainingPage:
         self.progress.show(100.0 * step / self.steps, f"{self.what}: {text}")
 
     def show_metrics(self) -> None:
-        """Show the metrics so far as a table, and the loss curve."""
+        """Show the metrics so far as a table and as a loss curve. Shows nothing before the first event."""
         if not self.curve_events:
             return
         description = f"{self.what}: {describe_training(self.curve_events, self.steps)}"
@@ -166,22 +170,26 @@ class TrainingPage:
 
 
 def read_earlier_events(event: Event, metrics_path: Path) -> Iterator[Event]:
-    """Yield the events before the checkpoint from which a training resumes; nothing if the event is not a resume."""
+    """Yield the recorded events up to the checkpoint from which training resumes.
+
+    Yields nothing if `event` is not a "resume" event.
+    """
     if event["event"] == "resume":
         yield from (earlier for earlier in read_metrics(metrics_path) if earlier["step"] <= event["step"])
 
 
 def drop_every_other_step(events: Sequence[Event]) -> list[Event]:
-    """Return every other step, and all other events."""
+    """Return the events without every other "step" event."""
     steps = [event for event in events if event["event"] == "step"]
     kept = {id(event) for event in steps[::2]}
     return [event for event in events if event["event"] != "step" or id(event) in kept]
 
 
 def render_curves(events: Sequence[Event], what: str) -> str:
-    """Return the loss curve of each term with its caption, as Markdown.
+    """Render the loss curve of each loss term, with its caption, as Markdown.
 
     Args:
+        events: The training events.
         what: Kind and name of the stage.
     """
     shown = []
@@ -194,9 +202,10 @@ def render_curves(events: Sequence[Event], what: str) -> str:
 
 
 def build_metric_rows(events: Sequence[Event]) -> list[dict[str, str]]:
-    """Return events as rows of a table, the newest first: every evaluation, and some MAX_METRIC_ROWS steps.
+    """Build table rows from training events, newest first: all evaluations, and about MAX_METRIC_ROWS evenly spaced
+    steps.
 
-    All rows have the same columns, because the UI takes those of the first.
+    All rows have the same keys, because the UI shows only the columns of the first row.
     """
     steps = [event for event in events if event["event"] == "step"]
     stride = max(1, len(steps) // MAX_METRIC_ROWS)
@@ -215,10 +224,11 @@ def build_metric_rows(events: Sequence[Event]) -> list[dict[str, str]]:
 
 
 def describe_training(events: Sequence[Event], steps: int) -> str:
-    """Describe the progress of a training and its losses, on one line.
+    """Describe the progress of a training run and its losses in one line.
 
     Args:
-        events: Must not be empty.
+        events: The training events; must not be empty.
+        steps: The total number of training steps.
 
     >>> describe_training([{"event": "step", "step": 3, "masked_loss": 8.25}], 10)
     'step 3 of 10, masked loss 8.25'
@@ -234,10 +244,11 @@ def describe_training(events: Sequence[Event], steps: int) -> str:
 
 
 def format_event(event: Event, steps: int) -> str:
-    """Return an event on one line.
+    """Format a training event as one line.
 
     Args:
-        steps: The number of steps of the whole training.
+        event: The event.
+        steps: The total number of training steps.
 
     >>> format_event({"event": "step", "step": 3, "phase": 0, "loss": 8.25, "learning_rate": 0.0001}, 10)
     'step 3/10: loss 8.25, learning rate 0.0001'
@@ -246,13 +257,13 @@ def format_event(event: Event, steps: int) -> str:
 
 
 def format_fields(event: Event) -> Iterator[tuple[str, str]]:
-    """Yield the name and the value of each field of an event that people need, as they read them."""
+    """Yield the name and value of each event field that people need, formatted for display."""
     hidden = {"event", "step", *(HIDDEN_FIELDS if event["event"] in CURVE_EVENTS else ())}
     return (format_field(name, value) for name, value in event.items() if name not in hidden)
 
 
 def format_field(name: str, value: Any) -> tuple[str, str]:
-    """Return the name and the value of an event's field as people read them.
+    """Format the name and value of an event field for display.
 
     >>> format_field("memory_bytes", 3_200_000_000), format_field("mfu", 0.4123), format_field("loss", 8.25)
     (('memory', '3.2 GB'), ('MFU', '41.2 %'), ('loss', '8.25'))
@@ -265,9 +276,9 @@ def format_field(name: str, value: Any) -> tuple[str, str]:
 
 
 def format_value(value: Any) -> str:
-    """Format a value of an event for people: four significant digits, and thousands whole.
+    """Format an event value for display: four significant digits, and large numbers as integers.
 
-    None is a number that is not finite.
+    None stands for a number that is not finite.
 
     >>> format_value(0.0123456), format_value(12690.4), format_value(3), format_value(None)
     ('0.01235', '12,690', '3', 'not finite')
@@ -280,9 +291,17 @@ def format_value(value: Any) -> str:
 
 
 def watch_fine_tuning(stage: Stage, job: TaskJob, advance: Advance) -> None:
-    """Fine-tune a model on a task, and show its progress on the page of the run.
+    """Fine-tune a model on a task, and show its progress on the run's page.
 
-    Raises InputError for what the user can fix, or TrainingFailed with the end of the trainer's log.
+    Args:
+        stage: The stage that builds the fine-tuned models.
+        job: The fine-tuning job.
+        advance: Called with the progress of each model: the stage's kind and name followed by " steps", the steps so
+            far, and all steps.
+
+    Raises:
+        InputError: For an error that the user can fix.
+        TrainingFailed: If the trainer fails. The message has the end of its log.
     """
     watch = FineTuningPage(what=stage.stage_folder, task=job.task.name, advance=advance)
     watch.progress.show(0.0, f"{watch.what}: models learnt for {watch.task}")
@@ -295,12 +314,13 @@ def watch_fine_tuning(stage: Stage, job: TaskJob, advance: Advance) -> None:
 
 @dataclass(kw_only=True)
 class FineTuningPage:
-    """What the page of a run shows of a fine-tuning: a log, and how many of its models have learnt.
+    """What the page of a run shows while a model is fine-tuned: a log, and the number of models trained so far.
 
     Attributes:
         what: Kind and name of the stage.
         task: The name of the task.
-        advance: Called with the progress of one model.
+        advance: Called with the progress of the current model.
+        progress: The artifact with the progress bar.
     """
 
     what: str
@@ -315,7 +335,7 @@ class FineTuningPage:
         self._listener = EventPrinter(lambda line: log(f"{self.what}: {line}"))
 
     def add_event(self, event: Event) -> None:
-        """Show one event of the trainer, unless the run is being stopped."""
+        """Show a trainer event, unless the run is being stopped."""
         if is_stopping():
             return
         self._listener.print_event(event)

@@ -110,7 +110,10 @@ class Lock:
 
     @property
     def file_locations(self) -> dict[tuple[str, str], tuple[int, str]]:
-        """The (generation number, path) of each raw file, by (source name, sha256)."""
+        """The (generation number, path) of each raw file, by (source name, sha256).
+
+        The generation is the one that added the file.
+        """
         return {
             (name, file.sha256): (number, file.path)
             for number, generation in enumerate(self.generations, 1)

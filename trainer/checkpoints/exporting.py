@@ -26,10 +26,10 @@ from trainer.metrics import print_event
 
 
 def main(arguments: list[str]) -> int:
-    """Write a checkpoint as a folder, as `export WORK FOLDER [--step N] [--store ADDRESS]` does. Return 0.
+    """Export a checkpoint, as `export WORK FOLDER [--step N] [--store ADDRESS]` does. Return 0.
 
     Raises:
-        InputError: As `export_checkpoint` does.
+        InputError: If the checkpoint does not exist or is damaged, or if the folder is not empty.
     """
     parser = argparse.ArgumentParser(prog="export", description="A checkpoint as a folder of Hugging Face's form.")
     parser.add_argument("work", type=Path, help="the folder in which a model is trained")
@@ -43,16 +43,16 @@ def main(arguments: list[str]) -> int:
 
 
 def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: str | None = None) -> int:
-    """Write a checkpoint as a folder that transformers opens; return its number of steps.
+    """Export a checkpoint to a folder that transformers can load. Return the checkpoint's number of steps.
 
     Args:
         work: The work folder of the model.
-        folder: The folder to write. It must not exist, or be empty.
+        folder: The folder to write. It must be empty or not exist.
         step: The number of steps of the checkpoint; None for the newest.
-        store: Address of the store that holds the vocabulary; None for the one that the job names.
+        store: Address of the store with the vocabulary; None for the store in the job.
 
     Raises:
-        InputError: If there is no such checkpoint, if it is damaged, or if the folder is not empty.
+        InputError: If the checkpoint does not exist or is damaged, or if the folder is not empty.
     """
     job = read_job(work)
     check_output(folder)
@@ -69,7 +69,7 @@ def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: 
 
 
 def read_job(work: Path) -> TrainingJob:
-    """Read the job of a work folder. Raises InputError if there is none."""
+    """Read the job in a work folder. Raises InputError if there is none."""
     try:
         return TrainingJob.from_json((work / JOB).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -79,7 +79,7 @@ def read_job(work: Path) -> TrainingJob:
 
 
 def choose_checkpoint(work: Path, step: int | None, job: TrainingJob) -> Path:
-    """Return the folder of the checkpoint after `step` steps, or of the newest if `step` is None.
+    """Return the folder of the checkpoint after `step` steps, or of the newest checkpoint if `step` is None.
 
     Raises:
         InputError: If there is no such checkpoint.
@@ -97,7 +97,7 @@ def choose_checkpoint(work: Path, step: int | None, job: TrainingJob) -> Path:
 
 
 def read_whole_weights(path: Path, job: TrainingJob) -> dict[str, Tensor]:
-    """Verify a checkpoint and read its weights. Raises InputError if it is damaged, or of another model."""
+    """Verify a checkpoint and read its weights. Raises InputError if it is damaged, or belongs to another model."""
     try:
         facts = read_complete_file(path)
         job.check_identity(str(path), facts["identity"])

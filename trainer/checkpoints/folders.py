@@ -73,13 +73,12 @@ Check = Callable[[Path, Mapping[str, Any]], str | None]  # of a checkpoint and i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """The position of a run, in counts that do not depend on the number of processes.
+    """The position of a run, in numbers that do not depend on the number of processes.
 
     Attributes:
-        phase: Zero-based number of the phase of the next step.
-        step: The number of steps done, over all phases.
-        slot: The first slot (position in the training order) of the next step: in the shard set, or in the phase's
-            mixture.
+        phase: Zero-based number of the next step's phase.
+        step: The number of completed steps, over all phases.
+        slot: The first slot (position in the training order) of the next step, in the shard set or the phase's mixture.
     """
 
     phase: int
@@ -89,15 +88,15 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFacts:
-    """The data of a checkpoint besides its tensors.
+    """The data of a checkpoint other than its tensors.
 
     Attributes:
         cursor: The position of the run.
-        loss_scale: The factor on the loss, and the number of good steps since it changed.
+        loss_scale: The loss scale, with its number of steps since the last overflow.
         ranks: The number of processes that wrote the checkpoint.
-        identity: What decides the weights.
-        choice: How the run computes.
-        progress: What else this kind of training needs to resume.
+        identity: Everything that affects the weights.
+        choice: The precision and compilation of the run.
+        progress: Additional data that this kind of training needs to resume.
     """
 
     cursor: Cursor
@@ -108,13 +107,13 @@ class CheckpointFacts:
     progress: Mapping[str, Json]
 
     def to_json(self) -> dict[str, Json]:
-        """Return the facts of the finished folder. The items of `progress` are at the top level."""
+        """Return the facts as a JSON object. The items of `progress` are at its top level."""
         facts = asdict(self)
         return {**facts.pop("progress"), **facts}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "CheckpointFacts":
-        """Build the facts from what `to_json` returned."""
+        """Build the facts from the JSON object that `to_json` returned."""
         own = {"cursor", "loss_scale", "ranks", "identity", "choice", "files"}
         return CheckpointFacts(
             cursor=Cursor(**data["cursor"]),
@@ -127,13 +126,13 @@ class CheckpointFacts:
 
 
 class WrittenCheckpoint(NamedTuple):
-    """A checkpoint that was written.
+    """A checkpoint that has been written.
 
     Attributes:
-        name: The name of its folder.
-        step: The number of steps done.
-        seconds: The time from begin to end.
-        wait_seconds: The part of that time in which training waited.
+        name: The name of the checkpoint's folder.
+        step: The number of completed steps.
+        seconds: The duration of writing, in seconds.
+        wait_seconds: The part of that duration in which training had to wait.
     """
 
     name: str
@@ -143,15 +142,15 @@ class WrittenCheckpoint(NamedTuple):
 
 
 class Staging:
-    """Memory into which states are copied, so that training can continue while the copy is written."""
+    """A buffer in main memory for a copy of the state, so that training can continue while the copy is written."""
 
     def __init__(self, mesh: DeviceMesh) -> None:
-        """Create it without memory. `mesh` has the same processes, as processors."""
+        """Create the buffer. Memory is allocated at the first copy. `mesh` is a CPU device mesh of all processes."""
         self._mesh = mesh
         self._kept: dict[int, Tensor] = {}
 
     def copy(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Copy a state to main memory. It overwrites the previous copy, which must no longer be in use."""
+        """Copy a state to main memory. The previous copy is overwritten, and must no longer be in use."""
         leaves, form = tree_flatten(state)
         copy: dict[str, Any] = tree_unflatten([self._copy(leaf, at) for at, leaf in enumerate(leaves)], form)
         if any(kept.is_pinned() for kept in self._kept.values()):
@@ -173,21 +172,22 @@ class Staging:
 
 
 def count_held_bytes(state: Mapping[str, Any]) -> int:
-    """Count the bytes of a state's tensors that this process holds."""
+    """Return the number of bytes of a state's tensors on this process."""
     tensors = [leaf for leaf in tree_leaves(state) if isinstance(leaf, Tensor)]
     return sum((each.to_local() if isinstance(each, DTensor) else each).nbytes for each in tensors)
 
 
 class Checkpoints:
-    """The checkpoints of one run. All processes must create it, and call its methods in the same order.
+    """The checkpoints of a run. All processes must create one, and call its methods in the same order.
 
     Attributes:
-        kept_steps: Numbers of steps with checkpoints that are kept in addition to the newest ones.
-        begun_at: The monotonic time at which the newest checkpoint was begun, or at which this was created.
+        kept_steps: The steps whose checkpoints are kept in addition to the newest ones.
+        begun_at: The monotonic time at which the newest checkpoint was started, or else at which this object was
+            created.
     """
 
     def __init__(self, work: Path, keep: int, ranks: Ranks) -> None:
-        """Create it for a work folder. `keep` is the number of newest checkpoints to keep."""
+        """Create the object for a work folder. `keep` is the number of newest checkpoints to keep."""
         assert ranks.patient is not None, "what one process writes, the others wait for"
         self._folder = work / FOLDER
         self._keep = keep
@@ -200,12 +200,12 @@ class Checkpoints:
         self.begun_at = time.monotonic()
 
     def begin(self, state: TrainState, saved: CheckpointFacts, copies: bool = True) -> None:
-        """Begin to write a checkpoint. The previous one must have been taken with `take_written`.
+        """Start writing a checkpoint. The previous one must first have been collected with `take_written`.
 
         Args:
             state: The state to write.
-            saved: The data besides its tensors.
-            copies: True to copy the state and write the copy on a thread; False to write the state before this returns.
+            saved: The data other than its tensors.
+            copies: True to copy the state and write the copy on a thread; False to finish writing before this returns.
         """
         assert self._writing is None, "one is written at a time, for they are copied into the same memory"
         self.begun_at = began = time.monotonic()
@@ -222,10 +222,10 @@ class Checkpoints:
         """Return the checkpoint that was finished since the last call, or None. Other processes may finish it later.
 
         Args:
-            wait: True to wait until the checkpoint that is being written is finished.
+            wait: True to wait until the checkpoint in progress is finished.
 
         Raises:
-            InputError: If the disk has no room for it. Other errors of the writing thread are raised unchanged.
+            InputError: If the disk is full. Other errors of the writing thread are raised unchanged.
         """
         if self._writing is None or not (wait or self._writing.done()):
             return None
@@ -235,7 +235,10 @@ class Checkpoints:
 
     @contextmanager
     def wait_at_end(self) -> Iterator[None]:
-        """Wait for the writing thread at the end of the block; if the block fails, only with a single process."""
+        """Wait for the writing thread at the end of the block.
+
+        If the block raises an error, wait only if there is a single process.
+        """
         try:
             yield
         finally:
@@ -244,7 +247,7 @@ class Checkpoints:
     def _write(
         self, state: Mapping[str, Any], saved: CheckpointFacts, began: float, wait_seconds: float
     ) -> WrittenCheckpoint:
-        """Write a checkpoint from all processes, give it its name, and remove the oldest ones."""
+        """Write a checkpoint from all processes, rename its folder to its final name, and remove old checkpoints."""
         name = format_checkpoint_name(saved.cursor.step)
         final = self._folder / name
         new = to_unfinished_path(final, is_only_writer=True)
@@ -267,9 +270,12 @@ class Checkpoints:
 
     @contextmanager
     def _explain_full_disk(self, name: str, new: Path, size_bytes: int) -> Iterator[None]:
-        """Remove a checkpoint for which the disk has no room, and raise InputError.
+        """If the disk becomes full in the block, remove the unfinished checkpoint and raise InputError.
 
-        `size_bytes` is this process's share.
+        Args:
+            name: The name of the checkpoint.
+            new: The folder that is being written.
+            size_bytes: The size of this process's share of the checkpoint.
         """
         try:
             yield
@@ -286,11 +292,11 @@ class Checkpoints:
             ) from error
 
     def _select_share(self, names: Sequence[str]) -> Sequence[str]:
-        """Return this process's share of the files of a checkpoint."""
+        """Return this process's share of a checkpoint's file names."""
         return names[self._ranks.rank :: self._ranks.count]
 
     def _clear(self, newest: str) -> None:
-        """Remove old and unfinished checkpoints. The last `keep`, those of `kept_steps` and damaged ones stay."""
+        """Remove old and unfinished checkpoints, except the last `keep`, those of `kept_steps`, and damaged ones."""
         names = sorted(path.name for path in self._folder.glob("step-*"))
         kept = [name for name in names if name <= newest][-self._keep :]
         kept += [name for name in names if name <= newest and parse_step(Path(name)) in self.kept_steps]
@@ -299,19 +305,19 @@ class Checkpoints:
                 shutil.rmtree(path)
 
     def clear_damaged(self) -> None:
-        """Remove the checkpoints that were set aside as damaged. One process calls it."""
+        """Remove the checkpoints that were renamed as damaged. Only one process may call it."""
         for path in self._folder.glob(f"{DAMAGED_PREFIX}*"):
             shutil.rmtree(path)
 
     def find_newest(self, check: Check) -> tuple[CheckpointFacts | None, list[str]]:
-        """Find the newest undamaged checkpoint, and set damaged ones aside. All processes must call it.
+        """Find the newest undamaged checkpoint, and rename damaged ones. All processes must call it.
 
         Args:
-            check: Called for each checkpoint with its folder and facts, newest first, until one is usable. It returns
-                why the checkpoint cannot be used, or None.
+            check: Called with the folder and facts of each checkpoint, newest first, until one is usable. It returns
+                None if the checkpoint is usable, otherwise the reason why not.
 
         Returns:
-            The facts of the checkpoint, or None if there is none; and one message for each damaged checkpoint.
+            The facts of the checkpoint, or None if there is none; and a message for each damaged checkpoint.
 
         Raises:
             InputError: If `check` raises it.
@@ -329,9 +335,9 @@ class Checkpoints:
         return saved, [f"{fault} Training {origin}." for fault in faults]
 
     def _find_damage(self, path: Path, check: Check) -> str | None:
-        """Return how a checkpoint is damaged, or None.
+        """Check a checkpoint for damage. Return a description of the damage, or None.
 
-        Each process reads its share of the files; all get the same answer.
+        Each process reads its share of the files; all processes return the same result.
         """
         try:
             facts = read_complete_file(path)
@@ -342,10 +348,10 @@ class Checkpoints:
         return next((each for each in self._ranks.collect(fault) if each is not None), None)
 
     def continue_from(self, origin: Origin, state: TrainState) -> None:
-        """Load the checkpoint of another run, and keep the settings of this run. All processes must call it.
+        """Load the checkpoint of another run, but keep the settings of this run. All processes must call it.
 
         Raises:
-            InputError: If it is damaged, or has changed since the training was planned.
+            InputError: If the checkpoint is damaged, or has changed since training was planned.
         """
         path = Path(origin.path)
 
@@ -368,14 +374,14 @@ class Checkpoints:
             state.scale = scale
 
     def load(self, saved: CheckpointFacts, state: TrainState) -> None:
-        """Load one of these checkpoints into the state. All processes must call it."""
+        """Load one of this run's checkpoints into the state. All processes must call it."""
         self._load(self._folder / format_checkpoint_name(saved.cursor.step), saved, state)
         state.steps_done = saved.cursor.step
 
     def _load(self, path: Path, saved: CheckpointFacts, state: TrainState) -> None:
-        """Load model, optimizer and loss scale.
+        """Load the model, the optimizer and the loss scale.
 
-        The random generators are loaded if the number of processes is the same.
+        Random-generator states are also loaded if the number of processes has not changed.
         """
         tensors = self._collect_tensors(state)
         if saved.ranks != self._ranks.count:
@@ -400,7 +406,7 @@ class Checkpoints:
 
 
 def _iter_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, the errors that caused it, and those of other processes that it reports."""
+    """Yield an error, its causes, and the errors of other processes that it reports."""
     theirs = [failed for failed, _ in error.failures.values()] if isinstance(error, CheckpointException) else []
     for cause in (*theirs, error.__cause__, error.__context__):
         if cause is not None:
@@ -409,7 +415,7 @@ def _iter_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _set_aside(path: Path) -> None:
-    """Rename a damaged checkpoint so that it is no longer found as one."""
+    """Rename a damaged checkpoint so that it is no longer used."""
     aside = path.with_name(f"{DAMAGED_PREFIX}{path.name}")
     shutil.rmtree(aside, ignore_errors=True)  # of the same step, from before
     path.rename(aside)
@@ -417,7 +423,7 @@ def _set_aside(path: Path) -> None:
 
 
 def format_checkpoint_name(step: int) -> str:
-    """Return the name of the checkpoint after a number of steps.
+    """Return the folder name of the checkpoint after the given number of steps.
 
     >>> format_checkpoint_name(3000)
     'step-00003000'
@@ -426,7 +432,7 @@ def format_checkpoint_name(step: int) -> str:
 
 
 def parse_step(checkpoint: Path) -> int:
-    """Return the number of steps from the name of a checkpoint's folder.
+    """Parse the number of steps from the folder name of a checkpoint.
 
     >>> parse_step(Path("work/checkpoints/step-00003000"))
     3000
@@ -435,14 +441,14 @@ def parse_step(checkpoint: Path) -> int:
 
 
 def read_saved(folder: Path) -> CheckpointFacts:
-    """Read the data of a finished checkpoint besides its tensors."""
+    """Read the data of a finished checkpoint other than its tensors."""
     return CheckpointFacts.from_json(read_complete_file(folder))
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """Read the weights of a checkpoint into main memory, for any number of processes that wrote it.
+    """Read the weights of a checkpoint into main memory, regardless of the number of processes that wrote it.
 
-    Nothing is verified.
+    The files are not verified.
     """
     reader, prefix = FileSystemReader(folder), "model."
     held: Mapping[str, Any] = reader.read_metadata().state_dict_metadata
@@ -458,6 +464,9 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def gather_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Gather all weights as plain tensors in main memory, on the first process only. All processes must call it."""
+    """Gather all weights as plain tensors in main memory. Return them on the first process, and {} on the others.
+
+    All processes must call it.
+    """
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     return cast(dict[str, Tensor], get_model_state_dict(model, options=options))

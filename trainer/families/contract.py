@@ -207,8 +207,7 @@ class Names:
 
     Attributes:
         encoder: Maps our modules below "encoder" to theirs; `{}` is the number of a layer. If there are several names,
-            our
-            parameter stacks theirs.
+            our parameter stacks theirs.
         heads: Maps the modules and parameters of each of our heads to theirs.
         tied: Maps parameters that some files store redundantly to the parameters that they equal.
         architectures: Their class names by content of a folder: "encoder", "masked", "pairs" (with a pair head), or the

@@ -67,10 +67,12 @@ OTHER_WEIGHTS = {"tf": "tf_model*.h5", "flax": "flax_model*"}  # as transformers
 
 
 def map_names(ours: Iterable[str], family: Family, part: ModelPart) -> dict[str, tuple[str, ...]]:
-    """Map each parameter of a part to its names there. If there are several, our parameter is theirs, stacked.
+    """Map the names of our parameters to the Hugging Face names of the same parameters in one part of a model.
+
+    If one of our names maps to several, our parameter is theirs, stacked along the first dimension.
 
     Args:
-        ours: Names of parameters of a root module.
+        ours: Names of parameters in our model.
         family: The family of the model.
         part: The part of the model.
     """
@@ -97,7 +99,7 @@ def _map_name(ours: str, family: Family, part: ModelPart) -> tuple[str, ...]:
 
 
 def to_huggingface(state: Mapping[str, Tensor], family: Family, part: ModelPart) -> dict[str, Tensor]:
-    """Convert a part of our model to their names and layout, on the processor. Tied parameters are omitted."""
+    """Convert a part of our model to Hugging Face's names and layout, on the CPU. Tied parameters are omitted."""
     return {
         theirs: piece.detach().to("cpu", copy=True).contiguous()
         for ours, parts in map_names(state, family, part).items()
@@ -106,16 +108,16 @@ def to_huggingface(state: Mapping[str, Tensor], family: Family, part: ModelPart)
 
 
 def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: ModelPart, where: str) -> dict[str, Tensor]:
-    """Convert tensors under their names to the state of a part of our model, in float32.
+    """Convert tensors with Hugging Face's names to the state of a part of our model, in float32.
 
     Args:
-        tensors: The tensors of a file.
-        model: A model of the right shapes, on the meta device.
+        tensors: The tensors of a file, by name.
+        model: A model with the right shapes, on the meta device.
         part: The part of the model.
-        where: The file, for messages.
+        where: Path of the file, for messages.
 
     Raises:
-        InputError: If the tensors are not exactly those of the part.
+        InputError: If a tensor of the part is missing, or if there are additional tensors.
     """
     untied = _without_ties(update_names(tensors), model.family, where)
     state = model.state_dict()
@@ -125,13 +127,13 @@ def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: Mode
 
 
 def stack_tensors(tensors: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[str], where: str) -> Tensor:
-    """Stack several of their tensors to one of ours, in float32. Raises InputError if a shape differs.
+    """Stack several Hugging Face tensors into one of ours, in float32. Raises InputError if a shape does not match.
 
     Args:
-        tensors: The tensors of a file.
-        ours: A tensor of the right shape.
-        theirs: The names of the tensors to stack.
-        where: The file, for messages.
+        tensors: The tensors of a file, by name.
+        ours: A tensor with the shape of the result.
+        theirs: The names of the tensors to stack, in order.
+        where: Path of the file, for messages.
     """
     for name, piece in zip(theirs, ours.chunk(len(theirs)), strict=True):
         if tensors[name].shape != piece.shape:
@@ -144,7 +146,7 @@ def stack_tensors(tensors: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[
 
 
 def update_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors with old names of LayerNorm's parameters replaced by current ones."""
+    """Replace old names of LayerNorm parameters ("gamma", "beta") by current ones, and return all tensors."""
     return {
         key.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias"): tensor
         for key, tensor in tensors.items()
@@ -152,7 +154,7 @@ def update_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _without_ties(tensors: Mapping[str, Tensor], family: Family, where: str) -> dict[str, Tensor]:
-    """Return the tensors without the tied decoder. Raises InputError if it differs from the word embeddings."""
+    """Remove the decoder weight that is tied to the word embeddings. Raises InputError if the two differ."""
     for decoder, source in family.names.tied.items():
         if decoder in tensors and source in tensors and not torch.equal(tensors[decoder], tensors[source]):
             raise InputError(
@@ -180,7 +182,14 @@ def _name_first(keys: Collection[str]) -> str:
 
 
 def export(folder: Path, state: Mapping[str, Tensor], settings: ModelSettings, inputs: ModelInputs) -> None:
-    """Write config.json and model.safetensors of each part of a model from its whole (not sharded) state."""
+    """Write config.json and model.safetensors for each part of a model.
+
+    Args:
+        folder: The folder to write.
+        state: The whole state of the model, not sharded.
+        settings: The settings of the model.
+        inputs: The inputs of the model.
+    """
     for part in settings.objective_settings.list_parts(settings.family_row, inputs):
         write_model(folder / part.folder, state, build_part_settings(settings, part), inputs, part)
 
@@ -193,7 +202,7 @@ def write_model(
     part: ModelPart,
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write one part of a model as a folder. `more` has further keys of the configuration."""
+    """Write one part of a model as a folder. `more` has additional keys for config.json."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {**build_config(settings, inputs, part.architecture), **part.config, **(more or {})}
     (folder / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -201,10 +210,13 @@ def write_model(
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write tensors to a file with the mode of any new file; safetensors makes it readable only by the owner.
+    """Write tensors to a safetensors file with the default permissions of new files.
+
+    The safetensors package would make the file readable by its owner only.
 
     Raises:
-        OSError: If the disk refuses. If it is full, SafetensorError is raised instead.
+        OSError: If the file cannot be written.
+        SafetensorError: If the disk is full.
     """
     save_file(tensors, path, metadata={"format": "pt"})
     plain = path.with_suffix(".mode")
@@ -214,10 +226,10 @@ def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
 
 
 def load_model(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tensor]]:
-    """Read the model in a folder that we or Hugging Face wrote.
+    """Read the model in a folder that was exported here or by Hugging Face.
 
-    A pooler without a pair head, which some files of masked models hold, is omitted. If the model has several parts,
-    the state lacks those without a folder below this one.
+    A pooler without a pair head, which some files of masked models contain, is ignored. If the model has several parts,
+    the state does not include parts that have no subfolder here.
 
     Returns:
         The settings, the inputs, and the state in float32.
@@ -260,7 +272,7 @@ def _build_part_state(
 
 
 def _with_part_width(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSettings:
-    """Return the settings with a part as wide as in its folder. Raises InputError if it differs otherwise."""
+    """Return the settings with the width of a part as in its folder. Raises InputError if other values differ."""
     theirs = to_model_settings(read_config(folder / CONFIG), str(folder / CONFIG), {"kind": part.architecture})
     if build_part_settings(settings, part).shape == theirs.shape:
         return settings
@@ -276,7 +288,7 @@ def _with_part_width(settings: ModelSettings, part: ModelPart, folder: Path) -> 
 
 
 def check_shared_tensors(state: Mapping[str, Tensor], part_state: Mapping[str, Tensor], where: str) -> None:
-    """Raise InputError if a part differs from the others in tensors that they share."""
+    """Raise InputError if a part's copy of shared tensors differs from the tensors of the other parts."""
     for name in state.keys() & part_state.keys():
         if not torch.equal(state[name], part_state[name]):
             raise InputError(
@@ -288,12 +300,13 @@ def check_shared_tensors(state: Mapping[str, Tensor], part_state: Mapping[str, T
 def read_folder(
     folder: Path, default_objective: dict[str, str] | None = None, causal: bool = False
 ) -> tuple[dict[str, Any], dict[str, Tensor], ModelSettings]:
-    """Read the configuration, the tensors and the settings of a folder.
+    """Read the configuration, the tensors and the settings of a model folder.
 
     Args:
         folder: A folder with config.json and model.safetensors.
-        default_objective: The objective if the folder does not determine it; None for the family's.
-        causal: True to accept a decoder, which reads from left to right.
+        default_objective: The kind of objective to use if the folder does not determine it; None for the family's
+            default.
+        causal: True to accept a decoder model, in which tokens attend to earlier tokens only.
 
     Raises:
         InputError: If a file is missing or unreadable, or if the model is not supported.
@@ -309,7 +322,7 @@ def read_folder(
 
 
 def _find_objective(config: Mapping[str, Any], names: Collection[str]) -> dict[str, str] | None:
-    """Return the objective "masked" for a masked model of a family with another default; otherwise None."""
+    """Return {"kind": "masked"} for a masked model of a family whose default is another objective, otherwise None."""
     family = find_family(config["model_type"])
     architectures = config.get("architectures") or ()
     if family.objective == "masked":
@@ -319,19 +332,20 @@ def _find_objective(config: Mapping[str, Any], names: Collection[str]) -> dict[s
 
 
 def _has_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
-    """Return True if the tensors or the configuration show a pair head.
+    """Return True if the tensors or the configuration indicate a pair head.
 
-    A published file has the head under the name of a masked model; a damaged one may have only the name.
+    Some published files of masked models have the tensors; a damaged file may have only the class name of the
+    configuration.
     """
     decision = f"{family.names.heads['pair_head']['decision']}.weight"
     return decision in tensors or family.names.architectures["pairs"] in (config.get("architectures") or ())
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a file, without the prefix of a wrapper.
+    """Read the tensors of a file, and strip the prefix that a wrapper such as DataParallel added to their names.
 
     Raises:
-        InputError: If the file is missing or incomplete, or holds numbers that are not finite.
+        InputError: If the file is missing or incomplete, or contains values that are not finite.
     """
     tensors = read_tensors(path)
     for name, tensor in tensors.items():
@@ -344,7 +358,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a file under the names in the file. Raises InputError if it is missing or incomplete."""
+    """Read the tensors of a file, with the names in the file. Raises InputError if it is missing or incomplete."""
     try:
         with safe_open(path, "pt") as file:
             written_by = (file.metadata() or {}).get("format")
@@ -366,14 +380,14 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def check_no_other_weights(folder: Path) -> None:
-    """Raise InputError if a folder holds weights of TensorFlow or Flax."""
+    """Raise InputError if a folder contains weights for TensorFlow or Flax."""
     for library, pattern in OTHER_WEIGHTS.items():
         for path in folder.glob(pattern):
             raise _refuse_other_library(path, library)
 
 
 def _refuse_other_library(path: Path, library: str) -> InputError:
-    """Build the error for weights that are named and laid out as another library does."""
+    """Build the error for weights with the names and layout of another library."""
     return InputError(
         f"{path} holds weights as {library} lays them out, which are not read here: load them with a version 4 of "
         f"transformers (`AutoModel.from_pretrained(FOLDER, from_{library}=True)`), save them (`save_pretrained(NEW)`), "
@@ -385,13 +399,13 @@ def _refuse_other_library(path: Path, library: str) -> InputError:
 
 
 class Pretrained(NamedTuple):
-    """A model from which another model takes its encoder.
+    """A pre-trained model whose encoder is used in another model.
 
     Attributes:
-        settings: Its settings.
-        inputs: Its inputs.
-        state: All of the encoder below "encoder.", and what there is of the heads for masked tokens and pairs.
-        sentences: How the folder makes vectors of texts; None if it does not say.
+        settings: The settings of the model.
+        inputs: The inputs of the model.
+        state: All tensors of the encoder, prefixed by "encoder.", and those of the masked-token and pair heads, if any.
+        sentences: The sentence-embedding settings of the folder; None if it has none.
     """
 
     settings: ModelSettings
@@ -401,14 +415,14 @@ class Pretrained(NamedTuple):
 
 
 def load_pretrained(folder: Path, causal: bool = False) -> Pretrained:
-    """Read the encoder of a folder, and the heads that are known here.
+    """Read the encoder in a folder, together with the heads that are supported.
 
     Args:
         folder: A folder with config.json and model.safetensors.
-        causal: True to accept a decoder.
+        causal: True to accept a decoder model, in which tokens attend to earlier tokens only.
 
     Raises:
-        InputError: If the folder has no encoder that is supported, or not all of it.
+        InputError: If the folder does not contain a complete encoder of a supported kind.
     """
     if not (folder / CONFIG).is_file():
         _ = read_sentences(folder)  # refuses one without an encoder, or with one elsewhere
@@ -443,7 +457,7 @@ def load_pretrained(folder: Path, causal: bool = False) -> Pretrained:
 
 
 def with_first_part(tensors: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:
-    """Return the tensors with the family's prefix. An encoder that was saved without a head lacks it."""
+    """Add the family's prefix to the tensors' names, if an encoder was saved without a head and therefore lacks it."""
     first = family.names.encoder["embeddings.word"][0].split(".")[0] + "."
     if any(name.startswith(first) for name in tensors):
         return dict(tensors)
@@ -451,14 +465,14 @@ def with_first_part(tensors: Mapping[str, Tensor], family: Family) -> dict[str, 
 
 
 def import_checkpoint(source: Path, output: Path) -> None:
-    """Convert a folder of an older form to the current form.
+    """Convert a model folder of an older format to the current one.
 
     Args:
         source: A folder with weights, a configuration and a tokenizer.
-        output: The folder to write. It appears complete or not at all.
+        output: The folder to write. It appears only when complete.
 
     Raises:
-        InputError: If the source holds no complete model of these families, or if the output cannot be written.
+        InputError: If the source has no complete model of a supported family, or if the output cannot be written.
     """
     check_folder(source)
     sentences = read_sentences(source, older=True)
@@ -487,7 +501,7 @@ def import_checkpoint(source: Path, output: Path) -> None:
 
 
 def _write_modules(folder: Path, sentences: SentenceFolder, config: Mapping[str, Any]) -> None:
-    """Write what a folder of sentence-transformers has besides its encoder. `config` is that of the encoder."""
+    """Write the sentence-transformers files of a folder, given its encoder's config.json as `config`."""
     keys = {ours: theirs for theirs, ours in find_family(config["model_type"]).names.config.items()}
     paths = write_sentences(folder, sentences, config[keys["hidden_size"]], sentences.similarity or None)
     for path, step in zip(paths, sentences.steps, strict=False):
@@ -496,7 +510,7 @@ def _write_modules(folder: Path, sentences: SentenceFolder, config: Mapping[str,
 
 
 def read_older_weights(folder: Path) -> dict[str, Tensor]:
-    """Read all tensors of a folder, each in memory of its own. Raises InputError if there are none, or not all."""
+    """Read all tensors of a folder into separate memory. Raises InputError if weights are missing or incomplete."""
     for name in (WEIGHTS, PICKLED):
         index = folder / (name + INDEX)
         if (folder / name).is_file():
@@ -515,7 +529,7 @@ def read_older_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def _list_parts(index: Path) -> list[str]:
-    """Return the file names of an index. Raises InputError if one is outside the folder."""
+    """Return the names of the weight files in an index. Raises InputError if one is outside the folder."""
     named = read_json(index).get("weight_map")
     parts = sorted({str(name) for name in named.values()}) if isinstance(named, Mapping) else []
     if not parts or any(Path(name).name != name for name in parts):
@@ -548,7 +562,7 @@ def _unpickle(path: Path) -> Any:
 
 
 def _find_family(tensors: Mapping[str, Tensor], source: Path) -> str:
-    """Find the family by the prefix of the tensors' names. Raises InputError if it is not clear."""
+    """Find the model family from the prefix of tensor names. Raises InputError if it is ambiguous."""
     first = {name: find_family(name).names.encoder["embeddings.word"][0].split(".")[0] + "." for name in FAMILIES}
     fitting = [family for family, prefix in first.items() if any(name.startswith(prefix) for name in tensors)]
     if len(fitting) != 1:
@@ -563,7 +577,7 @@ def main(arguments: Sequence[str]) -> int:
     """Convert a folder, as `import SOURCE OUTPUT` does. Return 0.
 
     Raises:
-        InputError: As `import_checkpoint` does.
+        InputError: If the source has no complete model of a supported family, or if the output cannot be written.
     """
     source, output = map(Path, arguments)
     import_checkpoint(source, output)

@@ -40,12 +40,12 @@ TOKENIZER_CONFIG = "tokenizer_config.json"
 
 
 def build_config(settings: ModelSettings, inputs: ModelInputs, architecture: str) -> dict[str, Any]:
-    """Build the config.json of a model, with the id of every special token.
+    """Build the config.json of a model, including the ids of all special tokens.
 
     Args:
         settings: The settings of the model.
-        inputs: Its inputs.
-        architecture: What the folder holds, as a key of `Names.architectures`.
+        inputs: The inputs of the model.
+        architecture: The content of the folder, as a key of `Names.architectures`.
     """
     names, special = settings.family_row.names, inputs.special_ids
     values = _collect_values(settings, inputs)
@@ -62,7 +62,7 @@ def build_config(settings: ModelSettings, inputs: ModelInputs, architecture: str
 
 
 def _collect_values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, Any]:
-    """Return our values of a model by name."""
+    """Collect the values of a model's shape and settings by our names, for its configuration."""
     shape = build_encoder_shape(settings, inputs)
     values = {name: getattr(shape, name) for name in shape.__dataclass_fields__}
     family = settings.family_row
@@ -73,13 +73,13 @@ def _collect_values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, A
 
 
 def _list_defaults(family: Family) -> dict[str, Any]:
-    """Return the family's values by name for settings that are not given."""
+    """Return the family's default values, by name, for settings that may be omitted."""
     bases = dict(zip(("global_base", "local_base"), family.rope_bases, strict=False))
     return {name: getattr(family, name) for name in ("norm_epsilon", "window", "every_global", "pooling")} | bases
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a configuration, and add the keys that its writer omitted. Raises InputError if it is not supported."""
+    """Read a config.json, and fill in the defaults of omitted keys. Raises InputError if it is not supported."""
     config = read_json(path)
     check_no_code(config, path)
     family = config.get("model_type")
@@ -102,7 +102,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def check_no_code(config: Mapping[str, Any], path: Path) -> None:
-    """Raise InputError if a configuration names classes of code in its folder."""
+    """Raise InputError if a configuration refers to Python code in its folder."""
     if config.get("auto_map"):
         raise InputError(
             f"{path}: `auto_map` names classes of the folder's own code, which is not run here; without it the "
@@ -113,15 +113,15 @@ def check_no_code(config: Mapping[str, Any], path: Path) -> None:
 def to_model_settings(
     config: Mapping[str, Any], where: str, objective: Mapping[str, Any] | None = None
 ) -> ModelSettings:
-    """Convert a configuration to the settings of a model.
+    """Convert a configuration to model settings.
 
     Args:
         config: The configuration, as `read_config` returns it.
-        where: The file, for messages.
-        objective: The table of the objective; None for the family's.
+        where: Path of the file, for messages.
+        objective: The table of the objective; None for the family's default.
 
     Raises:
-        InputError: If no supported model has this configuration.
+        InputError: If no supported model matches the configuration.
     """
     family = find_family(config["model_type"])
     keys = {ours: theirs for theirs, ours in family.names.config.items()}
@@ -178,13 +178,19 @@ def _check(config: Mapping[str, Any], family: Family, keys: Mapping[str, str], w
 
 
 def _list_differences(config: Mapping[str, Any], family: Family, keys: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values by name in which a configuration differs from the family's."""
+    """Return the values, by our names, that differ between a configuration and the family's defaults.
+
+    Args:
+        config: The configuration.
+        family: The family of the model.
+        keys: Maps our names to keys of the configuration.
+    """
     values = {ours: config.get(keys[ours], usual) for ours, usual in _list_defaults(family).items() if ours in keys}
     return {ours: value for ours, value in values.items() if value != _list_defaults(family)[ours]}
 
 
 def find_special_ids(folder: Path, config: Mapping[str, Any]) -> SpecialIds:
-    """Find the ids of special tokens in the configuration or, if they are not there, in the folder's tokenizer.
+    """Find the ids of special tokens, either in the configuration or in the folder's tokenizer.
 
     Raises:
         InputError: If neither has all of them.
@@ -206,7 +212,7 @@ def find_special_ids(folder: Path, config: Mapping[str, Any]) -> SpecialIds:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file. Raises InputError if that is not possible."""
+    """Read a JSON object from a file. Raises InputError if the file is unreadable or contains something else."""
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
@@ -222,10 +228,15 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_tokenizer_files(place: Place, folder: str, positions: int) -> dict[str, bytes]:
-    """Read the files of a vocabulary by name, as they are written next to a model with `positions` positions.
+    """Read the tokenizer files of a vocabulary. Return their contents by name.
+
+    Args:
+        place: The store.
+        folder: The path of the vocabulary's folder in the store.
+        positions: The maximum number of tokens of the model, which is written to the tokenizer's configuration.
 
     Raises:
-        InputError: If the store does not hold the vocabulary.
+        InputError: If the vocabulary is not in the store.
     """
     manifest = read_manifest(place, folder)
     if manifest is None:
@@ -237,10 +248,10 @@ def read_tokenizer_files(place: Place, folder: str, positions: int) -> dict[str,
 
 
 def with_max_length(config: bytes, positions: int) -> bytes:
-    """Set the length at which transformers truncates texts in a `tokenizer_config.json`, unless it has a smaller one.
+    """Set the truncation length in the bytes of a `tokenizer_config.json`, unless it already has a smaller one.
 
     Raises:
-        InputError: If it is not a JSON object.
+        InputError: If the bytes are not a JSON object.
 
     >>> with_max_length(b"{}", 512)
     b'{\\n  "model_max_length": 512\\n}\\n'

@@ -62,12 +62,12 @@ _USUAL: Keys = {  # keys that may have this value alone
 
 
 class VectorStep(NamedTuple):
-    """A module after the pooling.
+    """A sentence-transformers module that follows the pooling.
 
     Attributes:
         kind: A key of STEPS, or TRUNCATE.
-        path: Its folder.
-        config: Its configuration.
+        path: The subfolder of the module.
+        config: The configuration of the module.
     """
 
     kind: str
@@ -77,19 +77,19 @@ class VectorStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceFolder:
-    """How a folder makes vectors of texts.
+    """The settings by which a folder's model computes sentence embeddings.
 
     Attributes:
         folder: The folder.
-        pooling: The modes of pooling, joined by "+". Their vectors are concatenated.
-        include_prompt: True if the tokens of a prompt are pooled, too.
-        steps: The modules after the pooling.
-        max_length: Maximum number of tokens of a text, special tokens included; None for all that the encoder reads.
-        lowercase: True if texts are lowercased before the tokenizer.
-        prompts: Texts that are put before a text, by name.
-        default_prompt: The name of the prompt that is used by default; "" for none.
-        similarity: How vectors are compared; "" if it is not given.
-        encoder: The subfolder with the encoder; "" for the folder itself.
+        pooling: The pooling modes, joined by "+". Their vectors are concatenated.
+        include_prompt: True if the tokens of a prompt are also pooled.
+        steps: The modules after the pooling, in order.
+        max_length: The maximum number of tokens of a text, including special tokens; None for the encoder's maximum.
+        lowercase: True if texts are lowercased before tokenization.
+        prompts: Strings to be put before a text, by name.
+        default_prompt: The name of the default prompt; "" for none.
+        similarity: The similarity function for embeddings; "" if it is not given.
+        encoder: The subfolder of the encoder; "" for the folder itself.
     """
 
     folder: Path
@@ -105,20 +105,21 @@ class SentenceFolder:
 
     @property
     def skips_prompts(self) -> bool:
-        """True if there are prompts with tokens that are not pooled."""
+        """True if there are prompts whose tokens are not pooled."""
         return not self.include_prompt and any(self.prompts.values())
 
     def find_prompt(self, asked: Prompt) -> str:
-        """Find a prompt. The names of DOCUMENT are synonyms.
+        """Find a prompt by name. All names in DOCUMENT are synonyms.
 
         Args:
-            asked: A name, "" for the default prompt, or several names; the first one with a text is used.
+            asked: A name, or "" for the default prompt. Of several names, the first one with a non-empty prompt is
+                used.
 
         Returns:
-            The text; empty if there is none.
+            The prompt; empty if there is none.
 
         Raises:
-            InputError: If no prompt has the name.
+            InputError: If no prompt has the given name.
         """
         alike = DOCUMENT if asked in DOCUMENT else (asked or self.default_prompt,)
         names = asked if isinstance(asked, tuple) else (asked, *alike)
@@ -129,14 +130,14 @@ class SentenceFolder:
 
 
 def read_sentences(folder: Path, older: bool = False) -> SentenceFolder | None:
-    """Read how a folder makes vectors of texts; None if it does not say.
+    """Read the sentence-embedding settings of a folder. Return None if it has none.
 
     Args:
         folder: The folder.
-        older: True to accept a folder with its encoder in a subfolder.
+        older: True to accept a folder whose encoder is in a subfolder.
 
     Raises:
-        InputError: If a part of it is not supported.
+        InputError: If a module or setting is not supported.
     """
     if not (folder / MODULES).is_file():
         return None
@@ -170,7 +171,7 @@ def read_sentences(folder: Path, older: bool = False) -> SentenceFolder | None:
 
 
 def _check_code(folder: Path) -> None:
-    """Raise InputError if a folder brings code."""
+    """Raise InputError if a folder contains Python code."""
     if (folder / TOKENIZER_CONFIG).is_file():
         check_no_code(read_json(folder / TOKENIZER_CONFIG), folder / TOKENIZER_CONFIG)
     for path in folder.glob("*.py"):
@@ -181,7 +182,7 @@ def _check_code(folder: Path) -> None:
 
 
 def _read_modules(folder: Path) -> list[tuple[str, str]]:
-    """Return the kind and path of all modules. Raises InputError if one is not supported."""
+    """Return the kind and subfolder of each module. Raises InputError if a module is not supported."""
     path = folder / MODULES
     try:
         modules = [(str(each["type"]), str(each["path"])) for each in json.loads(path.read_bytes())]
@@ -200,7 +201,10 @@ def _read_modules(folder: Path) -> list[tuple[str, str]]:
 
 
 def _read_checked(path: Path, kept: Keys) -> dict[str, Any]:
-    """Read the known keys of a configuration; {} if it is missing. Raises InputError if it has others."""
+    """Read a configuration and return the supported keys, or {} if the file is missing.
+
+    Raises InputError if another key has a value that would change the embeddings.
+    """
     config = read_json(path) if path.is_file() else {}
     usual = {**_USUAL, "module_output_name": "token_embeddings" if kept is _TEXTS else "sentence_embedding"}
     for key, value in config.items():
@@ -225,7 +229,7 @@ def _read_step(kind: str, path: str, folder: Path) -> VectorStep:
 
 
 def _read_text_settings(folder: Path) -> dict[str, Any]:
-    """Read `max_length` and `lowercase`. Raises InputError if the file has keys that are not supported."""
+    """Read `max_length` and `lowercase` into a dictionary. Raises InputError if the file has unsupported keys."""
     path = next((folder / name for name in (TEXTS, *OLDER_TEXTS) if (folder / name).is_file()), folder / TEXTS)
     config, tokenizer = _read_checked(path, _TEXTS), folder / TOKENIZER_CONFIG
     length = config.get("max_seq_length")
@@ -235,7 +239,7 @@ def _read_text_settings(folder: Path) -> dict[str, Any]:
 
 
 def _check_model(model: Keys, path: Path) -> None:
-    """Raise InputError for a folder of a newer version or of another kind, or with invalid prompts."""
+    """Raise InputError if the folder needs a newer version, is of another kind, or has invalid prompts."""
     version = str((model.get("__version__") or {}).get("sentence_transformers", NEWEST))
     if not version.split(".")[0].isdecimal() or int(version.split(".")[0]) > NEWEST:
         raise InputError(
@@ -256,16 +260,16 @@ def _check_model(model: Keys, path: Path) -> None:
 
 
 def write_sentences(folder: Path, sentences: SentenceFolder, hidden_size: int, similarity: str | None) -> list[str]:
-    """Write the files next to an encoder, in a form that all versions read.
+    """Write the sentence-transformers files next to an encoder, in a format that all versions can read.
 
     Args:
         folder: The folder of the encoder.
-        sentences: What to write.
-        hidden_size: That of the encoder.
+        sentences: The settings to write.
+        hidden_size: The hidden size of the encoder.
         similarity: "cosine" or "dot"; None if it is not given.
 
     Returns:
-        The folders of the modules after the pooling, for their weights.
+        The folders of the modules after the pooling, to which the caller writes their weights.
     """
     steps = [step for step in sentences.steps if step.kind != TRUNCATE]
     paths = ["", "1_Pooling", *(f"{place}_{step.kind}" for place, step in enumerate(steps, 2))]
@@ -291,7 +295,7 @@ def write_sentences(folder: Path, sentences: SentenceFolder, hidden_size: int, s
 
 
 def list_sentence_files(folder: Path) -> list[str]:
-    """List the files of sentence-transformers that a folder has, weights included."""
+    """List the sentence-transformers files in a folder, including weights."""
     named = [path for path in folder.glob("*.json") if path.name in (MODULES, TEXTS, *OLDER_TEXTS, MODEL)]
     below = folder.glob("[1-9]*_*/*") if (folder / MODULES) in named else ()
     return sorted(path.relative_to(folder).as_posix() for path in (*named, *below))

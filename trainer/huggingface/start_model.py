@@ -32,14 +32,14 @@ _REMEDY = "A student reads what its teacher reads: make the shards with the voca
 
 
 def read_settings(start: StartModel, given: Mapping[str, Json]) -> ModelSettings:
-    """Read the settings of a start model.
+    """Read the settings of the model to start from.
 
     Args:
         start: The folder of the model.
         given: The settings in the recipe.
 
     Raises:
-        InputError: If the recipe contradicts the folder.
+        InputError: If a setting in the recipe differs from the folder's.
     """
     where = Path(start.folder) / CONFIG
     settings = to_model_settings(read_config(where), str(where), given.get("objective"))
@@ -54,7 +54,10 @@ def read_settings(start: StartModel, given: Mapping[str, Json]) -> ModelSettings
 
 
 def _get_value(settings: ModelSettings, key: str, given: Json) -> Json:
-    """Return the folder's value of a setting; for a size that it has, the name as given."""
+    """Return a setting of the folder's model, for comparison with a given value.
+
+    For "size", return the given name if the folder has that size, otherwise a description of its sizes.
+    """
     shape = dict(zip(SHAPE, settings.shape, strict=True))
     if key == "size":
         named = settings.family_row.sizes.get(str(given))
@@ -71,15 +74,15 @@ def _get_value(settings: ModelSettings, key: str, given: Json) -> Json:
 
 
 def adapt_start(start: StartModel, vocabulary: Vocabulary, called: str) -> StartModel:
-    """Return the start model with rows for the tokens that a vocabulary adds.
+    """Add rows to a start model for the tokens that the vocabulary adds. Return the adapted start model.
 
     Args:
         start: The folder of the model.
-        vocabulary: The vocabulary of the training.
-        called: How messages call the vocabulary.
+        vocabulary: The vocabulary of the training run.
+        called: The name of the vocabulary in messages.
 
     Raises:
-        InputError: If the vocabulary is not adapted from the folder's.
+        InputError: If the vocabulary was not adapted from the folder's.
     """
     folder = Path(start.folder)
     old = load_vocabulary(folder)
@@ -96,10 +99,10 @@ def adapt_start(start: StartModel, vocabulary: Vocabulary, called: str) -> Start
 
 
 def list_loaded_parts(start: StartModel, model: ModelSettings, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-    """Return the parts of a model that start from a folder: the first, and others with a subfolder.
+    """Return the parts of a model whose weights are read from a folder: the first, and others with a subfolder.
 
     Raises:
-        InputError: If a part has another shape than the model's.
+        InputError: If the shape of a part differs from the model's.
     """
     first, *others = model.objective_settings.list_parts(model.family_row, inputs)
     below = [part for part in others if f"{part.folder}/{CONFIG}" in start.files]
@@ -118,7 +121,7 @@ def list_loaded_parts(start: StartModel, model: ModelSettings, inputs: ModelInpu
 
 
 def check_special_ids(start: StartModel, inputs: ModelInputs) -> None:
-    """Raise InputError if the special tokens of the folder differ from those of the examples."""
+    """Raise InputError if the special-token ids of the folder differ from those of the examples."""
     folder = Path(start.folder)
     theirs = find_special_ids(folder, read_config(folder / CONFIG))
     if theirs != inputs.special_ids:
@@ -129,10 +132,10 @@ def check_special_ids(start: StartModel, inputs: ModelInputs) -> None:
 
 
 def list_new_heads(start: StartModel, model: ModelSettings, inputs: ModelInputs) -> tuple[str, ...]:
-    """List the heads and whole parts that a folder lacks. They start with random weights.
+    """List the heads and whole parts that are missing from a folder, and therefore start with random weights.
 
     Raises:
-        InputError: If a file is unreadable, or a part has another shape.
+        InputError: If a file is unreadable, or if the shape of a part differs.
     """
     begun, lacking = list_loaded_parts(start, model, inputs), list[str]()
     for part in begun:
@@ -146,20 +149,20 @@ def list_new_heads(start: StartModel, model: ModelSettings, inputs: ModelInputs)
 
 
 def list_missing_heads(names: Collection[str], part: ModelPart, family: Family) -> tuple[str, ...]:
-    """List the heads of a part without a tensor among the given names."""
+    """List the heads of a part that have no tensor among the given names."""
     return tuple(
         ours for ours, called in part.heads.items() if not any(_is_of_head(name, called, family) for name in names)
     )
 
 
 def _is_of_head(name: str, called: str, family: Family) -> bool:
-    """Return True if a tensor shows that there is a head. A pooler does not, because it may be there without one."""
+    """Return True if a tensor name proves that a head exists. A pooler can exist without it, and does not count."""
     modules = family.names.heads[called].values()
     return not name.startswith(family.names.ignored) and any(_is_in_module(name, module) for module in modules)
 
 
 def is_of_other_heads(name: str, part: ModelPart, family: Family) -> bool:
-    """Return True if a tensor belongs to a head that the part lacks, or is ignored by the family."""
+    """Return True if a tensor name belongs to a head that the part does not have, or is ignored by the family."""
     heads = {called: head.values() for called, head in family.names.heads.items()}
     if any(_is_in_module(name, module) for called in part.heads.values() for module in heads[called]):
         return False
@@ -172,9 +175,13 @@ def _is_in_module(name: str, module: str) -> bool:
 
 
 def check_teacher(teacher: StartModel, model: ModelSettings, inputs: ModelInputs, longest: int) -> None:
-    """Raise InputError if a student cannot learn from a teacher.
+    """Raise InputError if a model does not fit a student as teacher.
 
-    `longest` is the maximum number of tokens of an example.
+    Args:
+        teacher: The folder of the teacher.
+        model: The settings of the student.
+        inputs: The inputs of the student.
+        longest: The maximum number of tokens of an example.
     """
     folder = Path(teacher.folder)
     config = read_config(folder / CONFIG)
@@ -200,7 +207,7 @@ def check_teacher(teacher: StartModel, model: ModelSettings, inputs: ModelInputs
 
 
 def check_tokens(teacher: StartModel, tokens: Sequence[str]) -> None:
-    """Raise InputError if a teacher's tokens differ from these, which are in order of their ids."""
+    """Raise InputError if a teacher's vocabulary differs from the given tokens, which are ordered by id."""
     folder = Path(teacher.folder)
     theirs = load_vocabulary(folder).tokens
     differing = find_different_token(tokens, theirs)

@@ -31,10 +31,10 @@ BUILD = 1  # to be raised if the copies become others
 
 
 def is_older(folder: Path) -> bool:
-    """Return True if a model's folder has weights, a tokenizer or a configuration of an older form.
+    """Return True if a model folder has weights, a tokenizer or a configuration in an older format.
 
     Raises:
-        InputError: If its configuration is unreadable.
+        InputError: If the configuration is unreadable.
     """
 
     def has(*names: str) -> bool:
@@ -48,14 +48,16 @@ def is_older(folder: Path) -> bool:
 
 
 def convert_older_folder(folder: Path, digest: Callable[[Path], str] = hash_file) -> Path:
-    """Return a model's folder or, if it is of an older form, a converted copy, which is cached.
+    """Convert a model folder of an older format, and return the folder of the cached result.
+
+    A folder in the current format is returned unchanged.
 
     Args:
         folder: The folder.
         digest: Returns the SHA-256 of a file.
 
     Raises:
-        InputError: If the folder holds no complete model.
+        InputError: If the folder does not contain a complete model.
     """
     inside = [*folder.glob("*"), *(folder.glob("*/*") if (folder / MODULES).is_file() else ())]
     for path in inside:

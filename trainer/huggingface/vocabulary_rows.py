@@ -57,14 +57,14 @@ Rows = Mapping[int, Sequence[int]]
 
 
 class StoredTensor(NamedTuple):
-    """A tensor of a file.
+    """A tensor in a safetensors file.
 
     Attributes:
-        name: Its name.
-        kind: Its type, as safetensors calls it.
-        shape: Its shape.
-        start: The first byte of its numbers, relative to the end of the header.
-        stop: The byte after its numbers.
+        name: The name of the tensor.
+        kind: The data type, in safetensors notation.
+        shape: The shape.
+        start: The offset of the first byte of data, relative to the end of the header.
+        stop: The offset after the last byte of data.
     """
 
     name: str
@@ -75,13 +75,13 @@ class StoredTensor(NamedTuple):
 
 
 def adapt_checkpoint(checkpoint: Path, old: Vocabulary, new: Vocabulary, output: Path) -> int:
-    """Write a model's folder for a new vocabulary; return the number of rows that the model then has.
+    """Convert a model folder to a new vocabulary. Return the new number of embedding rows.
 
     Args:
         checkpoint: A folder with config.json and model.safetensors of a model with the old vocabulary.
         old: The vocabulary of the model.
-        new: A vocabulary that was adapted from it.
-        output: The folder to write; it is created if needed. Files of the same names are replaced.
+        new: A vocabulary that was adapted from `old`.
+        output: The folder to write, which is created if needed. Existing files of the same names are overwritten.
 
     Raises:
         InputError: If the checkpoint is unreadable, or has another vocabulary.
@@ -98,7 +98,7 @@ def adapt_checkpoint(checkpoint: Path, old: Vocabulary, new: Vocabulary, output:
 
 
 def read_checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
-    """Read a checkpoint's config.json. Raises InputError if it is unreadable, or of another vocabulary than `old`."""
+    """Read a checkpoint's config.json. Raises InputError if it is unreadable, or if the vocabulary is not `old`."""
     check_folder(checkpoint, (CONFIG, WEIGHTS))
     config = read_json(checkpoint / CONFIG)
     if type(config.get("vocab_size")) is not int:
@@ -112,7 +112,7 @@ def read_checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
 
 
 def _check_vocabulary(checkpoint: Path, size: int, old: Vocabulary) -> None:
-    """Raise InputError if the model has another vocabulary, as far as its size and tokenizer.json show."""
+    """Raise InputError if the model's vocabulary differs from `old` in size or in tokenizer.json."""
     padded = size % 8 == 0 and old.size <= size < old.size + MAX_PADDING
     if size != old.size and not padded:
         raise InputError(
@@ -134,18 +134,17 @@ def _check_vocabulary(checkpoint: Path, size: int, old: Vocabulary) -> None:
 
 
 def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int) -> None:
-    """Copy a safetensors file, with `size` rows instead of `before` in the tensors that have one row per token.
+    """Copy a safetensors file, resizing the tensors that have one row per token.
 
     Args:
         source: The file to copy.
         target: The file to write.
-        rows: Maps the id of each new token to the rows that its row is the mean of. Other rows from `before` on are
-            zeros.
+        rows: Maps the id of each new token to the rows whose mean becomes its row. All other added rows are zero.
         before: The number of rows in the source.
         size: The number of rows to write.
 
     Raises:
-        InputError: If the source is not a complete safetensors file, or has no word embeddings of `before` rows.
+        InputError: If the source is not a complete safetensors file, or has no word embeddings with `before` rows.
     """
     try:
         with source.open("rb") as stream:
@@ -167,7 +166,7 @@ def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int
 
 
 def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[StoredTensor]]:
-    """Read the metadata and tensors of a safetensors file, in the order of their bytes.
+    """Read the header of a safetensors file. Return its metadata, and its tensors in the order of their data.
 
     The stream is left at the end of the header. Raises InputError if the file is incomplete.
     """
@@ -189,7 +188,7 @@ def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[StoredTensor]]
 
 
 def unwrap_names(names: Collection[str]) -> dict[str, str]:
-    """Map the names of tensors without a wrapper's prefix to their names in the file; names that lack it are omitted.
+    """Map tensor names without a wrapper's prefix to the names in the file. Names without the prefix are omitted.
 
     DataParallel writes `module.`, torch.compile `_orig_mod.`, other programs `model.` and the like.
 
@@ -206,7 +205,7 @@ def unwrap_names(names: Collection[str]) -> dict[str, str]:
 
 
 def build_header(metadata: Any, stored: Sequence[StoredTensor]) -> bytes:
-    """Build the header of a safetensors file with these tensors one after another, without a gap."""
+    """Build the header of a safetensors file in which the given tensors follow one another without gaps."""
     ends = [*accumulate((tensor.stop - tensor.start for tensor in stored), initial=0)]
     fields = {
         tensor.name: {"dtype": tensor.kind, "shape": tensor.shape, "data_offsets": offsets}
@@ -218,7 +217,7 @@ def build_header(metadata: Any, stored: Sequence[StoredTensor]) -> bytes:
 
 
 def has_rows(name: str) -> bool:
-    """Return True if a tensor has a row for each token.
+    """Return True if a tensor has one row per token.
 
     >>> has_rows("bert.embeddings.word_embeddings.weight"), has_rows("bert.pooler.dense.bias")
     (True, False)
@@ -227,7 +226,7 @@ def has_rows(name: str) -> bool:
 
 
 def has_words(name: str) -> bool:
-    """Return True if a tensor holds the word embeddings.
+    """Return True if a tensor is a word embedding table.
 
     >>> has_words("embeddings.word_embeddings.weight"), has_words("bert.embeddings.position_embeddings.weight")
     (True, False)
@@ -249,7 +248,7 @@ def _check_tensors(stored: Sequence[StoredTensor], before: int, path: Path) -> N
 
 
 def _resize(tensor: StoredTensor, size: int) -> StoredTensor:
-    """Return the tensor with `size` rows, if it has a row for each token."""
+    """Return the tensor with `size` rows if it has one row per token, otherwise unchanged."""
     if not has_rows(tensor.name):
         return tensor
     row_bytes = (tensor.stop - tensor.start) // tensor.shape[0]
@@ -257,7 +256,7 @@ def _resize(tensor: StoredTensor, size: int) -> StoredTensor:
 
 
 def _copy(stream: IO[bytes], sink: IO[bytes], tensor: StoredTensor, rows: Rows, size: int) -> None:
-    """Write a tensor's bytes, with new rows if it has a row for each token."""
+    """Copy a tensor's data, adding rows if it has one row per token."""
     left = tensor.stop - tensor.start
     if has_rows(tensor.name):
         numbers = np.frombuffer(stream.read(left), NUMPY_TYPES[tensor.kind]).reshape(tensor.shape)
@@ -270,13 +269,13 @@ def _copy(stream: IO[bytes], sink: IO[bytes], tensor: StoredTensor, rows: Rows, 
 
 
 def with_rows(numbers: npt.NDArray[Any], rows: Rows, size: int, bfloat: bool = False) -> npt.NDArray[Any]:
-    """Return an array with `size` rows: the old rows, and the mean of old rows for each new token.
+    """Resize an array to `size` rows: the old rows, then the mean of old rows for each new token.
 
     Means are computed in float64 and rounded to the array's type.
 
     Args:
         numbers: The old rows. bfloat16 numbers are given as uint16.
-        rows: Maps the id of each new token to the rows that its row is the mean of.
+        rows: Maps the id of each new token to the rows whose mean becomes its row.
         size: The number of rows of the result. Rows that are neither old nor new are zeros.
         bfloat: True if the numbers are bfloat16.
     """
@@ -290,7 +289,7 @@ def with_rows(numbers: npt.NDArray[Any], rows: Rows, size: int, bfloat: bool = F
 
 
 def _to_bfloat16(numbers: Float64s) -> UInt16s:
-    """Round numbers to bfloat16."""
+    """Round numbers to bfloat16, and return them as uint16."""
     bits = np.atleast_1d(numbers.astype(np.float32)).view(np.uint32).astype(np.uint64)
     rounded = (bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)
     return rounded.astype(np.uint16).reshape(numbers.shape)

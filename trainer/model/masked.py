@@ -52,8 +52,7 @@ def compute_logits(vectors_ME: Tensor, words_VE: Tensor, bias_V: Tensor) -> Tens
     """Multiply vectors by the word embeddings and add the bias: [M, V].
 
     On CUDA the word embeddings are padded with zero rows to a multiple of ROW_MULTIPLE, which is several times faster
-    than
-    an odd number of rows. The padding is cut from the result, so no weight, softmax or file contains such rows.
+    than an odd number of rows. The padding is cut from the result, so no weight, softmax or file contains such rows.
     """
     more = -len(words_VE) % ROW_MULTIPLE
     if not (more and vectors_ME.device.type in ALIGNED_DEVICES):
@@ -106,8 +105,9 @@ class MaskedModel(Objective):
         self.pair_head = pair_head
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the losses of masked tokens, and of pairs if there is a pair head, and count right predictions: [terms,
-        2].
+        """Sum the losses of masked tokens and, if there is a pair head, of pairs: float32 [terms, 2].
+
+        Each row has the summed loss and the number of right predictions.
         """
         hidden_TH = self.encoder(batch)
         masked_MH = hidden_TH.index_select(0, batch.points)
@@ -135,7 +135,12 @@ class MaskedModel(Objective):
         return torch.stack(sums)
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Count the multiply-accumulates of the encoder and its heads."""
+        """Count the multiply-accumulates of the encoder and its heads.
+
+        Args:
+            lengths: int64 [B], the lengths of the sequences.
+            places: The number of masked tokens, to which the masked-token head is applied.
+        """
         shape = self.encoder.shape
         pairs = 0 if self.pair_head is None else shape.count_class_head_macs(len(lengths))
         return Macs(shape.count_macs(lengths) + shape.count_vocabulary_head_macs(places) + pairs)

@@ -58,7 +58,7 @@ POOLINGS = ("cls", "mean")
 
 
 def find_family(name: str) -> Family:
-    """Return the family with a name. Raises InputError if the name is unknown, or if a package's family is invalid."""
+    """Find a model family by name. Raises InputError if the name is unknown, or if a plugin's family is invalid."""
     if name in FAMILIES:
         return FAMILIES[name]
     point = _FAMILY_KINDS.find_entry_point(name)
@@ -164,7 +164,7 @@ class ModelSettings:
         self.objective_settings.check(family)
 
     def _check_family_fields(self) -> None:
-        """Raise InputError for a setting that the family does not have."""
+        """Raise InputError if a setting is given that the family does not support."""
         if self.pooling is not None:
             check_choice("model.pooling", self.pooling, POOLINGS)
         has = {
@@ -178,12 +178,12 @@ class ModelSettings:
 
     @property
     def family_row(self) -> Family:
-        """The family: its sizes, defaults and names of parameters."""
+        """The family, with its sizes, defaults and parameter names."""
         return find_family(self.family)
 
     @property
     def objective_settings(self) -> ObjectiveSettings:
-        """The settings of the objective: those given, or the family's default."""
+        """The settings of the objective, either given or the family's default."""
         return read_objective(self.objective or {"kind": self.family_row.objective}, "model.objective")
 
     @property
@@ -192,7 +192,7 @@ class ModelSettings:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Layers, hidden size, attention heads, feed-forward size."""
+        """The number of layers, the hidden size, the number of attention heads and the feed-forward size."""
         layers, hidden_size, heads, feed_forward_size, _ = self._size
         return (
             self.layers or layers,
@@ -208,19 +208,19 @@ class ModelSettings:
 
     @property
     def groups(self) -> int:
-        """The number of sets of weights that the layers share."""
+        """The number of separate sets of layer weights: the number of layers unless layers share weights."""
         return self.layer_groups or (1 if self.family_row.shared_layers else self.shape[0])
 
     @property
     def positions(self) -> int:
-        """The maximum number of tokens of a sequence."""
+        """The maximum number of tokens in a sequence."""
         return self.max_length or self.family_row.max_length
 
 
 def to_model_json(settings: ModelSettings) -> dict[str, Json]:
-    """Return what decides the weights of a model, for fingerprints.
+    """Return everything that affects a model's weights, for fingerprints.
 
-    These are its settings, and the packages and versions of a family and an objective from elsewhere.
+    This includes the settings and, for families and objectives from plugins, the packages and their versions.
     """
     objective = settings.objective_settings
     more = {
@@ -237,7 +237,7 @@ def to_model_json(settings: ModelSettings) -> dict[str, Json]:
 
 
 def build_encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> EncoderShape:
-    """Build the shape of an encoder: the family's defaults, overridden by the settings."""
+    """Build the shape of an encoder from the family's defaults, overridden by the settings."""
     family = settings.family_row
     layers, hidden_size, heads, feed_forward_size = settings.shape
     first_position = family.find_first_position(inputs)
@@ -266,7 +266,7 @@ def build_encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> Encoder
 
 
 def build_part_settings(settings: ModelSettings, part: ModelPart) -> ModelSettings:
-    """Build the settings of a part, such as ELECTRA's generator, as a model of its own with as many layers."""
+    """Build the settings of a part, such as ELECTRA's generator, as a separate model with the same number of layers."""
     width = (
         settings.family_row.generators.get(settings.size, DEFAULT_GENERATOR_WIDTH) if part.width is None else part.width
     )
@@ -284,7 +284,9 @@ def build_part_settings(settings: ModelSettings, part: ModelPart) -> ModelSettin
 
 
 def choose_width(hidden_size: float) -> tuple[int, int]:
-    """Return the hidden size nearest to a number, and its heads: each of about 64 numbers, a multiple of 8.
+    """Choose the hidden size closest to a number, and the number of heads.
+
+    Each head has about 64 dimensions, a multiple of 8.
 
     >>> choose_width(768 / 3), choose_width(256 * 0.25), choose_width(100)
     ((256, 4), (64, 1), (96, 1))
@@ -294,13 +296,19 @@ def choose_width(hidden_size: float) -> tuple[int, int]:
 
 
 def _list_windows(settings: ModelSettings, layers: int) -> tuple[int | None, ...]:
-    """Return the window of each layer (None: it attends to all tokens); empty if no layer has one."""
+    """Return the window of each layer in tokens; None for a layer that attends to all tokens.
+
+    The result is empty if no layer has a window.
+    """
     window = settings.window or settings.family_row.window
     every = settings.every_global or settings.family_row.every_global
     return () if window is None else tuple(window if layer % every else None for layer in range(layers))
 
 
 def list_rope_bases(settings: ModelSettings) -> tuple[float, ...]:
-    """Return the bases of rotary positions: of layers without a window, then of those with one; empty if none."""
+    """Return the bases of the rotary embeddings, first for layers without a window, then for layers with one.
+
+    The result is empty if positions are not rotary.
+    """
     own = (settings.global_base, settings.local_base)
     return tuple(ours or usual for ours, usual in zip(own, settings.family_row.rope_bases, strict=False))

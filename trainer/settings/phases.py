@@ -85,17 +85,17 @@ class Schedule:
 
     @staticmethod
     def from_recipe(given: "str | Schedule") -> "Schedule":
-        """Return the schedule of a recipe, which gives its kind or a table."""
+        """Build a schedule from a recipe's value, which is the name of its kind or a table."""
         return Schedule(kind=given) if isinstance(given, str) else given
 
     def count_decay_steps(self, steps: int) -> int:
-        """Return the number of last steps in which "wsd" decays, of `steps` in total."""
+        """Return the number of steps at the end in which "wsd" decays. `steps` is the total number of steps."""
         if self.decay_steps is not None:
             return self.decay_steps
         return max(1, round((DECAY_SHARE if self.decay_share is None else self.decay_share) * steps))
 
     def compute_height(self, left: float) -> float:
-        """Compute the height between the end rate (0) and the peak (1), from the share of the steps that is left.
+        """Compute the height of the rate between its end value (0) and the peak (1), from the remaining share of steps.
 
         >>> Schedule(kind="wsd").compute_height(0.75), Schedule(kind="polynomial", power=2).compute_height(0.5)
         (0.5, 0.25)
@@ -109,14 +109,14 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """Consecutive steps under one schedule of the learning rate.
+    """A run of consecutive steps with one learning-rate schedule.
 
     Attributes:
         first: Zero-based number of the first step within the run.
         steps: The number of steps.
-        peak: The highest rate.
-        warmup: The number of steps in which the rate rises.
-        schedule: The course of the rate after the warm-up.
+        peak: The maximum learning rate.
+        warmup: The number of steps in which the learning rate rises.
+        schedule: The schedule of the learning rate after the warm-up.
     """
 
     first: int
@@ -151,14 +151,17 @@ class Stretch:
 
     @property
     def num_falling(self) -> int:
-        """The number of steps over which the rate falls, the warm-up included if it falls from the first step on."""
+        """The number of steps over which the learning rate decreases.
+
+        It includes the warm-up if the decrease starts at step 0.
+        """
         if self.schedule.kind == "wsd":
             return self.schedule.count_decay_steps(self.steps)
         return self.steps if self.schedule.decay_from == "start" else max(1, self.steps - self.warmup)
 
 
 def check_rate(table: str, rate: float, warmup_steps: int | None, warmup_share: float | None) -> None:
-    """Raise InputError for a learning rate or a warm-up out of range. `table` names the recipe's table in messages."""
+    """Raise InputError if a learning rate or a warm-up is out of range. `table` is the recipe's table, for messages."""
     check_range(f"{table}.learning_rate", rate, 0, 10)
     check_range(f"{table}.warmup_steps", warmup_steps or 0, 0, MAX_STEPS)
     check_range(f"{table}.warmup_share", warmup_share or 0, 0, 1)
@@ -190,7 +193,7 @@ class BatchRamp:
             raise InputError(f"{where} needs `steps` or `tokens` for how long the batch grows: give one of them.")
 
     def check_batch(self, batch: int) -> None:
-        """Raise InputError if the ramp does not lead to a batch of this size."""
+        """Raise InputError if the ramp cannot grow to a batch of this size."""
         if self.first > batch or (batch - self.first) % self.multiple:
             raise InputError(
                 f"training.phase.batch_ramp.first = {self.first} does not lead to batch = {batch} by multiples of "
@@ -198,13 +201,16 @@ class BatchRamp:
             )
 
     def compute_size(self, step: int, batch: int) -> int:
-        """Return the number of examples of a step. `step` is zero-based within the phase."""
+        """Return the batch size of a step, given the final batch size. `step` is zero-based within the phase."""
         if step >= self.steps:
             return batch
         return self.first + self.multiple * ((batch - self.first) // self.multiple * step // self.steps)
 
     def count_examples_before(self, step: int, batch: int) -> int:
-        """Count the examples of all steps of the phase before one."""
+        """Count the examples in all steps before `step`, which is zero-based within the phase.
+
+        `batch` is the final batch size.
+        """
         rising = min(step, self.steps)
         levels = (batch - self.first) // self.multiple
         grown = self.multiple * sum_floors(rising, levels, self.steps) if rising else 0
@@ -212,7 +218,7 @@ class BatchRamp:
 
 
 def sum_floors(number: int, factor: int, divisor: int) -> int:
-    """Sum `i * factor // divisor` over all i from 0 to number - 1, by Euclid's algorithm.
+    """Compute the sum of `i * factor // divisor` for i from 0 to number - 1, in logarithmic time.
 
     >>> sum_floors(5, 3, 4), sum(i * 3 // 4 for i in range(5))
     (6, 6)
@@ -242,12 +248,12 @@ class Quota:
 
     @property
     def number(self) -> int:
-        """The number of tokens. Raises InputError if the value is not a number of tokens."""
+        """The number of tokens. Raises InputError if the value cannot be parsed."""
         return parse_tokens("training.phase.mixture: tokens", self.tokens)
 
 
 def parse_tokens(key: str, value: int | str) -> int:
-    """Parse a number of tokens as a recipe writes it. Raises InputError, which names `key`, if it is invalid.
+    """Parse a number of tokens in a recipe. Raises InputError with `key` in its message if it is invalid.
 
     >>> parse_tokens("tokens", "1.5k")
     1500
@@ -322,7 +328,7 @@ class PhaseSettings:
         self._check_length()
 
     def _check_length(self) -> None:
-        """Raise InputError unless exactly one setting gives the number of steps."""
+        """Raise InputError unless exactly one setting determines the number of steps."""
         if self.steps or not (self.quotas or self.tokens is not None or self.epochs is not None):
             check_range(
                 "training.phase.steps", self.steps, 1, MAX_STEPS,
@@ -346,37 +352,43 @@ class PhaseSettings:
                 )
 
     def compute_size(self, step: int) -> int:
-        """Return the number of examples of a step. `step` is zero-based within the phase."""
+        """Return the batch size of a step. `step` is zero-based within the phase."""
         return self.batch if self.batch_ramp is None else self.batch_ramp.compute_size(step, self.batch)
 
     def count_slots_before(self, step: int) -> int:
-        """Count the slots (positions in the training order) of all steps of the phase before one."""
+        """Count the slots (positions in the training order) of all steps before `step`, zero-based within the phase."""
         return self.batch * step if self.batch_ramp is None else self.batch_ramp.count_examples_before(step, self.batch)
 
     def get_step_slots(self, step: int, first: int = 0) -> range:
-        """Return the slots of a step, if the slots of the phase begin at `first`."""
+        """Return the slots (positions in the training order) of a step.
+
+        Args:
+            step: The zero-based number of the step within the phase.
+            first: The first slot of the phase.
+        """
         begin = first + self.count_slots_before(step)
         return range(begin, begin + self.compute_size(step))
 
     @property
     def slots(self) -> int:
-        """The number of slots (positions in the training order) of all steps."""
+        """The total number of slots (positions in the training order) of the phase."""
         return self.count_slots_before(self.steps)
 
     def count_steps(self, slots: int) -> int:
-        """Return the number of steps that a number of slots takes; the last one may be incomplete."""
+        """Return the number of steps for a number of slots (positions in the training order), rounded up."""
         rising = 0 if self.batch_ramp is None else self.batch_ramp.steps
         if slots >= self.count_slots_before(rising):
             return rising - (self.count_slots_before(rising) - slots) // self.batch
         return bisect_left(range(rising), slots, key=self.count_slots_before)
 
     def check_steps(self, table: str, shards: str, batch: int | None) -> None:
-        """Raise InputError if masks change by steps of another size than those of the phase.
+        """Raise InputError if masks change by steps of a different size than the steps of the phase.
 
         Args:
-            table: The name of the recipe's table, for messages.
+            table: The recipe table's name, for messages.
             shards: The name of the shard set, for messages.
-            batch: Examples per step of the masks' schedule; None if the masks do not change by steps.
+            batch: The number of examples per step in the schedule of the masks; None if the masks do not change by
+                steps.
         """
         if batch is None:
             return
@@ -397,13 +409,13 @@ class PhaseSettings:
             )
 
     def check_mask_rate(self, table: str, shards: str, kind: str, scheduled: bool) -> None:
-        """Raise InputError if the masks of shards cannot have the rate of the phase.
+        """Raise InputError if the mask rate of the phase cannot be applied to the shards.
 
         Args:
-            table: The name of the recipe's table, for messages.
+            table: The recipe table's name, for messages.
             shards: The name of the shard set, for messages.
-            kind: The kind of the masks: only "dynamic" ones have a rate that can be changed.
-            scheduled: True if the masks change by a schedule.
+            kind: The kind of masks. Only the rate of "dynamic" masks can be changed.
+            scheduled: True if the masks follow a schedule.
         """
         if self.mask_rate is None:
             return
@@ -416,12 +428,12 @@ class PhaseSettings:
 
     @property
     def begins_schedule(self) -> bool:
-        """True if the phase sets anything about the learning rate."""
+        """True if the phase starts a new learning-rate schedule, because it sets a value of the schedule."""
         values = (self.learning_rate, self.schedule, self.warmup_steps, self.warmup_share)
         return any(value is not None for value in values)
 
     def _check_mixture(self, mixture: Mapping[str, float | Quota]) -> None:
-        """Raise InputError unless the mixture gives a weight or a quota for every component."""
+        """Raise InputError unless each component of the mixture has a weight, or each has a quota."""
         if self.shards is not None:
             raise InputError(f"training.phase has `shards` = {self.shards!r} and a `mixture`: leave out one of them.")
         if not mixture:
@@ -437,11 +449,11 @@ class PhaseSettings:
 
     @property
     def quotas(self) -> tuple[int, ...]:
-        """The tokens of each component, in the mixture's order; empty if it has weights or is not a mixture."""
+        """The quota of each component in tokens, in the mixture's order; empty without quotas."""
         return tuple(part.number for part in (self.mixture or {}).values() if isinstance(part, Quota))
 
     @property
     def weights(self) -> tuple[Fraction, ...]:
-        """The weight of each component, in the mixture's order, as an exact fraction; empty if it has quotas."""
+        """The weight of each component as an exact fraction, in the mixture's order; empty without weights."""
         parts = (self.mixture or {}).values()
         return tuple(Fraction(repr(part)) for part in parts if not isinstance(part, Quota))

@@ -158,20 +158,20 @@ class TrainingSettings:
 
     @property
     def cache_bytes(self) -> int:
-        """The maximum number of bytes of an object store's shards that are kept on this machine."""
+        """The maximum number of bytes that are cached on this machine from an object store's shards."""
         return round(self.cache_gb * 10**9)
 
     @property
     def mixed_shards(self) -> int | None:
-        """The number of shards with examples that are mixed; None for all."""
+        """The number of shards whose examples are mixed, or None for all shards."""
         return self.window if self.order == "windowed" else None
 
     def check_length(self, what: str, length: int) -> None:
-        """Raise InputError if an example of `length` tokens does not fit into a micro-batch.
+        """Raise InputError if an example is too long for a micro-batch.
 
         Args:
-            what: Names the data in the message.
-            length: The number of tokens.
+            what: The name of the data in the message.
+            length: The number of tokens of the example.
         """
         if self.micro_batch_tokens is not None and self.micro_batch_tokens < length:
             raise InputError(
@@ -182,7 +182,7 @@ class TrainingSettings:
 
     @property
     def steps(self) -> int:
-        """The number of steps of all phases."""
+        """The total number of steps of all phases."""
         return sum(phase.steps for phase in self.phase)
 
     def get_weight_decay(self, phase: int) -> float:
@@ -192,7 +192,9 @@ class TrainingSettings:
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
-        """The schedules in order: the first phase begins one, and so does each phase that sets anything about the rate.
+        """The learning-rate schedules in order.
+
+        The first phase starts a schedule, and so does each phase that sets a value of the schedule.
 
         Raises:
             InputError: If a schedule has too few steps.
@@ -205,7 +207,13 @@ class TrainingSettings:
         )
 
     def _build_stretch(self, phase: PhaseSettings, first: int, steps: int) -> Stretch:
-        """Build the schedule that a phase begins."""
+        """Build the schedule that a phase starts.
+
+        Args:
+            phase: The settings of the phase.
+            first: The zero-based number of the schedule's first step within the run.
+            steps: The number of steps of the schedule.
+        """
         warmup = phase if first or phase.warmup_steps is not None or phase.warmup_share is not None else self
         return Stretch(
             first=first,
@@ -217,6 +225,9 @@ class TrainingSettings:
 
 
 def find_decay_starts(settings: TrainingSettings) -> frozenset[int]:
-    """Return the steps at which a "wsd" schedule begins to decay. Another run can continue from their checkpoints."""
+    """Return the steps at which a "wsd" schedule starts to decay.
+
+    Other runs can continue from the checkpoints of these steps.
+    """
     stretches = [stretch for stretch in settings.stretches if stretch.schedule.kind == "wsd"]
     return frozenset(stretch.first + stretch.steps - stretch.num_falling for stretch in stretches) - {0}

@@ -97,7 +97,7 @@ class TaskJob:
 
     @property
     def task(self) -> SuiteTask:
-        """Return the only task of the suite."""
+        """Return the suite's only task."""
         return self.suite.tasks[0]
 
     def plan_runs(self) -> dict[str, list[SuiteRun]]:

@@ -140,7 +140,10 @@ def _check_has_masked_head(folder: Path, settings: ModelSettings, inputs: ModelI
 
 
 def _encode(encoder: TextEncoder, text: str, folder: Path) -> Int32s:
-    """Encode a text that may spell its masks as `[MASK]` or `<mask>`. Raises InputError if the text is too long."""
+    """Encode a text that may spell its masks as `[MASK]` or `<mask>`.
+
+    Raises InputError if the text is too long, or the tokenizer does not know the mask as one token.
+    """
     masking = encoder.inputs.special_ids.mask
     mask = str(encoder.tokenizer.id_to_token(masking))
     for spelling in MASKS:

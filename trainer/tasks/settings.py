@@ -36,8 +36,7 @@ class FinetuneSettings:
     """The settings of fine-tuning. If not stated otherwise, None means the value published for the model's family.
 
     max_length:    maximum number of tokens of a sequence, including special tokens; None: the default of the task, or
-        the
-                   model's maximum if that is less
+                   the model's maximum if that is less
     epochs:        number of passes over all training examples
     patience:      number of epochs without improvement after which training stops; None: no early stopping
     batch:         items of a step, over all processes and micro-batches
@@ -47,21 +46,17 @@ class FinetuneSettings:
     warmup:        share of all steps over which the learning rate rises to the peak
     weight_decay, layer_decay, clip_norm, epsilon: as in pre-training
     dropout:       dropout of hidden states and in the head; None: that of the model
-    pooling:       input of a head for whole texts: "cls", the first token, or the "mean" of all; None: as the model
-        says
-                   (ModernBERT); models of other families only support the first token
+    pooling:       input of a head for whole texts: "cls", the first token, or the "mean" of all; None: that of the
+                   model (ModernBERT); models of other families only support the first token
     freeze:        parts that are not trained: "embeddings", "encoder" (including the embeddings), or layers by
-        zero-based
-                   number: "3", "0-5"
+                   zero-based number: "3", "0-5"
     precision:     number type of matrix products: "auto", "float32", "bfloat16" or "float16"
     compile:       whether to compile every layer with torch.compile
     seed:          seed of the heads' initial weights, the order of examples, and dropout
     restarts:      number of runs, with consecutive seeds from `seed` on; the run that is best on the evaluation
-        examples
-                   is kept, and all are reported, with median and spread
+                   examples is kept, and all are reported, with median and spread
     keep:          epoch to keep: the "best" by the task's metric on the evaluation examples (of equal ones that with
-        the
-                   lower loss), or the "last"
+                   the lower loss), or the "last"
     log_every:     number of steps between lines of the log
     device:        "cuda" or "cpu"; "auto": a GPU if there is one
     processes:     number of processes on this machine; 0: one per GPU, or one if there is none
@@ -166,8 +161,8 @@ class FinetuneJob:
     settings: the settings of fine-tuning
     folds:  number of parts into which the training examples are divided; 0: none are held out
     fold:   zero-based number of the part that is held out
-    group:  name of a kept column of `training`, by which examples are held out together; "": by text, context or
-        document
+    group:  name of a kept column of `training`; examples with the same value are held out together; "": those with the
+            same text, context or document
     first_weights: whether to start from random weights instead of the pre-trained ones, as a control
     """
 

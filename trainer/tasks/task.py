@@ -321,7 +321,7 @@ def with_first(requested: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def with_others(labels: Sequence[str], named: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Append all other names that occur in examples to the classes, sorted.
+    """Extend the classes by all other names that occur in examples, sorted.
 
     >>> with_others(["no", "yes"], [["yes"], ["maybe"]])
     ('no', 'yes', 'maybe')
@@ -350,13 +350,13 @@ def parse_labels(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def softmax(logits: npt.NDArray[Any]) -> Float64s:
-    """Compute the softmax over all elements of an array, as probabilities of which exactly one applies."""
+    """Compute the softmax over all elements of an array: probabilities that sum to 1."""
     powers = np.exp((logits - logits.max()).astype(np.float64))
     shares: Float64s = powers / powers.sum()
     return shares
 
 
 def sigmoid(logits: npt.NDArray[Any]) -> Float64s:
-    """Compute the sigmoid of logits, as independent probabilities."""
+    """Compute the sigmoid of each logit: a separate probability for each, which need not sum to 1."""
     shares: Float64s = 1 / (1 + np.exp(-logits.astype(np.float64)))
     return shares

@@ -68,9 +68,7 @@ class Estimates:
 
     @property
     def run(self) -> StageEstimate:
-        """The estimate of the whole run: the sums over all stages and the command's start; for memory and scratch, the
-        maximum.
-        """
+        """The totals of the whole run, including the command's start. Memory and scratch are maxima, not sums."""
         return StageEstimate(
             stage="the run",
             disk_bytes=sum(stage.disk_bytes for stage in self.stages),

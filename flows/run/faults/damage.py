@@ -302,9 +302,7 @@ def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
 
 
 def list_lost_parts(stage: Stage, survey: Survey) -> list[str]:
-    """Return the names of a stage's damaged parts (file sets) that cannot be rebuilt, because their raw files are
-    gone.
-    """
+    """Return the names of a stage's damaged parts (file sets) whose raw files are gone, so they cannot be rebuilt."""
     planned = {part.name for part in stage.parts}
     return [name for name in survey.damaged if name not in planned]
 
@@ -380,9 +378,6 @@ def find_set_aside(
         documents: documents artifacts that the run built or reused, of all sources
         looked: by source name, counts of the other files found next to its raw files
         before: what the previous completed run skipped, used to count the new items
-
-    Raises:
-        Damaged: If a file in the store is damaged.
     """
     places = lock.file_locations
     found = [

@@ -173,8 +173,9 @@ def _iter_steps(manifests: Sequence[Manifest]) -> Iterable[StepAccount]:
 
 
 def _collect_ledgers(manifests: Sequence[Manifest], kind: str) -> dict[str, Ledger]:
-    """Return the ledgers of a kind by artifact name. For kinds with an artifact per source, their sum is returned under
-    "".
+    """Return the ledgers of a kind by artifact name.
+
+    If each source has an artifact of this kind, the sum of the ledgers is returned under "".
     """
     if STAGES[kind].is_per_source:
         return {"": sum((manifest.ledger for manifest in filter_kind(manifests, kind)), Ledger())}
@@ -435,8 +436,9 @@ def _count_lost_tokens(shards: Manifest) -> tuple[int, dict[str, int]]:
 
 
 def compute_label_deviation(shards: Manifest) -> float | None:
-    """Return how far the two labels are from equal counts, in standard deviations of a fair coin; None without
-    labels.
+    """Return the deviation of the two labels from equal counts, in standard deviations of a fair coin.
+
+    Returns None if there are no labels.
     """
     names = LABEL_FIGURES.get(shards.facts.get("labels") or "")
     first, second = (shards.ledger.figures.get(name, 0) for name in names) if names is not None else (0, 0)

@@ -60,9 +60,8 @@ class EpochScores:
 
     tuning:    the settings of fine-tuning
     metric:    the score by which epochs are compared
-    restarts:  a dictionary for each restart so far: `seed`, `kept` (the number of its best epoch, from 1, or 0 if there
-        is
-               none yet), and `epochs` (the scores of each epoch)
+    restarts:  a dictionary for each restart so far: `seed`, `kept` (the number of its best epoch, from 1, or 0 if
+               there is none yet), and `epochs` (the scores of each epoch)
     best:      the index of the restart with the overall best epoch; -1 if there is none yet
     best_step: the step after the overall best epoch, counted across restarts; 0 if there is none yet
     """

@@ -77,14 +77,12 @@ class FileSettings:
     """A file of labeled data, and how to read it.
 
     path:         the file; if it has the extension `.gz`, `.bz2`, `.xz` or `.zst` after that of its format, it is
-        unpacked
-                  while it is read (except Parquet); for a zip, its only member or `FILE.zip!/MEMBER` is read
+                  unpacked while it is read (except Parquet); for a zip, its only member or `FILE.zip!/MEMBER` is read
     format:       the format of the file; "": by its extension
     header:       whether the first line of a table names the columns
     ragged:       whether rows of a table may have more cells than the first line; the additional cells are ignored
     columns:      the column of each role: a name in the header, a number from 1, or for JSON and Parquet also a path
-        such
-                  as `answers.text.0`; the default is the column of the same name
+                  such as `answers.text.0`; the default is the column of the same name
     max_unusable: largest share of records that may be unusable; if it is exceeded, the file is rejected
 
     A role that begins with KEEP_PREFIX stands for a column whose values are copied to the output.
@@ -242,7 +240,7 @@ def open_text(path: str) -> Iterator[TextIOWrapper]:
 def iter_lines(stream: TextIOWrapper, path: str) -> Iterator[str]:
     """Yield the lines of an open file, including their line ends.
 
-    Raises InputError if a line is longer than MAX_LINE_CHARACTERS. `path` is used in the error message.
+    Raises InputError for a line of MAX_LINE_CHARACTERS or more. `path` is used in the error message.
     """
     for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_CHARACTERS), ""), 1):
         if len(line) == MAX_LINE_CHARACTERS and not line.endswith("\n"):

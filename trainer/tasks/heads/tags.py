@@ -40,9 +40,8 @@ class Chains(NamedTuple):
 
     lengths:  int64 [S], the number of words of each sentence
     order:    int64 [S], the indices of the sentences, longest first
-    by_step:  int64 [P], the indices of the words: the first word of each sentence in that order, then the second word
-        of
-              each sentence that has one, and so on
+    by_step:  int64 [P], the indices of the words: the first word of each sentence in that order, then the second
+              word of each sentence that has one, and so on
     sizes:    the number of sentences that have a word at each step
     """
 

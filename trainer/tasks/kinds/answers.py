@@ -80,8 +80,7 @@ def normalize_answer(text: str) -> str:
 
 
 def _compare_texts(wanted: str, answer: str) -> Match:
-    """Compare two normalized texts. F1 is that of their bags of tokens; it is 1 for two empty texts, 0 if only one is
-    empty.
+    """Compare two normalized texts. F1 is that of their bags of tokens: 1 for equal texts, 0 if only one is empty.
 
     (The script of SQuAD 1.1 gives two empty texts F1 0 and exact match 1, but its gold answers are never empty.)
 
@@ -342,15 +341,14 @@ class SpanTask(Task):
         return FoundSpans(best, null - best[0].score if best else NO_TOKEN_ODDS)
 
     def choose_answer(self, prediction: FoundSpans) -> str:
-        """Return the text of the best span, or "" if no span was found or the odds for "no answer" exceed the
-        threshold.
-        """
+        """Return the text of the best span, or "" if there is none or the odds for "no answer" exceed the threshold."""
         silent = self.impossible and prediction.null_odds > (self.null_threshold or 0.0)
         return "" if silent or not prediction.best else prediction.best[0].text
 
     def compute_scores(self, examples: Sequence[SpanExample], predictions: Sequence[FoundSpans]) -> dict[str, float]:
-        """Compute the scores of `compute_answer_scores`, or of `compute_optional_answer_scores` if answers are
-        optional.
+        """Compute the scores of `compute_answer_scores`, or `compute_optional_answer_scores` if `impossible` is set.
+
+        The latter is also used if some example has no answer.
         """
         golds = [[text for _, text in example.answers or ()] for example in examples]
         texts = [spans.best[0].text if spans.best else "" for spans in predictions]
@@ -364,11 +362,11 @@ class SpanTask(Task):
         return compute_optional_answer_scores(golds, texts, odds, threshold=threshold)
 
     def to_row(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
-        """Build a row for output: `text`, `begin` (a character offset in the context) and `score` of the best span, and
-        `n_best`.
+        """Build a row for output, with the keys `text`, `begin`, `score`, `null_odds` and `n_best`.
 
-        `begin` and `score` are None if no span was found. If answers are optional, `null_odds` has the odds for no
-        answer.
+        `text` is the chosen answer. `begin` (a character offset in the context) and `score` are those of the best span,
+        or None if no span was found. `null_odds`, the odds for no answer, is omitted if all questions have answers.
+        `n_best` lists the best spans.
         """
         best = prediction.best
         odds = {} if self.impossible is False else {NULL_ODDS: prediction.null_odds}

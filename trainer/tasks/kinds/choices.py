@@ -32,7 +32,7 @@ class ChoiceExample(NamedTuple):
     """A question with several choices. The question may be empty.
 
     right: the zero-based index of the right choice, or None if it is unknown
-    level: the level of a RACE question ("middle" or "high"), else ""
+    level: the level of the question, such as "middle" or "high" in RACE; "" if there is none
     """
 
     context: str
@@ -125,9 +125,7 @@ class ChoiceTask(Task):
         return [answer[:, 0] for answer in answers]
 
     def compute_scores(self, examples: Sequence[ChoiceExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Compute the `accuracy` and, if the examples have levels (RACE), the accuracy of each level as
-        `accuracy_LEVEL`.
-        """
+        """Compute the `accuracy`. If the examples have levels (RACE), also compute `accuracy_LEVEL` for each level."""
         right = np.array([outputs.argmax() == each.right for each, outputs in zip(examples, predictions, strict=True)])
         levels = np.array([example.level for example in examples])
         of_each = {
@@ -136,9 +134,7 @@ class ChoiceTask(Task):
         return {"accuracy": float(right.mean()), **of_each}
 
     def to_row(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
-        """Build a row for output: `label` (zero-based index of the predicted choice), its `text`, and all
-        `probabilities`.
-        """
+        """Build a row for output: `label` (index of the predicted choice), `text`, and a list of `probabilities`."""
         chosen = int(prediction.argmax())
         return {
             "label": chosen,
@@ -152,8 +148,7 @@ class ChoiceTask(Task):
 
 
 def format_ending(question: str, choice: str) -> str:
-    """Join a question and a choice with a space. If the question has a gap `_`, the gap is filled with the choice
-    instead.
+    """Join a question and a choice with a space, or fill a gap `_` in the question with the choice.
 
     The COPA questions "cause" and "effect" are spelled out.
 

@@ -163,8 +163,7 @@ class NextTask(Task):
 
 
 def split_blocks(ids: Int32s, longest: int) -> list[Int32s]:
-    """Split token ids into blocks of at most `longest` ids. Each block begins with the last token of the previous
-    block.
+    """Split token ids into blocks of at most `longest` ids. Each block begins with the previous block's last token.
 
     >>> [block.tolist() for block in split_blocks(np.arange(6, dtype=np.int32), 3)]
     [[0, 1, 2], [2, 3, 4], [4, 5]]

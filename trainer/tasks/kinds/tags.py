@@ -274,19 +274,17 @@ class TaggedSentence(NamedTuple):
 class TagsTask(Task):
     """The task of predicting a tag for each word.
 
-    units:   what is scored: "spans" (tags such as B-PER) or "words" (each word by itself, such as parts of speech); "":
-             whichever the tags of the training rows are
+    units:   what is scored: "spans" (tags such as B-PER) or "words" (each word by itself, such as parts of speech);
+             "": whichever the tags of the training rows are
     scheme:  tagging scheme used for training: "bio2" or "bioes"
     context: text that is read with a sentence: none ("sentence"), or as much of its document before and after it as
-        fits
-             ("document", Devlin et al. 2018, section 5.3)
+             fits ("document", Devlin et al. 2018, section 5.3)
     overlap: number of tokens that two windows of a long sentence share; at most half of a window
     crf:     score and predict the tags of a sentence jointly, with a linear-chain conditional random field
     constrained: with `crf`, only predict tag sequences that are valid in the scheme
     metric:  metric by which epochs are compared
     labels, usual, written: the tags, the tag of words without tokens, and the scheme of the training rows; set by
-        `fit`,
-             not by the user
+             `fit`, not by the user
     """
 
     units: str = ""
@@ -385,8 +383,7 @@ class TagsTask(Task):
         return to_scheme(example.tags, self.scheme) if self.units == "spans" else example.tags
 
     def fit(self, examples: Sequence[TaggedSentence], where: str) -> Self:
-        """Return a copy of the task with the tags of the training examples, their unit ("spans" or "words") and their
-        scheme.
+        """Return a copy of the task with the tags of the training examples, their unit and their scheme.
 
         Raises:
             InputError: If there are too few or too many different tags, or if `context` is "document" and no example
@@ -530,8 +527,9 @@ class TagsTask(Task):
         return {**row, "spans": spans}
 
     def judge(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
-        """Return `gold`, the correct tags, and `score`, the counts `right`, `answered` and `labelled` of spans or
-        words.
+        """Return `gold`, the correct tags, and `score`, a dictionary with three counts of spans or words.
+
+        The counts are `right` (correctly predicted), `answered` (predicted) and `labelled` (gold).
         """
         gold = list(self.convert_tags(example))
         if self.units == "spans":
@@ -546,9 +544,7 @@ class TagsTask(Task):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Build the task from the `config.json` of a model trained elsewhere. Unit and scheme are guessed from its
-        labels.
-        """
+        """Build the task from the `config.json` of a model trained elsewhere. Its labels determine unit and scheme."""
         labels = parse_labels(config)
         return cls(
             units="spans" if are_spans(labels) else "words",

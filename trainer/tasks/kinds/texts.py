@@ -275,8 +275,9 @@ class TextTask(Task):
 
     @property
     def export_architecture(self) -> str:
-        """Return the key of the exported class: "encoder" if there are additional columns, since no Hugging Face class
-        reads them.
+        """Return the key of the exported class, which is "encoder" if there are additional columns.
+
+        No Hugging Face class reads additional columns.
         """
         return "encoder" if self.num_columns else self.architecture
 
@@ -316,15 +317,14 @@ class TextTask(Task):
         )
 
     def fit_columns(self, examples: Sequence[TextExample], where: str = "The file") -> dict[str, Any]:
-        """Compute the settings that depend on the training rows: statistics of additional columns, and whether rows are
-        pairs.
+        """Compute the settings that depend on the training rows.
 
         Args:
             examples: The training examples.
             where: The name of their file, for error messages.
 
         Returns:
-            A dictionary with the fields `means`, `deviations`, `categories` and `pairs`.
+            A dictionary with the fields `means`, `deviations`, `categories` (of the additional columns) and `pairs`.
 
         Raises:
             InputError: If only some of the rows have a second text.
@@ -340,8 +340,10 @@ class TextTask(Task):
         }
 
     def make_items(self, examples: Sequence[TextExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Build one item with one sequence for each example. Raises InputError if only some examples have a second
-        text.
+        """Build one item with one sequence for each example.
+
+        Raises:
+            InputError: If only some of the examples have a second text.
         """
         seconds = [example.second or "" for example in examples] if _are_pairs(examples) else None
         encodings = encoder.encode([example.text for example in examples], seconds)
@@ -396,9 +398,9 @@ class StudentTask(TextTask):
         check_range("teacher_weight", self.teacher_weight, 0.0, 1.0)
 
     def list_terms(self) -> tuple[Term, ...]:
-        """List the loss terms: that of the labels and, if there is a teacher, that of the teacher's predictions.
+        """List the loss terms: that of the labels and, if there is a teacher, that of the teacher's outputs.
 
-        The teacher's predictions then count as correct answers.
+        For classes, the second term counts the predictions that agree with the teacher.
         """
         term = self.term
         if not self.teacher:
@@ -492,8 +494,9 @@ class ClassesTask(StudentTask):
         return label
 
     def find_unknown_label(self, example: TextExample) -> Unusable | None:
-        """Return a reason if the example has a label that is not in `labels`, else None. Before `fit`, every label is
-        known.
+        """Return a reason if the example has a label that is not in `labels`, else None.
+
+        Before `fit`, every label is known.
         """
         beyond = sorted({*self._list_names(example.label)} - {*self.labels}) if self.labels else []
         return (
@@ -501,8 +504,9 @@ class ClassesTask(StudentTask):
         )
 
     def to_target(self, label: Any) -> npt.NDArray[Any]:
-        """Convert a label to a target: int64 [1], the class index or IGNORED if unknown; with `multi_label` float32 [1,
-        C].
+        """Convert a label to a target: int64 [1], or with `multi_label` float32 [1, C] of zeros and ones.
+
+        The int64 is the index of the class, or IGNORED for an unknown label.
         """
         if self.multi_label:
             return np.array([[float(name in label) for name in self.labels]], np.float32)
@@ -577,9 +581,7 @@ class ClassesTask(StudentTask):
         return {"labels": self._choose_labels(prediction), "probabilities": probabilities}
 
     def _choose_labels(self, prediction: Float32s) -> list[str]:
-        """Return the predicted classes: the one with the highest output, or with `multi_label` those with an output
-        above 0.
-        """
+        """Return the class with the highest output, or with `multi_label` all classes with an output above 0."""
         if not self.multi_label:
             return [self.labels[int(prediction.argmax())]]
         return [name for name, output in zip(self.labels, prediction.tolist(), strict=True) if output > 0]
@@ -599,9 +601,7 @@ class ClassesTask(StudentTask):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Build the task from the `config.json` of a model trained elsewhere, or return None if the model predicts a
-        number.
-        """
+        """Build the task from the `config.json` of a model trained elsewhere; None if it predicts a number."""
         if config.get("problem_type") == "regression":
             return None
         multi = config.get("problem_type") == "multi_label_classification"
@@ -610,8 +610,9 @@ class ClassesTask(StudentTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberTask(StudentTask):
-    """The task of predicting a number for a text, trained with the squared error, as for STS-B (Devlin et al. 2018,
-    4.1).
+    """The task of predicting a number for a text, trained with the squared error.
+
+    It follows BERT on STS-B (Devlin et al. 2018, section 4.1).
 
     metric: metric by which epochs are compared
     """
@@ -653,7 +654,7 @@ class NumberTask(StudentTask):
         return replace(self, **self.fit_columns(examples, where))
 
     def compute_scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Compute Pearson's and Spearman's correlation."""
+        """Compute Pearson's and Spearman's correlation of labels and predictions: `pearson` and `spearman`."""
         gold = np.array([example.label for example in examples], np.float64)
         return compute_correlations(gold, np.array([prediction[0] for prediction in predictions], np.float64))
 

@@ -202,10 +202,9 @@ class VectorTask(Task):
     The prediction for an example is an array [texts, H + C]: the vector of each of its texts, followed by the logits of
     the pair's classes, if there are any.
 
-    pooling: how a text's vector is computed from its tokens' vectors: their "mean", "cls" (the first), "max" by
-        dimension,
-             or another of `sentences.MODES`; several are concatenated if joined by "+"; "": as the model's folder says,
-             else "mean"
+    pooling: how a text's vector is computed from its tokens' vectors: "mean", "cls" (the first), "max" by dimension, or
+             another of `sentences.MODES`; several are concatenated if joined by "+"; "": the pooling of the model's
+             folder, else "mean"
     scale:   factor of the similarities before the cross-entropy over the texts of a batch; 0: 20 for cosines, 1 for dot
              products
     widths:  shorter vector lengths to train as well, each for the first dimensions of a vector (Kusupati et al. 2022,
@@ -261,8 +260,10 @@ class VectorTask(Task):
         return replace(self, pooling=self.pooling or sentences.pooling)
 
     def build_text_encoder(self, folder: Path, inputs: ModelInputs, max_length: int) -> TextEncoder:
-        """Build a text encoder with the prompts and lower-casing of the model folder. Raises InputError if they do not
-        fit.
+        """Build a text encoder with the prompts and lower-casing of the model folder.
+
+        Raises:
+            InputError: If the tokenizer is missing or does not fit the model, or a prompt is missing.
         """
         return TextEncoder.from_folder(folder, inputs, max_length, self.prompts)
 
@@ -379,8 +380,8 @@ class SimilarityTask(VectorTask):
         """Return a copy of the task with the range of scores ("cosine") or the names of the classes ("softmax").
 
         Raises:
-            InputError: If all labels are the same, or a score is outside the given range, or, with the loss "in-batch",
-                if there are fewer than two pairs or several different labels.
+            InputError: If all labels are the same, a class has no training row, or a score is outside the given range.
+                With the loss "in-batch", if there are fewer than two pairs or several different labels.
         """
         met = {example.label for example in examples}
         if self.loss == "in-batch" and len(met) > 1:
@@ -416,8 +417,10 @@ class SimilarityTask(VectorTask):
         return replace(self, labels=labels)
 
     def make_targets(self, label: Any) -> dict[str, npt.NDArray[Any]]:
-        """Return the target by name: the index of the class, or the score scaled to [0, 1]; {} with the loss
-        "in-batch".
+        """Return the target of a label by name; {} with the loss "in-batch".
+
+        The target is int64 [1], the index of the class ("softmax"), or float32 [1], the score scaled to [0, 1]
+        ("cosine").
         """
         if self.loss == "softmax":
             return {SOFTMAX.name: np.array([self.labels.index(label) if label in self.labels else IGNORED])}
@@ -485,10 +488,8 @@ class SimilarityTask(VectorTask):
 class RetrievalTask(VectorTask):
     """The task of finding the passages that answer a query.
 
-    similarity: "cosine" or "dot"; "": as the model's folder says, else "cosine"
-    shared:     whether one encoder reads queries and passages; false: two encoders with equal initial weights
-        (Karpukhin
-                et al.)
+    similarity: "cosine" or "dot"; "": the similarity of the model's folder, else "cosine"
+    shared:     whether one encoder reads queries and passages; if false, there are two, with equal initial weights
     metric:     metric by which epochs are compared
     """
 

@@ -212,7 +212,7 @@ def describe_weakness(
     p: float | None = None,
     format: Callable[[float], str] = format_short,
 ) -> str:
-    """Return a clause that says that a model is no better than a baseline, or "" if it is better.
+    """Describe how a model fails to beat a baseline, in a clause for messages; "" if it is better than the baselines.
 
     Args:
         metric: The name of the score.

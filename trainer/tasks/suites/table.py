@@ -54,7 +54,7 @@ class SuiteRow:
 
     @property
     def verdict(self) -> str:
-        """Return a clause if the model is no better than a baseline; "" if it is better or no baseline is known."""
+        """Describe how the model fails to beat a baseline; "" if it is better or no baseline is known."""
         return describe_weakness(self.metric, self.median, self.majority, self.words, self.p, format_score)
 
     @property

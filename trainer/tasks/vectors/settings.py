@@ -10,7 +10,7 @@ COMBINATIONS = ("concat", "sum", "mean")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedSettings:
-    """The vectors that are asked for."""
+    """The settings of `cloze embed`: the units that get a vector, and how vectors are computed."""
 
     by: str = "text"
     """The unit that gets a vector: text, word or token."""
@@ -48,7 +48,7 @@ class EmbedSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
-    """What is searched among the vectors."""
+    """The settings of a search among vectors, and of the training rows made from it."""
 
     query: str = ""
     """A query, or a file of queries: find the texts of FILE that are most like each."""
