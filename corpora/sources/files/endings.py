@@ -53,9 +53,7 @@ REMEDIES = {  # of kinds of files that are not read, and could be
 
 
 def format_endings(endings: tuple[str, ...]) -> str:
-    """Format file extensions for a message.
-
-    Extensions that allow the same compressions are grouped, followed by the extensions of these compressions.
+    """Format endings for a message: those that may be packed alike together, with the endings that may follow.
 
     >>> format_endings((".txt", ".md", ".txt.gz", ".md.gz", ".epub"))
     '.txt, .md (each also .gz), .epub'
