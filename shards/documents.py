@@ -306,7 +306,12 @@ def select_documents_plain(table: pa.Table, selection: DocumentSelection) -> Sha
 
 
 def hash_documents(ids: Bytes, revisions: Int64s) -> UInt64s:
-    """Return a 64-bit hash of each document's id and revision: uint64 [documents]."""
+    """Return a 64-bit hash of each document's id and revision: uint64 [documents].
+
+    Args:
+        ids: Document ids, 16 bytes each.
+        revisions: Revision of each document, in the same order.
+    """
     halves = ids.view(np.uint64)
     return fold(fold(halves[:, 0], halves[:, 1]), revisions.astype(np.uint64))
 
@@ -323,7 +328,16 @@ def to_offsets(lengths: npt.NDArray[Any]) -> Int64s:
 
 
 def _copy_lists(values: npt.NDArray[Any], offsets: Int64s, rows: Int64s) -> tuple[npt.NDArray[Any], Int64s]:
-    """Concatenate some rows of a list column. Also return the length of each of these lists."""
+    """Concatenate some rows of a list column.
+
+    Args:
+        values: The column's values, one list after another.
+        offsets: int64 [rows of the column + 1], the start of each list in `values`
+        rows: int64 [n], indices of the rows to copy
+
+    Returns:
+        The concatenated values, and the length of each of these lists (int64 [n]).
+    """
     lengths = offsets[rows + 1] - offsets[rows]
     targets = to_offsets(lengths)
     copied = np.empty(targets[-1], values.dtype)
@@ -332,7 +346,10 @@ def _copy_lists(values: npt.NDArray[Any], offsets: Int64s, rows: Int64s) -> tupl
 
 
 def take_lists(column: pa.LargeListArray, rows: Int64s) -> pa.LargeListArray:
-    """Like `pyarrow.compute.take`, for a list column of numbers or booleans without nulls."""
+    """Return the rows of a list column with the indices `rows`, in this order, as `pyarrow.compute.take` does.
+
+    The column must be a list of numbers or booleans without nulls.
+    """
     offsets = column.offsets.to_numpy()
     targets = to_offsets(offsets[rows + 1] - offsets[rows])
     if pa.types.is_boolean(column.type.value_type):

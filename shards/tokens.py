@@ -156,8 +156,11 @@ def get_encoder(place: Place, vocabulary: ManifestAddress) -> Encoder:
 
 
 def _count_by_split(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
-    """Count documents, tokens and words for each split. `unknown` is the id of the unknown token, or -1 if there is
-    none.
+    """Count documents, tokens and words of each split.
+
+    Args:
+        rows: Tokenized documents with the columns of `build_token_schema`.
+        unknown: Id of the unknown token, or -1 if there is none.
     """
     totals, held_out = _count_contents(rows, unknown), _count_contents(rows.filter(rows.column("held_out")), unknown)
     train = {name: count - held_out[name] for name, count in totals.items()}
@@ -272,7 +275,9 @@ def build_merged_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 class _SortedReader:
-    """Reads a table sorted by shuffle hash in consecutive ranges. `pending` has rows that are not yet returned."""
+    """Reads a table sorted by shuffle hash in consecutive ranges. `pending` contains the rows that are not yet
+    returned.
+    """
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches

@@ -67,7 +67,7 @@ class JobInput:
 
     @property
     def name(self) -> str:
-        """The name of the artifact."""
+        """The name of the artifact, which is part of its folder's path."""
         return self.folder.split("/")[1]
 
 
@@ -172,7 +172,7 @@ class TrainingJob:
 
     @property
     def windows_folder(self) -> Path:
-        """The folder for files that are fetched as they are read."""
+        """The local folder for shard files that are fetched as they are read."""
         return Path(self.store).parent / "windows"
 
     @property
@@ -187,8 +187,7 @@ class TrainingJob:
         return tuple(f"{part.folder}/" if part.folder else "" for part in parts)
 
     def read_export(self) -> dict[str, Json] | None:
-        """Read the facts of the export (steps, parameters, counts and files). Return None if the export is not
-        complete.
+        """Read the facts of the export (steps, parameters, counts and files). Return None if it is incomplete.
 
         Raises:
             InputError: If the export belongs to another model.
@@ -291,7 +290,7 @@ class SetRead:
 
     @property
     def passes(self) -> float:
-        """The number of times that the text has been read; each copy counts as one pass."""
+        """The number of times that the text has been read: in one epoch, once for each copy."""
         return self.epochs * self.copies
 
 
@@ -379,11 +378,11 @@ class SettledTraining:
 def settle_phases(
     training: TrainingSettings, shards: Sequence[Manifest], before: Mapping[str, int] = MappingProxyType({})
 ) -> SettledTraining:
-    """Compute the exact length and mixture of each phase: weights and quotas become shares of slots, quotas become
-    steps.
+    """Compute the exact length and mixture of each phase.
 
     Args:
-        training: The settings as given in the recipe.
+        training: The settings as given in the recipe. Weights and quotas of mixtures become shares of slots, and quotas
+            also steps.
         shards: The shard sets of all phases, in order of the phases; for a mixture in the order of the recipe.
         before: The number of slots (positions in the training order) that were read before the first phase, by content
             digest of the shard set.
@@ -410,9 +409,14 @@ def settle_phases(
 
 
 def _compute_parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) -> Sequence[Fraction | int]:
-    """Return the weight of each component of a phase, or its number of slots if the phase has quotas.
+    """Return the weight of each component of a phase or, if the phase has quotas, its slots (positions in the order).
 
     Raises InputError if one of them is too small.
+
+    Args:
+        what: The name of the phase, for messages.
+        phase: The settings of the phase.
+        shards: The shard sets of the phase, one per component.
     """
     parts: Sequence[Fraction | int] = phase.weights or [1]
     if phase.quotas:  # the slots that hold so many tokens on average
@@ -431,7 +435,14 @@ def _compute_parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) 
 def _with_ramp(
     what: str, phase: PhaseSettings, parts: Sequence[Fraction | int], shards: Sequence[Manifest]
 ) -> PhaseSettings:
-    """Return the phase with the length of its batch ramp in steps, if the ramp's length is given in tokens."""
+    """Convert the length of a phase's batch ramp to steps, if it is given in tokens. Return the changed settings.
+
+    Args:
+        what: The name of the phase, for messages.
+        phase: The settings of the phase.
+        parts: The weight or the number of slots of each component, as `_compute_parts` returns them.
+        shards: The shard sets of the phase, one per component.
+    """
     ramp = phase.batch_ramp
     if ramp is None or ramp.steps:
         return phase
@@ -444,6 +455,12 @@ def _count_steps(what: str, phase: PhaseSettings, parts: Sequence[Fraction | int
     """Compute the number of steps of a phase from its steps, tokens, epochs or quotas.
 
     Raises InputError if the number is too large.
+
+    Args:
+        what: The name of the phase, for messages.
+        phase: The settings of the phase.
+        parts: The weight or the number of slots of each component, as `_compute_parts` returns them.
+        shards: The shard sets of the phase, one per component.
     """
     if phase.steps:
         return phase.steps
@@ -459,7 +476,13 @@ def _count_steps(what: str, phase: PhaseSettings, parts: Sequence[Fraction | int
 
 
 def _compute_mean_tokens(what: str, parts: Sequence[Fraction | int], shards: Sequence[Manifest]) -> Fraction:
-    """Compute the average number of tokens of a slot."""
+    """Compute the average number of tokens per slot (position in the training order) of a mixture.
+
+    Args:
+        what: The name of the phase, for messages.
+        parts: The weight or the number of slots of each component.
+        shards: The shard sets of the phase, one per component.
+    """
     counts = [_count_examples(what, manifest) for manifest in shards]
     means = [part * Fraction(held, examples) for part, (examples, held) in zip(parts, counts, strict=True)]
     return Fraction(sum(means)) / Fraction(sum(parts))

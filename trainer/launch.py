@@ -237,8 +237,7 @@ def describe_exit(code: int) -> str:
 
 
 def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
-    """Copy the shards of a job to a local folder, so that they can be memory-mapped. Return a job that reads the
-    copies.
+    """Copy the shards of a job to a local folder, to be memory-mapped. Return a job that reads the copies.
 
     Existing copies are reused. In windowed order, training shards are not copied, because they are fetched as they are
     read.
@@ -294,7 +293,7 @@ EVENTS_SECONDS = 2.0  # to hear the last events of a trainer that has ended
 
 
 class TrainerProcess(Protocol):
-    """A running trainer, on this machine or another."""
+    """Protocol for a running trainer, on this machine or another."""
 
     def terminate(self) -> None:
         """Ask the trainer to write a checkpoint and exit."""

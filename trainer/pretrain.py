@@ -188,7 +188,17 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
 
 
 def export_model(job: TrainingJob, state: TrainState, ranks: Ranks, log: MetricsLog, read_counts: "ReadCounts") -> None:
-    """Export the trained model to the job's export folder, which appears in one step. All processes must call it."""
+    """Export the trained model to the job's export folder. All processes must call it.
+
+    The folder appears only when complete.
+
+    Args:
+        job: The job.
+        state: The trained model.
+        ranks: This process among all processes.
+        log: Receives an event about the export.
+        read_counts: The counts of everything that the run has read, which are stored with the model.
+    """
     weights, read = gather_weights(state.model), read_counts.to_json()
     facts = {"steps": state.steps_done, "parameters": state.num_parameters, "seen": read["seen"], **read["counts"]}
     if ranks.rank == 0:
@@ -282,7 +292,7 @@ class ReadCounts(Watcher):
         return {"counts": name_counts(self._counts), "seen": seen}
 
     def restore(self, progress: Mapping[str, Any]) -> None:
-        """Restore the counts from a checkpoint's data, which includes the result of `to_json`."""
+        """Restore the counts from the `progress` of a checkpoint, which contains what `to_json` returned."""
         self._counts = np.array([progress["counts"][name] for name in STEP_COUNTS], np.int64)
         if self._ranks.rank == 0:  # the sum over all processes is that of the run
             self._tallies = [np.array(tallies, np.int64) for tallies in progress["seen"]]

@@ -183,13 +183,13 @@ class StopSignal:
 def join_process_group(device: str = "auto") -> Iterator[Ranks]:
     """Join torchrun's process group during the block, or create a group of this process only.
 
-    A group is created if the process was not started by torchrun.
-
-    If the block succeeds, connections stay open until all processes have reached the end of the block: gloo would treat
-    a
-    connection closed by a peer as a fault of pending transfers. If the block fails on a GPU, connections stay open
-    until the
-    process exits, because nccl would wait for messages that the other processes have not sent.
+    A group is created if the process was not started by torchrun. If the block succeeds, connections stay open until
+    all
+    processes have reached the end of the block: gloo would treat a connection closed by a peer as a fault of pending
+    transfers.
+    If the block fails on a GPU, connections stay open until the process exits, because nccl would wait for messages
+    that the
+    other processes have not sent.
 
     Args:
         device: "auto", "cuda" or "cpu", as in the settings.

@@ -22,11 +22,9 @@ def run_agent(parent: int, processes: int, does: str, job: str, arguments: Seque
     """Run torchrun's agent: start the processes on this machine, and stop all of them if one fails.
 
     A signal to stop is passed on to the processes, which then exit; a second signal stops all of them at once. torchrun
-    runs
-    on a separate thread: it handles signals only on the main thread, and would kill the processes shortly after a
-    signal. A
-    process that hangs is killed LEAVING_SECONDS after the first one has exited, whereas torchrun would wait for half a
-    minute.
+    runs on a separate thread, because on the main thread it would handle the signals and kill the processes shortly
+    afterwards. A process that hangs is killed LEAVING_SECONDS after the first one has exited, whereas torchrun would
+    wait for half a minute.
 
     Args:
         parent: Id of the parent process; this process exits when the parent does.

@@ -240,7 +240,7 @@ def split_phases(settings: TrainingSettings) -> list[Phase]:
 
 
 def find_phase(phases: Sequence[Phase], steps_done: int) -> Phase:
-    """Find the phase of the last completed step, given the number of completed steps of the run."""
+    """Find the phase that contains the last completed step, given the number of completed steps of the run."""
     return next(phase for phase in phases if steps_done <= phase.end)
 
 
@@ -291,7 +291,7 @@ def save_checkpoint(run: Run, state: TrainState) -> None:
 
 
 def finish_checkpoint(run: Run, wait: bool) -> None:
-    """Log the checkpoint that was being written, if it is complete. `wait` waits until it is."""
+    """Log the checkpoint that was being written, if it is complete. If `wait` is True, wait until it is."""
     if written := run.checkpoints.take_written(wait):
         seconds = {"seconds": round(written.seconds, 3), "wait_seconds": round(written.wait_seconds, 4)}
         run.log.write_event("checkpoint", written.step, name=written.name, **seconds)

@@ -478,7 +478,14 @@ def describe_ending(name: str) -> str:
 
 
 def _find_objects(source: str, place: ObjectPath, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
-    """Find the objects that a URL refers to: one object, those below a prefix, or those that match its wildcards."""
+    """Find the objects that a URL refers to: one object, those below a prefix, or those that match its wildcards.
+
+    Args:
+        source: Name of the source, for error messages.
+        place: The URL.
+        accept: Called with an object's name without its prefix. Returns True if the object is wanted.
+        wanted: A description of what the source's `path` should be, for error messages.
+    """
     if not WILDCARDS & set(place.name) and place.is_file():
         return [(place.name, place)]
     root, names = find_matching_objects(place)

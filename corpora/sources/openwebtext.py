@@ -206,9 +206,16 @@ class OpenWebTextSource:
     def _read_member(
         self, tar: TarReader, member: TarMember, file: RawFile, stream: int, tally: Tally
     ) -> Iterator[Record]:
-        """Yield the record of a member, or nothing for a folder.
+        """Yield the record of a tar member, or nothing for a folder.
 
         No member is written to disk, so a malicious path in the archive is harmless.
+
+        Args:
+            tar: The tar that contains the member.
+            member: The member.
+            file: The raw file.
+            stream: The `stream` of the member's locator, as described at `raw_record`.
+            tally: Counts the records.
         """
         if member.kind == "folder":
             return

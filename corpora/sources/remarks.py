@@ -41,7 +41,13 @@ class Remarks:
         self._remarks: dict[str, Remark] = {}
 
     def add(self, name: str, example: str, number: int = 1) -> None:
-        """Add `number` to the count of a remark. The example is stored only if the name is new."""
+        """Add `number` to the count of a remark.
+
+        Args:
+            name: Name of the template.
+            example: A use of the template. It is stored only if the name is new.
+            number: The number of uses to add.
+        """
         earlier = self._remarks.get(name, Remark(name, 0, example))
         self._remarks[name] = earlier._replace(number=earlier.number + number)
 

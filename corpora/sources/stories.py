@@ -168,6 +168,11 @@ def read_lines_around(stream: BufferedIOBase, start: int, stop: int | None, max_
 def find_line_start(stream: BufferedIOBase, position: int, max_bytes: int) -> int | None:
     r"""Find the offset at which a line begins: the line that contains the byte before `position`.
 
+    Args:
+        stream: A seekable stream of decompressed bytes.
+        position: Offset in the stream.
+        max_bytes: How far back the search goes.
+
     Returns:
         The offset; None if the line begins `max_bytes` or more bytes before that byte.
 

@@ -91,9 +91,14 @@ def append_bytes(file: Any, folder: str, data: memoryview) -> None:
 
 
 def read_bytes(file: Any, offset: int, buffer: memoryview) -> None:
-    """Fill a buffer with bytes of a scratch file, starting at `offset`.
+    """Fill a buffer with bytes of a scratch file.
 
     An assertion fails if the file ends before the buffer is full.
+
+    Args:
+        file: The file.
+        offset: Offset in the file of the first byte to read.
+        buffer: The buffer to fill.
     """
     while buffer:
         num_read = os.preadv(file.fileno(), [buffer[:_MAX_CALL_BYTES]], offset)

@@ -175,7 +175,13 @@ def check_range(key: str, value: float, low: float, high: float = math.inf, reme
 
 
 def check_choice(key: str, value: str, choices: Collection[str]) -> None:
-    """Raise InputError if a value is not one of the choices. `key` is the name of the value in the message."""
+    """Raise InputError if a value is not one of the choices.
+
+    Args:
+        key: Name of the value, for the message.
+        value: The value to check.
+        choices: The valid values.
+    """
     if value not in choices:
         raise InputError(f"{key} = {value!r} is not known: {suggest(value, choices)}")
 
@@ -229,7 +235,13 @@ def _list_fields(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def check_keys(keys: Iterable[str], known: Collection[str], owner: str) -> None:
-    """Raise InputError for the first unknown key, with a suggestion. `owner` describes the table in the message."""
+    """Raise InputError for the first unknown key. The message suggests a similar known key.
+
+    Args:
+        keys: The keys to check.
+        known: The valid keys.
+        owner: A description of the table, for the message.
+    """
     for key in keys:
         if key not in known:
             raise InputError(f"{owner} has no key {key!r}: {suggest(key, known)}")

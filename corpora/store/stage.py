@@ -270,6 +270,11 @@ def read_manifest_address(place: Place, folder: str) -> ManifestAddress:
 def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:
     """Read the manifests (descriptions) of all published artifacts of a kind and name, sorted by fingerprint.
 
+    Args:
+        place: The store.
+        kind: Kind of the artifacts, e.g. "documents".
+        name: Name of the artifacts.
+
     Raises:
         Damaged: If one of the manifests is damaged or was changed.
         InputError: If one cannot be read, or was written by an incompatible version of this program.
@@ -395,7 +400,14 @@ def _read_if_complete(place: Place, stage: Stage, sizes: Mapping[str, int]) -> M
 
 
 def _read_if_sound(place: Place, path: str, sizes: Mapping[str, int], faults: list[Damaged]) -> Manifest | None:
-    """Return the manifest at a path, or None if it is missing or damaged. Damage is appended to `faults`."""
+    """Read the manifest at a path; None if it is missing or damaged.
+
+    Args:
+        place: The store.
+        path: Path of the manifest in the store.
+        sizes: Size in bytes of each existing file, by its path in the store.
+        faults: The error is appended to this list if the manifest is damaged.
+    """
     if path not in sizes:
         return None
     try:

@@ -186,8 +186,7 @@ class RemoteTraining:
         return has_begun and not self._has_left
 
     def _check_workers(self) -> None:
-        """Check every few seconds whether the worker of this training run is still there, or another one could replace
-        it.
+        """Check every few seconds whether this training run's worker is still there, or another could replace it.
 
         Raises:
             InputError: If no worker has had a GPU for RECONNECT_SECONDS.
@@ -207,9 +206,7 @@ class RemoteTraining:
             )
 
     def _receive_event(self, on_event: OnEvent, seconds: float) -> None:
-        """Wait up to the given number of seconds for a message from the worker, and pass a trainer event to
-        `on_event`.
-        """
+        """Wait for a message from the worker, for at most `seconds`, and pass a trainer event to `on_event`."""
         try:
             event = json.loads(self._messages.get(timeout=seconds))
         except Empty:
@@ -259,8 +256,7 @@ class Cluster:
         self._num_answered = 0
 
     def connect(self, paths: SharedPaths) -> None:
-        """Connect to the scheduler, and check that its workers can do this run. Must be called before the other
-        methods.
+        """Connect to the scheduler, and check its workers. Must be called before the other methods.
 
         Args:
             paths: The files that every worker must see.

@@ -235,8 +235,7 @@ def save_checkpoint(place: Place, stage: Stage, work: Path) -> None:
 
 
 def fetch_checkpoint(place: Place, stage: Stage, work: Path) -> None:
-    """Copy the checkpoint in the store into a work folder, unless the folder has a checkpoint of that step or a later
-    one.
+    """Copy the newest checkpoint in the store into a work folder, unless the folder has one that is as new.
 
     Does nothing if the store contains no complete checkpoint.
     """
@@ -346,8 +345,7 @@ def _train(work: bytes, send_event: Callable[..., None], stop: Stop) -> int:
 
 
 def _train_one(place: Place, stage: Stage, job: TrainingJob, send_event: Callable[..., None], stop: Stop) -> None:
-    """Train the model of one job. If the store is not a local folder, its copy of the newest checkpoint is kept up to
-    date.
+    """Train the model of one job, and copy each checkpoint to the store if the store is not a local folder.
 
     Training resumes from that copy.
     """
@@ -365,8 +363,9 @@ def _train_one(place: Place, stage: Stage, job: TrainingJob, send_event: Callabl
 
 @contextmanager
 def stop_when(stop: Stop, should_stop: Callable[[], bool]) -> Iterator[None]:
-    """Within the block, stop the training run as soon as `should_stop()` returns True. It is polled every
-    POLL_SECONDS.
+    """Within the block, stop the training run as soon as `should_stop()` returns True.
+
+    The function is polled every POLL_SECONDS.
     """
     is_over = threading.Event()
 

@@ -103,8 +103,9 @@ class SharedPaths:
 
     @staticmethod
     def from_sources(place: Place, probe_file: str, sources: Mapping[str, Sequence[RawFile]]) -> "SharedPaths":
-        """Select the paths to check: a file in the store, and about FILES_CHECKED_PER_SOURCE evenly spaced files per
-        source.
+        """Select the paths to check: a file in the store, and evenly spaced raw files of each source.
+
+        About FILES_CHECKED_PER_SOURCE raw files are selected per source.
 
         Args:
             place: The store.

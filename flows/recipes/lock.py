@@ -110,7 +110,10 @@ class Lock:
 
     @property
     def file_locations(self) -> dict[tuple[str, str], tuple[int, str]]:
-        """The (generation number, path) of each raw file, by (source name, sha256)."""
+        """The (generation number, path) of each raw file, by (source name, sha256).
+
+        The generation is the one that added the file.
+        """
         return {
             (name, file.sha256): (number, file.path)
             for number, generation in enumerate(self.generations, 1)
@@ -343,6 +346,10 @@ def _hash_source(
 
 def list_raw_files(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]:
     """List a source's raw files as (name, path) pairs, omitting files in store folders.
+
+    Args:
+        entry: the source and its settings
+        recipe: the recipe, whose store and folder are used
 
     Raises:
         InputError: If the source's files have not been fetched yet, or all the files found are in a store.

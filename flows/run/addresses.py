@@ -154,8 +154,7 @@ def _find_by_prefix(address: str) -> tuple[Place, str] | None:
 
 
 def _iter_splits(whole: Place) -> Iterator[tuple[Place, str]]:
-    """Yield the possible splits of an address into (store, path inside it), with 0, 1, 2 and 3 folders inside the
-    store.
+    """Yield the possible splits of an address into (store, path inside it), with up to three folders inside.
 
     The address is split as typed, then with symbolic links resolved.
     """
@@ -183,8 +182,9 @@ def is_artifact_file(path: str) -> bool:
 
 
 def pick_newest(artifacts: list[Artifact]) -> Artifact:
-    """Return the artifact that the newest recorded run built or reused; the last in the list if no run used any of
-    them.
+    """Return the artifact that the newest recorded run built or reused.
+
+    If no recorded run used any of the artifacts, the last one is returned.
 
     Args:
         artifacts: artifacts of one store; must not be empty

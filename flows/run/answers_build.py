@@ -167,8 +167,9 @@ def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
-    """Write a job's documents, except deleted ones, to a Parquet file with hexadecimal ids. Return the number of
-    documents.
+    """Write a job's documents, except deleted ones, to a Parquet file. Return the number of documents.
+
+    The columns are `id` (hexadecimal) and `text`.
 
     Raises InputError if the corpus has changed since planning.
     """

@@ -191,8 +191,9 @@ def plan_earlier_shards(
 
 
 def continue_stages(place: Place, stages: Sequence[Stage], earlier: Sequence[Stage]) -> list[Stage]:
-    """Return copies of the stages, each set to extend the artifact of the earlier stage at the same index, if it
-    exists.
+    """Return copies of the stages, each set to extend the existing artifact of the earlier stage at its index.
+
+    Stages whose earlier stage has no artifact are built from scratch.
     """
     found = [read_manifest(place, stage.folder) for stage in earlier] or [None] * len(stages)
     return [replace(stage, previous=manifest) for stage, manifest in zip(stages, found, strict=True)]

@@ -156,10 +156,9 @@ class ParsedSources:
 
 
 def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, settle: bool = False) -> ParsedSources:
-    """Build the documents of all sources, one artifact for each source and generation (the raw files that one run
-    added).
+    """Build the documents of all sources, one artifact for each source and generation.
 
-    The arguments and errors are those of `run_recipe`.
+    A generation is the raw files that one run added. The arguments and errors are those of `run_recipe`.
     """
     sources = [
         (number, entry)
@@ -193,8 +192,7 @@ def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, s
 def make_corpora(
     place: Place, recipe: Recipe, lock: Lock, parsed: ParsedSources, perform: Perform
 ) -> Iterator[tuple[int, Manifest]]:
-    """Build the corpus of each generation (the raw files that one run added) and yield (generation number, corpus
-    manifest).
+    """Build the corpus of each generation (the raw files that one run added), and yield (number, manifest).
 
     A corpus contains the documents of all generations up to its number. Of the settled generations, only the last is
     yielded, and before it those up to the first corpus with documents that the vocabulary can be trained on.

@@ -60,8 +60,9 @@ def list_readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[R
 def build_documents_plan(
     entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
 ) -> Callable[..., Stage]:
-    """Return a function that plans the documents stage of a source in one generation (the raw files that one run
-    added).
+    """Return a function that plans the documents stage of one source in one generation.
+
+    A generation is the raw files that one run added.
 
     If the function is called with `with_parts=False`, no raw file is opened, and the stage has no parts.
 
@@ -83,8 +84,9 @@ def build_documents_plan(
 
 
 def plan_from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
-    """Plan a stage that reads raw files. If some of the files are gone, the stage from the store is returned without
-    parts.
+    """Plan a stage that reads raw files, or find its results in the store if some of the files are gone.
+
+    In the second case, the returned stage has no parts.
 
     Args:
         name: name of the source, for messages

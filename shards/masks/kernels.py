@@ -55,19 +55,23 @@ def mask_examples(
     targets: Ids,
     mask_offsets: Int64s,
 ) -> None:
-    """Mask examples in place: overwrite the chosen tokens in `ids` with what the model sees.
-
-    The arguments up to `rates` are those of `mask_tokens`, with one epoch and one rate per example. Those from
-    `is_special` to `aliases` are the fields of `MaskVocabulary`.
+    """Mask n examples in place: overwrite the chosen tokens in `ids` with what the model sees.
 
     Args:
+        ids: uint16 or uint32 [tokens], the ids of all examples, one after another; modified in place
+        offsets: int64 [n + 1], the start of each example in `ids`
+        word_starts: uint8 [tokens], 1 if the token begins a word; may be empty if single tokens are masked
+        example_ids: uint64 [n], the id of each example
+        epochs: int64 [n], the epoch of each example
+        rates: float64 [n], the mask rate of each example
         root: Random key from which the key of each example is derived.
         codes: int64 [6]: unit, count, maximum number of masks per example, the two bounds of `to_kind_bounds`, id of
             [MASK]
         length_bounds: See `to_length_bounds`.
+        is_special, special_ranges, ordinary, weights, aliases: See `MaskVocabulary`.
         positions: int64, output: the positions of the masked tokens in `ids`; it must be large enough for all masks
         targets: Output: the original tokens; as long as `positions`.
-        mask_offsets: int64 [examples + 1], output: the start of each example's masks; the first entry must be 0
+        mask_offsets: int64 [n + 1], output: the start of each example's masks in `positions`; the first entry must be 0
     """
     unit, count, cap = codes[0], codes[1], codes[2]
     max_length = 0
@@ -106,6 +110,11 @@ def _count_special_tokens(row: Ids, is_special: Bytes, special_ranges: UInt32s) 
     """Count the special tokens of one example.
 
     If the special ids form few ranges, all tokens are compared with each range, because the compiler vectorizes this.
+
+    Args:
+        row: The ids of the example.
+        is_special: uint8 [vocabulary], 1 for special tokens
+        special_ranges: The same tokens as ranges of ids: see `MaskVocabulary`.
     """
     num = np.uint32(0)
     if len(special_ranges) > _MAX_RANGES_TO_SCAN:
@@ -119,7 +128,7 @@ def _count_special_tokens(row: Ids, is_special: Bytes, special_ranges: UInt32s) 
 
 @kernel
 def _count_ids_in_range(row: Ids, first: np.uint32, span: np.uint32) -> np.uint32:
-    """Count the ids in [first, first + span]."""
+    """Count the ids of one example, `row`, that are in [first, first + span]."""
     num = np.uint32(0)
     for position in range(len(row)):
         num = np.uint32(num + np.uint32(np.uint32(row[position] - first) <= span))
@@ -130,7 +139,13 @@ def _count_ids_in_range(row: Ids, first: np.uint32, span: np.uint32) -> np.uint3
 def _draw_mask_count(num: int, rate: float, count: int, cap: int, key: np.uint64) -> int:
     """Compute the number of tokens to mask, which is `rate` times `num`, either rounded or randomly rounded up or down.
 
-    The result is at most `num` and `cap`. With exact counts it is at least 1, unless `num` is 0.
+    Args:
+        num: Number of ordinary tokens of the example.
+        rate: Share of these tokens to mask.
+        count: EXACT to round to the nearest integer, but at least to 1 unless `num` is 0; otherwise the product is
+            randomly rounded up or down.
+        cap: Maximum of the result, which is at most `num` as well.
+        key: Random key of the example.
     """
     if num == 0:
         return 0
@@ -145,6 +160,14 @@ def _choose_tokens(row: Ids, is_special: Bytes, num: int, num_masks: int, key: n
 
     Positions are drawn until enough are found. If more than half are to be masked, the positions to leave out are drawn
     instead, so that few draws hit a position that is already taken.
+
+    Args:
+        row: The ids of the example.
+        is_special: uint8 [vocabulary], 1 for special tokens
+        num: Number of ordinary tokens in `row`.
+        num_masks: Number of tokens to choose, at most `num`.
+        key: Random key of the example.
+        chosen: uint64, output: one bit per token, lowest bit first. It must be all zeros.
     """
     leaves_out = 2 * num_masks > num
     missing = num - num_masks if leaves_out else num_masks
@@ -162,7 +185,15 @@ def _choose_tokens(row: Ids, is_special: Bytes, num: int, num_masks: int, key: n
 
 @kernel
 def _choose_if_free(row: Ids, is_special: Bytes, position: np.uint64, chosen: UInt64s) -> int:
-    """Set the bit of a position, unless it is already set or the token is special. Return 1 if it was set, else 0."""
+    """Set the bit of a position in `chosen`, unless it is already set or the token is special. Return 1 if it was set,
+    else 0.
+
+    Args:
+        row: The ids of the example.
+        is_special: uint8 [vocabulary], 1 for special tokens
+        position: Index in `row`.
+        chosen: uint64, one bit per token, lowest bit first; changed in place
+    """
     word, bit = position >> _6, position & _63
     is_free = (~(chosen[word] >> bit) & _1) & (np.uint64(is_special[row[position]]) ^ _1)
     chosen[word] |= is_free << bit
@@ -171,8 +202,16 @@ def _choose_if_free(row: Ids, is_special: Bytes, position: np.uint64, chosen: UI
 
 @kernel
 def _choose_independent(row: Ids, is_special: Bytes, rate: float, cap: int, key: np.uint64, chosen: UInt64s) -> None:
-    """Choose each ordinary token with probability `rate`, and set its bit in `chosen`. If more than `cap` tokens are
-    chosen, some are dropped at random.
+    """Choose each ordinary token with probability `rate`, and set its bit. If more than `cap` tokens are chosen, some
+    are dropped at random.
+
+    Args:
+        row: The ids of the example.
+        is_special: uint8 [vocabulary], 1 for special tokens
+        rate: Probability of each token.
+        cap: Maximum number of tokens to choose.
+        key: Random key of the example.
+        chosen: uint64, output: one bit per token, lowest bit first. It must be all zeros.
     """
     num: Integer = 0
     for block in range((len(row) + 63) >> 6):
@@ -202,6 +241,11 @@ def _draw_bits(rate: float, key: np.uint64, block: Integer) -> np.uint64:
     A bit is set if its 32-bit random number is below `rate` * 2^32. Bit i of the k-th word drawn is the k-th highest
     bit of number i, so one word advances all 64 comparisons. Words are drawn until every comparison is decided, which
     takes about eight.
+
+    Args:
+        rate: Probability of each bit.
+        key: Random key of the example.
+        block: Zero-based index of these 64 bits. Each block has its own part of the random stream.
     """
     bound = np.uint64(np.rint(rate * 4294967296.0))
     if bound >> _32:
@@ -229,11 +273,12 @@ def _build_units(
 
     Args:
         row: The ids of the example.
-        word_starts: uint8 [tokens], 1 if the token begins a word
+        word_starts: uint8 [tokens of the example], 1 if the token begins a word
         is_special: uint8 [vocabulary], 1 for special tokens
         lengths: See `to_length_bounds`.
         key: Random key of the example.
-        bounds: Output: the start of each word and, after the last word before a special token, also its end.
+        bounds: uint64, output: the start of each word as an index into `row` and, after the last word before a special
+            token, also its end
         units: uint64 [3, words], output: the first word and the end word of each unit, as indices into `bounds`; the
             third row is scratch memory
 
@@ -263,8 +308,15 @@ def _build_units(
 
 @kernel
 def _find_special_positions(row: Ids, is_special: Bytes, positions: UInt64s) -> int:
-    """Write the positions of special tokens, followed by the length of the example. Return the number of special
-    tokens.
+    """Write the positions of the special tokens of one example, followed by the length of the example.
+
+    Args:
+        row: The ids of the example.
+        is_special: uint8 [vocabulary], 1 for special tokens
+        positions: uint64 [at least len(row) + 1], output: indices into `row`, ascending
+
+    Returns:
+        The number of special tokens.
     """
     num = _0
     for position in range(np.uint64(len(row))):
@@ -278,9 +330,19 @@ def _find_special_positions(row: Ids, is_special: Bytes, positions: UInt64s) -> 
 def _split_words_into_units(
     first: np.uint64, end: np.uint64, lengths: UInt64s, key: np.uint64, units: UInt64s, num_units: np.uint64
 ) -> np.uint64:
-    """Split the words in [first, end) into units of random lengths and append them. Return the number of units so far.
+    """Split consecutive words into units of random lengths and append the units.
 
-    If `lengths` (see `to_length_bounds`) is empty, every unit is one word.
+    Args:
+        first: Index in `bounds` (see `_build_units`) of the first word.
+        end: Index in `bounds` after the last word.
+        lengths: See `to_length_bounds`. If it is empty, every unit is one word.
+        key: Random key of the example.
+        units: uint64 [3, words], output: the first word and the end word of each unit are written from column
+            `num_units` on
+        num_units: Number of units before the call.
+
+    Returns:
+        The number of units after the call.
     """
     if len(lengths) == 0:
         for word in range(first, end):
@@ -301,7 +363,18 @@ def _split_words_into_units(
 
 @kernel
 def _keep_independent(units: UInt64s, num_units: int, bounds: UInt64s, rate: float, key: np.uint64) -> tuple[int, int]:
-    """Keep each unit with probability `rate`. Return the number of units kept, and the number of their tokens."""
+    """Keep each unit with probability `rate`, and move the kept units to the front of `units`.
+
+    Args:
+        units: Units from `_build_units`; changed in place.
+        num_units: Number of units.
+        bounds: Word bounds from `_build_units`.
+        rate: Probability of each unit.
+        key: Random key of the example.
+
+    Returns:
+        The number of units kept, and the number of their tokens.
+    """
     num_kept, num, bits = _0, _0, _0
     for unit in range(np.uint64(num_units)):
         if unit & _63 == _0:
@@ -330,8 +403,9 @@ def _choose_units(
         bounds: Word bounds from `_build_units`.
         num_masks: Maximum number of tokens to choose.
         key: Random key of the example.
-        chosen: Output: the bits of all tokens of the chosen units are set.
-        heads: Output: the bit of the first token of each chosen unit is set.
+        chosen: uint64, output: one bit per token, lowest bit first, set for all tokens of the chosen units. It must be
+            all zeros.
+        heads: uint64, output: one bit per token, set for the first token of each chosen unit. It must be all zeros.
     """
     missing, num = np.uint64(num_masks), np.uint64(num_units)
     for index in range(num):

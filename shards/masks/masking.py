@@ -354,10 +354,15 @@ def draw_masks(
     vocabulary: MaskVocabulary,
     rate: npt.ArrayLike | None = None,
 ) -> Masks:
-    """Return the masks of n examples without changing `ids`. The arguments are the same as for `mask_tokens`.
+    """Return the masks of n examples without changing `ids`.
 
-    No example may have more than `MAX_MASKED_LENGTH` tokens (AssertionError). To stay in the processor's cache, the
-    examples are masked in chunks of about `TOKENS_PER_CHUNK` tokens.
+    To stay in the processor's cache, the examples are masked in chunks of about `TOKENS_PER_CHUNK` tokens.
+
+    Args:
+        ids, offsets, word_starts, example_ids, epoch, settings, vocabulary, rate: The arguments of `mask_tokens`.
+
+    Raises:
+        AssertionError: An example has more than `MAX_MASKED_LENGTH` tokens.
     """
     num = len(example_ids)
     assert num == len(offsets) - 1, "every example has a length"
@@ -385,7 +390,13 @@ def _draw_chunk(
     vocabulary: MaskVocabulary,
     rates: npt.ArrayLike,
 ) -> tuple[UInt16s, Int64s, Ids]:
-    """Mask a copy of the ids. Return positions within the examples, the number of masks of each, and replacements."""
+    """Mask a copy of the ids of a few examples. The arguments are those of `mask_tokens`, with one epoch and one rate
+    per example.
+
+    Returns:
+        The positions of the masked tokens within their examples, the number of masks of each example, and the ids that
+        the model sees at these positions.
+    """
     seen = ids.copy()
     positions, _, mask_offsets = mask_tokens(
         seen, offsets, word_starts, example_ids, epochs, settings, vocabulary, rates
@@ -396,7 +407,10 @@ def _draw_chunk(
 
 @lru_cache(64)
 def _encode_settings(settings: MaskSettings, mask_id: int) -> KernelSettings:
-    """Encode settings as numbers for the kernels. The result is cached, because a loader needs it for every batch."""
+    """Encode settings as numbers for the kernels. The result is cached, because a loader needs it for every batch.
+
+    `mask_id` is the id of the [MASK] token.
+    """
     cap = settings.max_predictions or MAX_MASKED_LENGTH
     codes = (UNIT_CODES[settings.unit], COUNT_CODES[settings.count], cap, *to_kind_bounds(settings), mask_id)
     return KernelSettings(np.array(codes, np.int64), to_length_bounds(settings), compute_root(settings.seed, "mask"))

@@ -58,7 +58,7 @@ def draw_masks_plain(
 
 
 def with_rate_at(settings: MaskSettings, epoch: int, slot: int) -> MaskSettings:
-    """Replace the schedule of the settings by its rate at an epoch and slot (position in the training order)."""
+    """Return the settings with the schedule replaced by its rate at an epoch and slot (training-order position)."""
     if settings.schedule is None:
         return settings
     epoch_or_step = epoch if settings.schedule.batch is None else slot // settings.schedule.batch
@@ -68,7 +68,18 @@ def with_rate_at(settings: MaskSettings, epoch: int, slot: int) -> MaskSettings:
 def _choose_units(
     row: list[int], word_starts: list[int], key: int, settings: MaskSettings, vocabulary: MaskVocabulary
 ) -> list[Positions]:
-    """Choose the tokens to mask in one example. Return the positions of each unit (token, word or n-gram)."""
+    """Choose the tokens to mask in one example.
+
+    Args:
+        row: The ids of the example.
+        word_starts: For each of them, 1 if the token begins a word.
+        key: Random key of the example.
+        settings: Mask settings, without a schedule.
+        vocabulary: Vocabulary tables, from `build_mask_vocabulary`.
+
+    Returns:
+        The positions of each unit (token, word or n-gram), as indices into `row`.
+    """
     maskable = [place for place, token in enumerate(row) if not vocabulary.is_special[token]]
     cap = settings.max_predictions or MAX_MASKED_LENGTH
     num_masks = min(_draw_mask_count(len(maskable), key, settings), len(maskable), cap)
@@ -84,7 +95,10 @@ def _choose_units(
 
 
 def _draw_mask_count(num: int, key: int, settings: MaskSettings) -> int:
-    """Return the number of tokens to mask out of `num`, before any maximum is applied."""
+    """Return the number of tokens to mask out of `num`, before any maximum is applied.
+
+    `key` is the random key of the example.
+    """
     if settings.count == "probabilistic":
         return int(num * settings.rate + float(draw_uniform(key, MASK_COUNTS)))
     return max(1, round(num * settings.rate))
@@ -102,7 +116,13 @@ def _draw_positions(length: int, maskable: Positions, num_masks: int, key: int) 
     """Draw `num_masks` of the maskable positions; every set has the same probability.
 
     Positions are drawn until enough are found. If more than half are to be masked, the positions to leave out are drawn
-    instead. `length` is the number of all tokens of the example, including special tokens.
+    instead.
+
+    Args:
+        length: Number of all tokens of the example, including special tokens.
+        maskable: The positions to choose from.
+        num_masks: Number of positions to draw.
+        key: Random key of the example.
     """
     leaves_out, chosen, free = 2 * num_masks > len(maskable), set[int](), set(maskable)
     draws = _iter_draws(key, CHOICES)
@@ -113,7 +133,10 @@ def _draw_positions(length: int, maskable: Positions, num_masks: int, key: int) 
 
 
 def _keep_positions(length: int, maskable: Positions, rate: float, cap: int, key: int) -> Positions:
-    """Keep each maskable position with probability `rate`. If more than `cap` are kept, drop some at random."""
+    """Keep each maskable position with probability `rate`. If more than `cap` are kept, drop some at random.
+
+    `length` is the number of all tokens of the example, including special tokens, and `key` its random key.
+    """
     chosen = {place for place in maskable if _is_chosen(rate, key, place)}
     draws = _iter_draws(key, CHOICES)
     while len(chosen) > cap:
@@ -122,9 +145,9 @@ def _keep_positions(length: int, maskable: Positions, rate: float, cap: int, key
 
 
 def _is_chosen(rate: float, key: int, number: int) -> bool:
-    """Return whether the 32-bit random number with this index is below `rate` * 2^32.
+    """Return whether the 32-bit random number with the index `number` is below `rate` * 2^32.
 
-    Its bits are stored in 32 words of the random stream, one bit in each, the highest first.
+    Its bits are stored in 32 words of the random stream of `key`, one bit in each, the highest first.
     """
     word, bit_index = divmod(number, 64)
     bits = (int(draw(key, PLANES + word * 32 + index)) >> bit_index & 1 for index in range(32))
@@ -142,7 +165,10 @@ def _group_into_words(positions: Positions, word_starts: list[int]) -> list[Posi
 
 
 def _group_into_units(words: list[Positions], key: int, settings: MaskSettings) -> Units:
-    """Group words into n-grams of random lengths. No n-gram extends across a special token."""
+    """Group words into n-grams of random lengths. No n-gram extends across a special token.
+
+    `words` lists the positions of each word, and `key` is the random key of the example.
+    """
     length_bounds, draws = to_length_bounds(settings).tolist(), _iter_draws(key, LENGTHS)
     units: Units = []
     num_words = 0
@@ -161,6 +187,14 @@ def _draw_units(units: Units, num_masks: int, key: int) -> list[Positions]:
 
     A unit with more tokens than are still needed is shortened by whole words, at a randomly chosen end. If a single
     word is still too long, it is skipped.
+
+    Args:
+        units: The units to draw from, each a list of words.
+        num_masks: Maximum number of tokens to choose.
+        key: Random key of the example.
+
+    Returns:
+        The positions of each unit, in the order in which the units were drawn.
     """
     units, draws = list(units), _iter_draws(key, CHOICES)
     chosen: list[Positions] = []
@@ -184,8 +218,16 @@ def _draw_replacement(
 ) -> int:
     """Return the id that the model sees at a masked position.
 
-    The upper half of the draw at `head`, the first position of the unit, decides between [MASK], a random token and the
-    token itself. The lower half of the draw at `position` chooses the random token.
+    The upper half of the random number at `head` decides between [MASK], a random token and the token itself. The lower
+    half of the random number at `position` chooses the random token.
+
+    Args:
+        token: The original id at the position.
+        position: Index of the token in its example.
+        head: The first position of the unit, or `position` if each token is replaced by itself.
+        key: Random key of the example.
+        settings: Mask settings.
+        vocabulary: Vocabulary tables, from `build_mask_vocabulary`.
     """
     kind, lower = int(draw(key, REPLACEMENTS + head)) >> 32, int(draw(key, REPLACEMENTS + position)) % 2**32
     mask_bound, random_bound = to_kind_bounds(settings)

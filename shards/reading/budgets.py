@@ -44,7 +44,11 @@ class MicroBatchPlan(NamedTuple):
     ranks: int
 
     def list_micro_batches(self, rank: int) -> list[Int64s]:
-        """Return the examples of each micro-batch of one process, as indices into the step, longest example first."""
+        """Return the examples of each micro-batch of one process, as zero-based indices into the step, longest example
+        first.
+
+        `rank` is the rank of the process, from 0 to `ranks` - 1.
+        """
         own_slots = self.longest_first[self.bins[self.longest_first] % self.ranks == rank]
         numbers = self.bins[own_slots] // self.ranks
         by_number = np.argsort(numbers, kind="stable")
@@ -66,10 +70,12 @@ def plan_micro_batches(lengths: Int64s, ranks: int, budget: int) -> MicroBatchPl
     """Split the examples of a step into micro-batches of at most `budget` tokens, the same number on every process.
 
     Args:
-        lengths: int64 [examples], tokens of each example of the step; 0 for a deleted example. A length above `budget`
-        raises AssertionError.
+        lengths: int64 [examples], the number of tokens of each example of the step; 0 for a deleted example
         ranks: Number of processes.
         budget: Maximum number of tokens in a micro-batch, including padding.
+
+    Raises:
+        AssertionError: A length exceeds `budget`.
     """
     assert lengths.max(initial=0) <= budget, "an example over the budget is refused before training"
     longest_first = np.argsort(-lengths, kind="stable")
@@ -125,6 +131,8 @@ def round_up(number: int, minimum: int) -> int:
 def _count_eighths(tokens: int, ranks: int, budget: int) -> int:
     """Count the eighths of a micro-batch (of `budget` tokens) that each process needs for its share of `tokens`,
     rounded up.
+
+    `tokens` is the number of tokens of a step, and `ranks` the number of processes that share them.
     """
     return -(-NUM_SHAPES * tokens // (ranks * budget))
 
@@ -171,7 +179,10 @@ def _assign_bins(longest_first: Int64s, lengths: Int64s, room: Int64s, bins: Int
 
 @kernel
 def _is_roomier(room: Int64s, one: int, other: int) -> bool:
-    """Return whether bin `one` has more free tokens than bin `other`, or equally many and a lower index."""
+    """Return whether bin `one` has more free tokens than bin `other`, or equally many and a lower index.
+
+    `room` has the number of free tokens of each bin.
+    """
     return room[one] > room[other] or (room[one] == room[other] and one < other)
 
 

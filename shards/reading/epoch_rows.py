@@ -113,6 +113,10 @@ def _to_lists(offsets: Int32s | Int64s, values: object) -> pa.Array:
 def count_lost_neighbors(shards: ShardSet, part: Part) -> tuple[int, int]:
     """Count the examples of a shard that contain both deleted and other documents.
 
+    Args:
+        shards: The split of the shard set that contains the shard.
+        part: The shard.
+
     Returns:
         This number, and the number of all examples of the shard.
     """

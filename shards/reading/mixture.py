@@ -207,8 +207,8 @@ def gather_mixture_plain(
 
     Args:
         readers: One reader per shard set.
-        components: The index of the shard set of each slot.
-        inner: The slot within that shard set.
+        components: int [slots], the index of the shard set of each slot
+        inner: int64 [slots], the slot within that shard set
     """
     gathered = [readers[n].gather(range(slot, slot + 1)) for n, slot in zip(components, inner, strict=True)]
     tallies = [[0] * len(TALLY_NAMES) for _ in readers]

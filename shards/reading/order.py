@@ -115,7 +115,11 @@ def permute_slots(slots: Int64s, num_examples: int, root: np.uint64) -> Int64s:
 
 
 def find_global_examples(slots: Int64s, num_examples: int, seed: int) -> Int64s:
-    """Return the index of the example at each slot of a `GlobalOrder`: int64 [slots], in [0, num_examples)."""
+    """Return the index of the example at each slot of a `GlobalOrder` with this seed: int64 [slots], in [0,
+    num_examples).
+
+    `num_examples` is the number of examples in an epoch.
+    """
     return GlobalOrder(num_examples, seed).find_examples(slots)
 
 
@@ -134,6 +138,11 @@ def take_rank_share(slots: range, rank: int, num_ranks: int) -> range:
     """Return the part of a step's slots that one process reads.
 
     The shares of all ranks are contiguous, follow one another in rank order, and together cover the step.
+
+    Args:
+        slots: The slots of the step.
+        rank: Rank of the process, from 0 to `num_ranks` - 1.
+        num_ranks: Number of processes.
 
     >>> [take_rank_share(range(10, 15), rank, 2) for rank in range(2)]
     [range(10, 12), range(12, 15)]
@@ -155,7 +164,16 @@ def split_slots(slots: range, size: int, num_pieces: int) -> list[range]:
 
 @kernel
 def _permute_slots(slots: Int64s, num_examples: int, bits: int, root: np.uint64, examples: Int64s) -> None:
-    """Fill `examples` with the index of the example at each slot, one epoch's run of slots at a time."""
+    """Fill `examples` with the index of the example at each slot, one epoch's run of slots at a time.
+
+    Args:
+        slots: int64 [slots], not negative
+        num_examples: Number of examples in an epoch.
+        bits: Number of bits of the block that the Feistel network permutes. All positions of an epoch must be below
+            2^bits.
+        root: Random key from which the key of each epoch's permutation is derived.
+        examples: int64 [slots], output
+    """
     first = 0
     while first < len(slots):
         epoch = slots[first] // num_examples
@@ -171,9 +189,17 @@ def _permute_slots(slots: Int64s, num_examples: int, bits: int, root: np.uint64,
 
 @kernel
 def _permute_epoch(positions: Int64s, num_examples: int, bits: int, key: np.uint64, examples: Int64s) -> None:
-    """Fill `examples` with the permuted positions of one epoch. `positions` is overwritten.
+    """Fill `examples` with the permuted positions of one epoch.
 
-    Each Feistel round is applied to all positions before the next, which keeps the processor busy.
+    Each Feistel round is applied to all positions before the next, which keeps the processor busy. A result of at least
+    `num_examples` is permuted again.
+
+    Args:
+        positions: int64 [n], positions in the epoch, in [0, num_examples); overwritten
+        num_examples: Number of examples in an epoch.
+        bits: Number of bits of the block that the Feistel network permutes. `num_examples` must be at most 2^bits.
+        key: Random key of this epoch's permutation.
+        examples: int64 [n], output
     """
     right_bits = np.uint64(bits - bits // 2)
     one = np.uint64(1)
@@ -199,13 +225,19 @@ def _permute_epoch(positions: Int64s, num_examples: int, bits: int, key: np.uint
 
 
 def find_example_plain(slot: int, num_examples: int, seed: int, purpose: str = "order") -> int:
-    """Reference implementation of `GlobalOrder.find_examples` for one slot, for tests."""
+    """Reference implementation of `GlobalOrder.find_examples` for one slot, for tests.
+
+    `num_examples`, `seed` and `purpose` are the arguments of `GlobalOrder`.
+    """
     epoch, position = divmod(slot, num_examples)
     return permute_plain(position, num_examples, int(fold(compute_address(seed, purpose), epoch)))
 
 
 def permute_plain(position: int, num_examples: int, key: int) -> int:
-    """Reference implementation of the permutation of [0, num_examples) for one position, for tests."""
+    """Reference implementation of the permutation of [0, num_examples) for one position, for tests.
+
+    `key` is the random key of the permutation.
+    """
     bits = (num_examples - 1).bit_length()
     right_bits = bits - bits // 2
     left_mask, right_mask = (1 << bits // 2) - 1, (1 << right_bits) - 1
@@ -311,7 +343,7 @@ class WindowedOrder:
 
 
 def _list_distinct(numbers: Int64s) -> list[int]:
-    """Return the distinct values, ascending. This is fast in the common case that all values are equal."""
+    """Return the distinct values of an array, ascending. This is fast in the common case that all values are equal."""
     if len(numbers) and numbers.min() == numbers.max():
         return [int(numbers[0])]
     distinct: list[int] = np.unique(numbers).tolist()
@@ -386,7 +418,7 @@ class Interleave:
         return components, component_slots
 
     def count_before(self, slot: int) -> tuple[int, ...]:
-        """Count the slots before `slot` that belong to each shard set."""
+        """Count the slots of the mixture before `slot` that belong to each shard set, in the order of `shares`."""
         period, position = divmod(slot, self.period)
         block, offset = divmod(position, self._block)
         components = self._get_layout(block).components[:offset] if offset else np.zeros(0, np.uint16)
@@ -406,7 +438,9 @@ class Interleave:
         return [above - below for below, above in pairwise(sums)]
 
     def _get_layout(self, block: int) -> BlockLayout:
-        """Return the assignment of a block of the period. The last `MAX_CACHED_BLOCKS` results are cached."""
+        """Return the assignment of a block of the period, given its zero-based index. The last `MAX_CACHED_BLOCKS`
+        results are cached.
+        """
         layout = self._layouts.get(block)
         if layout is None:
             first = block * self._block
@@ -419,10 +453,12 @@ class Interleave:
 
 
 def lay_out_block(counts: Int64s) -> BlockLayout:
-    """Interleave the shard sets in a block of slots, so that the slots of each set are spread evenly over the block.
+    """Interleave the shard sets in a block of consecutive slots, so that the slots of each set are spread evenly over
+    it.
 
     Args:
-        counts: int64 [shard sets], the number of slots that each shard set gets. They must not be negative.
+        counts: int64 [shard sets], the number of slots of the block that each shard set gets. They must not be
+            negative. The block has as many slots as they add up to.
     """
     layout = BlockLayout(np.empty(counts.sum(), np.uint16), np.empty(counts.sum(), np.int32))
     _fill_layout(counts, *layout)
@@ -433,8 +469,13 @@ def lay_out_block(counts: Int64s) -> BlockLayout:
 def _fill_layout(counts: Int64s, components: UInt16s, slot_numbers: Int32s) -> None:
     """Fill the two arrays of a `BlockLayout`, slot by slot.
 
-    To spread them evenly, the k-th of a shard set's slots has an earliest and a latest position (its deadline). Each
-    slot goes to the shard set with the earliest deadline of those that may be next.
+    The slots of a shard set are spread evenly: each of them has an earliest and a latest position (its deadline). A
+    slot of the block goes to the shard set with the earliest deadline among those whose next slot may be here.
+
+    Args:
+        counts: int64 [shard sets], the number of slots that each shard set gets
+        components: uint16 [slots], output: the index of the shard set of each slot; as long as the sum of `counts`
+        slot_numbers: int32 [slots], output: how many earlier slots of the block belong to the same shard set
     """
     num_slots, num = len(components), len(counts)
     num_given, earliest, due = np.zeros(num, np.int64), np.zeros(num, np.int64), np.zeros(num, np.int64)
@@ -457,7 +498,15 @@ def _fill_layout(counts: Int64s, components: UInt16s, slot_numbers: Int32s) -> N
 
 
 def lay_out_block_plain(counts: Sequence[int]) -> list[tuple[int, int]]:
-    """Reference implementation of `lay_out_block`, for tests. Returns a pair (component, slot number) for each slot."""
+    """Reference implementation of `lay_out_block`, for tests.
+
+    Args:
+        counts: Number of slots of the block that each shard set gets.
+
+    Returns:
+        For each slot of the block, the index of its shard set, and how many earlier slots of the block belong to the
+        same shard set.
+    """
     total, slots = sum(counts), list[tuple[int, int]]()
     given = [0] * len(counts)
     for slot in range(total):

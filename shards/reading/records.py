@@ -157,7 +157,7 @@ class ExampleRecords:
         return self.epochs * self.num_live
 
     def __getitem__(self, number: int) -> Record:
-        """Return one record. Raises IndexError for an index out of range, including negative ones."""
+        """Return the record with this index. Raises IndexError for an index out of range, including negative ones."""
         if not 0 <= number < len(self):
             raise IndexError(f"example {number} of {len(self)}")
         return self.read([number])[0]
@@ -270,7 +270,18 @@ def _write_rows(
     input_ids: Int64s,
     labels: Int64s,
 ) -> None:
-    """Write the ids and labels of each example to its row of `input_ids` and `labels`, and pad the rest of the row."""
+    """Write the ids and labels of each example to its row of `input_ids` and `labels`, and pad the rest of the row.
+
+    Args:
+        ids: [tokens], the masked ids of all examples, one after another
+        offsets: int64 [n + 1], the start of each example in `ids`
+        flat_positions: int64 [masks], the positions of the masked tokens in `ids`
+        targets: [masks], the original tokens at these positions
+        mask_offsets: int64 [n + 1], the start of each example's masks in `flat_positions`
+        pad_id: Id of the padding token.
+        input_ids: int64 [n, length], output
+        labels: int64 [n, length], output: the original token at masked positions, -100 elsewhere
+    """
     for row in range(len(input_ids)):
         start, end = offsets[row], offsets[row + 1]
         source, target = ids[start:end], input_ids[row]

@@ -67,10 +67,11 @@ def attend(
 
     Args:
         qkv_T3AD: Queries, keys and values of every token.
-        boundaries: int32 [B + 1], the first token of each sequence; the last item is T. A sequence may be empty.
+        boundaries: int32 [B + 1], the index of the first token of each sequence; the last item is T. A sequence may be
+            empty.
         longest: The number of tokens of the longest sequence.
         dropout: The probability that a weight is dropped; 0 outside training.
-        window: A token attends to at most window // 2 tokens on each side, as ModernBERT counts; None: all.
+        window: A token attends to at most window // 2 tokens on each side, as in ModernBERT; None for all tokens.
         causal: True if a token attends to itself and earlier tokens only.
     """
     if len(qkv_T3AD) == 0:  # a process without a share of the step: no kernel need take it
@@ -231,7 +232,7 @@ if HAS_CUDA:
 
 
 def compute_rotation(positions_T: Tensor, size: int, base: float) -> Tensor:
-    """Compute the rotary embeddings of all tokens, the cosines and sines of their angles: float32 [2, T, C].
+    """Compute the rotary embeddings of all tokens (cosines and sines of their angles): float32 [2, T, C].
 
     Args:
         positions_T: int64, the position of each token in its own sequence.
@@ -245,12 +246,11 @@ def compute_rotation(positions_T: Tensor, size: int, base: float) -> Tensor:
 
 
 def rotate(qkv_T3AD: Tensor, rotation_2TC: Tensor) -> Tensor:
-    """Apply rotary embeddings to queries and keys, and leave values unchanged. The result has the precision of the
-    input.
+    """Apply rotary embeddings to queries and keys. Values are unchanged, and so is the precision.
 
     Args:
         qkv_T3AD: Queries, keys and values of every token.
-        rotation_2TC: The rotary embeddings, as `compute_rotation` returns them.
+        rotation_2TC: The rotary embeddings of every token, as `compute_rotation` returns them.
     """
     assert rotation_2TC.dtype == torch.float32, f"a rotation in {rotation_2TC.dtype} has lost the places of tokens"
     cosines_T11C, sines_T11C = rotation_2TC[:, :, None, None].unbind(0)

@@ -66,7 +66,12 @@ class DistilledModel(MaskedModel):
                 layer.compile()
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Count the multiply-accumulates of the student's encoder and head. Those of the teacher count as frozen."""
+        """Count the multiply-accumulates of the student's encoder and head. Those of the teacher count as frozen.
+
+        Args:
+            lengths: int64 [B], the lengths of the sequences.
+            places: The number of masked tokens, to which the masked-token head is applied.
+        """
         shape = self.encoder.shape
         compared = 0 if SOFT not in {term.name for term in self.terms} else int(lengths.sum())
         ours = shape.count_macs(lengths) + shape.count_vocabulary_head_macs(places + compared)

@@ -36,7 +36,7 @@ INTO_RESIDUAL = ("attention.output", "narrow", "masked_head.dense", "pooler.dens
 
 
 def build_norm(size: int, shape: EncoderShape) -> nn.LayerNorm:
-    """Build a LayerNorm with the encoder's epsilon and biases."""
+    """Build a LayerNorm of the given size, with the encoder's epsilon and biases."""
     return nn.LayerNorm(size, eps=shape.norm_epsilon, bias=shape.biases)
 
 
@@ -239,8 +239,7 @@ def init_weights(model: nn.Module, family: Family, layers: int, deviation: float
 
     Matrices are drawn at random, biases are set to 0, and norms to weight 1 and bias 0. If the family scales by depth,
     heads and the matrices that add to the residual are divided by the square root of twice the number of layers:
-    ModernBERT's
-    authors call it Megatron initialization (Warner et al. 2024, appendix A.2).
+    ModernBERT's authors call it Megatron initialization (Warner et al. 2024, appendix A.2).
 
     Args:
         model: The module to initialize, in place.

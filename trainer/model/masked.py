@@ -94,7 +94,7 @@ class PairHead(nn.Module):
 
 
 class MaskedModel(Objective):
-    """An encoder with the heads of `MaskedObjective`."""
+    """An encoder with a masked-token head and, for examples with pair labels, a pair head (see `MaskedObjective`)."""
 
     def __init__(self, settings: ModelSettings, inputs: ModelInputs) -> None:
         family, shape = settings.family_row, build_encoder_shape(settings, inputs)
@@ -105,8 +105,9 @@ class MaskedModel(Objective):
         self.pair_head = pair_head
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the losses of masked tokens, and of pairs if there is a pair head, and count right predictions: [terms,
-        2].
+        """Sum the losses of masked tokens and, if there is a pair head, of pairs: float32 [terms, 2].
+
+        Each row has the summed loss and the number of right predictions.
         """
         hidden_TH = self.encoder(batch)
         masked_MH = hidden_TH.index_select(0, batch.points)
@@ -134,7 +135,12 @@ class MaskedModel(Objective):
         return torch.stack(sums)
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Count the multiply-accumulates of the encoder and its heads."""
+        """Count the multiply-accumulates of the encoder and its heads.
+
+        Args:
+            lengths: int64 [B], the lengths of the sequences.
+            places: The number of masked tokens, to which the masked-token head is applied.
+        """
         shape = self.encoder.shape
         pairs = 0 if self.pair_head is None else shape.count_class_head_macs(len(lengths))
         return Macs(shape.count_macs(lengths) + shape.count_vocabulary_head_macs(places) + pairs)

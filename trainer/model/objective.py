@@ -235,7 +235,14 @@ def sum_loss_and_guess(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]
 
 
 def sum_loss_of_words(head: nn.Module, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor) -> Tensor:
-    """Compute the `sum_loss` of a `MaskedHead` in chunks of token positions. The word embeddings serve as decoder."""
+    """Compute the `sum_loss` of a `MaskedHead` in chunks of token positions: float32 [2].
+
+    Args:
+        head: The masked-token head.
+        hidden_MH: The hidden states at the masked positions.
+        words_VE: The word embeddings, which serve as decoder.
+        targets_M: The ids of the masked tokens.
+    """
     sums = map_stretches(lambda some, wanted: head(some, words_VE, wanted), hidden_MH, targets_M)
     return add_stretches(sums)
 
@@ -262,7 +269,7 @@ def map_stretches(function: Callable[..., Found], *points: Tensor) -> list[Found
 
 
 def add_stretches(sums: Sequence[Tensor]) -> Tensor:
-    """Add up the sums of all chunks."""
+    """Add up the sums that `map_stretches` returned, one tensor per chunk."""
     return sums[0] if len(sums) == 1 else torch.stack(list(sums)).sum(0)
 
 

@@ -63,7 +63,7 @@ class JointAnswers(NamedTuple):
 
 
 class ReplacedModel(Objective):
-    """Discriminator and generator with the heads of `ReplacedObjective`."""
+    """ELECTRA's discriminator (an encoder with a replaced-token head) and generator (one with a masked-token head)."""
 
     num_measures = 2 * BINS
 
@@ -99,14 +99,21 @@ class ReplacedModel(Objective):
         return JudgedBatch(self._sum_losses(answers, batch), answers.guesses, ranked)
 
     def compute_figures(self, measures: Float64s) -> dict[str, float]:
-        """Compute "replaced_auc", the area under the ROC curve. Return {} unless there are both replaced and original
-        tokens.
+        """Compute the area under the ROC curve of replaced tokens. Return it under the key "replaced_auc".
+
+        The dictionary is empty unless there are both replaced and original tokens. `measures` is the sum of
+        `count_ranks` results.
         """
         area = compute_area(measures)
         return {} if area is None else {"replaced_auc": area}
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Count the multiply-accumulates of both encoders and their heads."""
+        """Count the multiply-accumulates of both encoders and their heads.
+
+        Args:
+            lengths: int64 [B], the lengths of the sequences.
+            places: The number of masked tokens, to which the generator's masked-token head is applied.
+        """
         discriminator, generator = self.encoder.shape, self.generator.shape
         tokens = int(lengths.sum())
         encoders = discriminator.count_macs(lengths) + generator.count_macs(lengths)

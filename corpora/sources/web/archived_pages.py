@@ -236,7 +236,13 @@ class ArchivedPages:
             raise InputError(f"Cannot read {locator} again: {fault}. Get the file again.") from fault
 
     def build_record(self, cut: CutRecord, file: RawFile, tally: Tally) -> Record:
-        """Build the record of a page from a WARC record. A rejected page yields a dropped record."""
+        """Build the record of a page from a WARC record. A rejected page yields a dropped record.
+
+        Args:
+            cut: The bytes of the WARC record.
+            file: The archive.
+            tally: Knows whether the record is quarantined.
+        """
         locator = Locator(file=file.name, sha256=file.sha256, stream=cut.stream, offset=cut.offset, length=cut.length)
         record = Record(locator=locator, text="", raw=cut.data[:IDENTITY_BYTES])
         if cut.fault:

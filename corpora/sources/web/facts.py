@@ -149,7 +149,13 @@ def find_language(tree: Tree, metas: dict[str, str]) -> str | None:
 
 
 def find_canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str | None:
-    """Return the canonical URL that a page declares, absolute and without fragment; None if it is not a web URL."""
+    """Return the canonical URL that a page declares, absolute and without fragment; None if it is not a web URL.
+
+    Args:
+        tree: The page.
+        metas: As returned by `collect_metas`.
+        url: URL of the page, to which a relative canonical URL refers.
+    """
     links = (parse_attributes(written) for written in tree.links if "canonical" in written.lower())
     found = [link["href"] for link in links if "canonical" in link.get("rel", "").lower().split() and link.get("href")]
     for address in (*found, metas.get("og:url", "")):

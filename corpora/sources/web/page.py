@@ -122,7 +122,13 @@ def choose_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
 
 
 def collect_title_sources(tree: Tree, metas: dict[str, str], address: str) -> TitleSources:
-    """Collect the parts of a page in which its title may be found. Arguments as in `choose_title`."""
+    """Collect the parts of a page in which its title may be found.
+
+    Args:
+        tree: The page.
+        metas: As returned by `collect_metas`.
+        address: URL of the page; "" if unknown.
+    """
     texts = (_get_text(tree, tree.spans[element]) for element in tree.find_elements("h1"))
     parts = split_address(address or metas.get("og:url", ""))
     host = (parts.hostname or "") if parts else ""

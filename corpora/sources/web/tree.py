@@ -237,7 +237,15 @@ def _add_blocks(tree: Tree, data: bytes, table: PageTable) -> Int64s:
 
 
 def _add_mixed(blocks: list[Block], node: int, tag: str, data: bytes, segments: list[list[int]]) -> None:
-    """Add the blocks of a group of text that has character references, line breaks or preserved lines."""
+    """Add the blocks of a group of text that has character references, line breaks or preserved lines.
+
+    Args:
+        blocks: The list to which the blocks are appended.
+        node: Index of the innermost element around the text.
+        tag: Name of the nearest block element.
+        data: UTF-8 bytes of the page.
+        segments: The group's segments, as in `PageTable`.
+    """
     gathered = BlockText()
     for start, stop, in_link in segments:
         if stop:

@@ -238,9 +238,13 @@ def _check_cut(path: Path, end: int, stop: int) -> None:
 
 
 def read_record(path: Path, stream: int, offset: int, length: int) -> bytes:
-    """Read `length` bytes at `offset` of the decompressed gzip member that begins at byte `stream` of the file.
+    """Read bytes of a record again from an archive.
 
-    If `stream` is -1, the offset is relative to the plain file.
+    Args:
+        path: The archive.
+        stream: Offset of the record's gzip member in the file; -1 in a plain archive.
+        offset: First byte to read, relative to the decompressed member or the plain file.
+        length: Number of bytes to read.
 
     Raises:
         DamagedBytes: If the member cannot be decompressed.
@@ -256,7 +260,7 @@ def read_record(path: Path, stream: int, offset: int, length: int) -> bytes:
 
 
 class _MemberCutter:
-    """Cuts one gzip member into its records."""
+    """Cuts one gzip member, or a plain archive, into its records."""
 
     def __init__(self, member: WarcMember, max_bytes: int) -> None:
         self.member, self.max_bytes = member, max_bytes

@@ -81,9 +81,15 @@ def _locate_row(columns: Int64s, column: Integer, row: Integer) -> tuple[Integer
 
 @kernel
 def _copy_bytes(data: Integer, size: Integer, start: Integer, end: Integer, buffer: Bytes, at: Integer) -> None:
-    """Copy bytes `start` to `end` of the column at address `data` to `buffer[at:]`.
+    """Copy bytes of a column into a buffer.
 
-    Whole words are written, so up to seven bytes after them are overwritten. `size` is the number of bytes at `data`.
+    Args:
+        data: Memory address of the column.
+        size: Number of bytes at `data`.
+        start: First byte to copy.
+        end: The byte after the last one to copy.
+        buffer: The buffer.
+        at: Position in `buffer`. Whole words are written, so up to seven bytes after the copy are overwritten.
     """
     words = (end - start) >> 3
     for word in range(words):

@@ -41,9 +41,7 @@ def read_free_bytes(place: Place) -> int | None:
 
 
 def get_scratch_folder(place: Place) -> Path:
-    """Return the folder for temporary files: the store folder or, for an object store, the system's temporary
-    folder.
-    """
+    """Return the folder for temporary files: the store's or, for an object store, the system's."""
     return Path(place.address if place.is_local else gettempdir()).absolute()
 
 

@@ -68,9 +68,7 @@ class Estimates:
 
     @property
     def run(self) -> StageEstimate:
-        """The estimate of the whole run: the sums over all stages and the command's start; for memory and scratch, the
-        maximum.
-        """
+        """The totals of the whole run, including the command's start. Memory and scratch are maxima, not sums."""
         return StageEstimate(
             stage="the run",
             disk_bytes=sum(stage.disk_bytes for stage in self.stages),
@@ -93,6 +91,10 @@ STAGE_SECONDS = 0.4  # by the clock: tasks that are sent, states that are writte
 
 def compute_cost(rates: Amounts, amounts: Amounts) -> float:
     """Multiply each rate by the amount of its unit, and return the sum. A unit without an amount costs nothing.
+
+    Args:
+        rates: cost per unit, by unit
+        amounts: number of units, by unit
 
     >>> round(compute_cost({"tokens": 1.5}, {"text_bytes": 1e6, "tokens": 250_000}))
     375000

@@ -85,8 +85,9 @@ def compute_training_work(
 
 
 def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: float) -> dict[str, float]:
-    """Return the amounts of work in fine-tuning and evaluating a table's tasks with every seed, by the unit of the
-    rates.
+    """Return the amounts of work in fine-tuning and evaluating a table's tasks, by the unit of the rates.
+
+    The work covers all seeds and the control model.
 
     The labeled files are read, but not tokenized.
 

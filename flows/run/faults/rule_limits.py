@@ -181,9 +181,7 @@ def _describe_rule(place: Place, manifest: Manifest, rule: RuleOverLimit, privac
 
 
 def suggest_template(texts: Sequence[str], source: str) -> str:
-    """Return a sentence that suggests a recipe template for the texts of a source; "" if the default rules suit
-    them.
-    """
+    """Return a sentence that suggests a recipe template for a source's texts; "" if the default rules suit them."""
     match = choose_template(texts)
     if match is None:
         return ""

@@ -132,8 +132,9 @@ def build_folder_recipe(source: Path | str, store: Path, overrides: Mapping[str,
 
 
 def _find_recipe_path(folder: Path, recipes: Path) -> Path:
-    """Return the path of a folder's recipe, named after the folder. If another folder has that recipe, a digest is
-    appended.
+    """Return the path of a folder's recipe, named after the folder.
+
+    If another existing folder already has that recipe, a digest is appended to the name.
 
     A recipe whose folder no longer exists is reused, since the folder was probably moved.
     """

@@ -37,8 +37,7 @@ _ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
 
 
 def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, StartModel | None]:
-    """Find the model that a recipe's training starts from, and return the recipe with the model's settings and
-    vocabulary.
+    """Find the model that training starts from, and return the recipe with its settings and vocabulary.
 
     Returns:
         The new recipe and the model; or the unchanged recipe and None, if training starts from random weights.

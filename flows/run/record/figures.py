@@ -273,9 +273,7 @@ def _compute_median(name: str, lengths: list[int], unit: str) -> tuple[str, Figu
 
 
 def _iter_example_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the figures of each shard set: its examples and tokens, the tokens that are in no example, and its
-    labels.
-    """
+    """Yield the figures of each shard set: its examples, its tokens, the unused tokens, and its labels."""
     for name, shards in find_newest_by_name(manifests, "shards").items():
         tokens = shards.ledger.figures.get("example tokens", 0)
         yield _count(add_name("examples", name), shards.count_rows("examples"), "examples")
@@ -324,8 +322,9 @@ def _iter_task_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[
 
 
 def read_stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
-    """Read the manifests that the figures of a run are computed from, in order. Artifacts no longer in the store are
-    omitted.
+    """Read the manifests that the figures of a run are computed from, in order.
+
+    Artifacts that are no longer in the store are omitted.
 
     Of the artifacts that the run reused without checking, only the documents and the last verdicts are included, since
     counts of the whole corpus need them.
@@ -493,8 +492,7 @@ class Change:
 
 
 def compare_figures(before: Figures, after: Figures) -> list[Change]:
-    """Compare all figures of two runs: first those of the later run in its order, then those that only the earlier run
-    has.
+    """Compare all figures of two runs: the figures of the later run in its order, then those only in the earlier run.
 
     If a run lacks a count or share by source or reason, but has others of the same name (before the colon), the missing
     value is taken as zero.
@@ -526,6 +524,7 @@ def list_crossings(
     """Return a line for each figure that crosses a bound of a recipe.
 
     Args:
+        bounds: the recipe's bounds
         after: the figures of the run
         before: the figures of the run to compare with; None if there is none
         chances: p-values of the scores that decreased, by figure name
@@ -537,10 +536,13 @@ def list_crossings(
 def list_run_crossings(
     place: Place, bounds: Sequence[Bound], run: RunRecord, after: Figures, before: tuple[RunRecord, Figures] | None
 ) -> tuple[str, ...]:
-    """Return a line for each figure of a recorded run that crosses a bound, testing the significance of scores if
-    needed.
+    """Return a line for each figure of a recorded run that crosses a bound.
+
+    Paired tests are computed if a bound has the limit `worse`.
 
     Args:
+        bounds: the recipe's bounds
+        run: the record of the run
         after: the figures of the run
         before: the run to compare with, and its figures; None if there is none
 
@@ -564,8 +566,9 @@ def _iter_bound_crossings(bound: Bound, changes: Sequence[Change], chances: Mapp
 
 
 def _list_absent(bound: Bound, changes: Sequence[Change]) -> list[Change]:
-    """Return a change from zero to zero if a bounded count or share is missing but others of its name exist; else
-    [].
+    """Return a change from zero to zero if a bounded count or share is missing but others of its name exist.
+
+    Otherwise returns [].
     """
     family, colon, _ = bound.figure.partition(": ")
     relatives = [change for change in changes if change.name == family or change.name.startswith(f"{family}: ")]
@@ -632,6 +635,9 @@ def _format_crossing(change: Change, bound: str, how: str = "") -> str:
 
 def format_with_unit(value: float, unit: str, kind: str) -> str:
     """Format the value of a figure with its unit, for people. Shares are formatted as percentages.
+
+    Args:
+        kind: COUNT, SHARE or MEAN
 
     >>> format_with_unit(1234, "documents", COUNT), format_with_unit(0.0312, "records", SHARE)
     ('1,234 documents', '3.12 % of the records')

@@ -173,8 +173,9 @@ def _iter_steps(manifests: Sequence[Manifest]) -> Iterable[StepAccount]:
 
 
 def _collect_ledgers(manifests: Sequence[Manifest], kind: str) -> dict[str, Ledger]:
-    """Return the ledgers of a kind by artifact name. For kinds with an artifact per source, their sum is returned under
-    "".
+    """Return the ledgers of a kind by artifact name.
+
+    If each source has an artifact of this kind, the sum of the ledgers is returned under "".
     """
     if STAGES[kind].is_per_source:
         return {"": sum((manifest.ledger for manifest in filter_kind(manifests, kind)), Ledger())}
@@ -258,10 +259,13 @@ def _iter_token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
 def count_tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
     """Count the tokens of a tokens artifact that a shard set reads.
 
+    Args:
+        tokens: manifest of the tokens artifact
+        shards: manifest of the shard set
+
     Returns:
         The number of tokens of the shard set's sources, and the number of tokens in files without a source label, which
-        can
-        be of any source: documents restored by a later run have no label.
+        can be of any source: documents restored by a later run have no label.
     """
     sources = shards.settings.get("sources")
     if not sources:
@@ -407,6 +411,10 @@ Share = tuple[str, float, float, str]  # name, part, whole, of what
 def iter_shares(place: Place, shards: Manifest) -> Iterator[Share]:
     """Yield shares of a shard set, such as the share of truncated tokens, in the order in which they are displayed.
 
+    Args:
+        place: the store
+        shards: manifest of the shard set
+
     Yields:
         (name, part, whole, unit of both); the share is part / whole.
     """
@@ -435,8 +443,9 @@ def _count_lost_tokens(shards: Manifest) -> tuple[int, dict[str, int]]:
 
 
 def compute_label_deviation(shards: Manifest) -> float | None:
-    """Return how far the two labels are from equal counts, in standard deviations of a fair coin; None without
-    labels.
+    """Return the deviation of the two labels from equal counts, in standard deviations of a fair coin.
+
+    Returns None if there are no labels.
     """
     names = LABEL_FIGURES.get(shards.facts.get("labels") or "")
     first, second = (shards.ledger.figures.get(name, 0) for name in names) if names is not None else (0, 0)
@@ -445,6 +454,10 @@ def compute_label_deviation(shards: Manifest) -> float | None:
 
 def count_lost(place: Place, shards: Manifest) -> tuple[int, int]:
     """Count the examples in which some documents are deleted and others are not, in a sample of the shards.
+
+    Args:
+        place: the store
+        shards: manifest of the shard set
 
     Returns:
         The number of such examples, and the number of examples checked.

@@ -207,8 +207,7 @@ def find_release_before(place: Place, recipe: str, moment: str) -> Release | Non
 
 
 def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, generations: int) -> int:
-    """Return the last generation (raw files that one run added) for whose documents a released model has made
-    predictions.
+    """Return the last generation (raw files that one run added) whose documents have released predictions.
 
     This number is read from the newest release of the recipe that covers fewer generations than there are now. A
     released run that is repeated therefore makes predictions for the same documents again.

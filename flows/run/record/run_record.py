@@ -221,9 +221,7 @@ class RunRecord:
 
     @property
     def all_crossed(self) -> tuple[str, ...]:
-        """Descriptions of all crossed bounds, compared with the previous run or the current release, without
-        repeats.
-        """
+        """Descriptions of all crossed bounds, without repeats, whichever run they were compared with."""
         return tuple(dict.fromkeys((*self.crossed, *self.withheld)))
 
     @property
@@ -393,8 +391,9 @@ def iter_readable_runs(place: Place, run_ids: Iterable[str], tell: Callable[[str
 
 
 def find_newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
-    """Return the artifact that the newest recorded run built or reused; the last in the list if no run used any of
-    them.
+    """Return the artifact that the newest recorded run built or reused.
+
+    If no recorded run used any of the artifacts, the last one is returned.
 
     Args:
         manifests: artifacts of one store; must not be empty
@@ -408,9 +407,7 @@ def find_newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
 
 
 def is_ahead(record: RunRecord) -> bool:
-    """Return True if a run's start time is in the future by this machine's clock, so that later runs may sort before
-    it.
-    """
+    """Return True if a run's start time is in the future by this machine's clock; later runs may sort before it."""
     return record.started > (datetime.now(UTC) + MAX_CLOCK_DIFFERENCE).isoformat()
 
 

@@ -83,6 +83,9 @@ class StageProgress:
         """Return a dict with the keys built, parts, rate (per second) and seconds_left for the run's heartbeat.
 
         `rate` and `seconds_left` are None if the rate is unknown.
+
+        Args:
+            now: current time (`time.monotonic`)
         """
         rate = self.compute_rate(now)
         left = None if rate is None else round((self.parts - self.built) / rate)
@@ -307,8 +310,9 @@ def parse_recipe_name(run_id: str) -> str:
 
 
 def _read_unfinished_run(place: Place, run_id: str) -> ListedRun | None:
-    """Return a run without a record as "running" or "lost"; if the record has been written meanwhile, the recorded
-    run.
+    """Return a run without a record as "running" or "lost".
+
+    If its record has been written since the files were listed, the recorded run is returned.
     """
     present = read_heartbeat(place, get_running_path(run_id))
     runs_now = present is not None and not present.is_gone
@@ -356,8 +360,9 @@ class StoreStatus:
     ended: tuple[ListedRun, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the status as a dict with the attributes as keys, and "quarantine" (number of records by recipe), for
-        scripts.
+        """Return the status as a dict for scripts, with the attributes as keys.
+
+        The additional key "quarantine" holds the number of quarantined records by recipe.
         """
         return {
             "running": [_to_json(state.heartbeat) for state in self.running],

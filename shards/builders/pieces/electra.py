@@ -120,14 +120,28 @@ def plan_electra(
 def _draw_target(key: np.uint64, length: int, short: float) -> int:
     """Draw the target length of an example in tokens.
 
-    It is `length`, or with probability `short` a random number in [MIN_TARGET, length].
+    It is `length`, or with probability `short` a random number in [MIN_TARGET, length]. The result is a function of the
+    random key `key`.
     """
     return MIN_TARGET + draw_below_one(key, 1, length - MIN_TARGET + 1) if draw_uniform_one(key, 0) < short else length
 
 
 @kernel
 def _divide(sentences: Int64s, start: int, first: int, end: int, target: int, single: float, key: np.uint64) -> int:
-    """Find the index of the sentence with which the second segment begins, or `end` if there is only one segment."""
+    """Find the sentence with which the second segment of an example begins.
+
+    Args:
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        start: Token position at which the example begins.
+        first: Index of the sentence that contains `start`.
+        end: Index after the last sentence of the example.
+        target: Target length of the example in tokens, including special tokens.
+        single: Probability that the example has only one segment.
+        key: Random key of the choices.
+
+    Returns:
+        The index of the sentence, or `end` if there is only one segment.
+    """
     if draw_uniform_one(key, 0) < single:
         return end
     wanted, middle = (target - 3) // 2, first + 1
@@ -140,10 +154,20 @@ def _divide(sentences: Int64s, start: int, first: int, end: int, target: int, si
 
 @kernel
 def _trim_segments(word_starts: Bytes, start: int, middle: int, end: int, length: int) -> tuple[int, int]:
-    """Trim two segments until both together fit into `length` tokens. Return the new end of each segment.
+    """Trim two segments until both together fit into `length` tokens, including special tokens.
 
-    Segments are cut at word starts, unless a single word is longer than an example. Both ends are equal if there is no
-    second segment or if its first word does not fit.
+    Segments are cut at word starts, unless a single word is longer than an example.
+
+    Args:
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        start: Token position at which the first segment begins.
+        middle: Token position at which the first segment ends and the second begins.
+        end: Token position at which the second segment ends; equal to `middle` if there is only one.
+        length: Maximum length of an example in tokens, including special tokens.
+
+    Returns:
+        The new end of the first and of the second segment. Both are equal if there is no second segment or if its first
+        word does not fit.
     """
     if middle - start > length - 2:
         a_end = find_word_cut(word_starts, start, length - 2)
@@ -215,7 +239,8 @@ def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, la
 def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
     """Account for every token of one pass: it is in an example or left out.
 
-    The ledger also counts the examples with one segment and the examples that end inside a sentence.
+    The ledger also counts the examples with one segment and the examples that end inside a sentence. `plan` has one row
+    per piece: int64 [pieces, PIECE_WIDTH].
     """
     lasts = np.diff(plan[:, EXAMPLE], append=-1) != 0
     ends = plan[lasts, END]
@@ -266,9 +291,12 @@ def _iter_examples_plain(
 
 
 def _divide_sentences_plain(sentences: list[range], wanted: int, *, exceeds: bool) -> tuple[range, range]:
-    """Divide sentences into two segments. The first has fewer than `wanted` tokens, but at least one sentence.
+    """Divide sentences into the first and the second segment. The second may be empty.
 
-    If `exceeds` is True, the first segment takes one more sentence and may then have more than `wanted` tokens.
+    Args:
+        sentences: The sentences, as ranges of token positions.
+        wanted: The first segment has fewer tokens than this, but at least one sentence.
+        exceeds: Whether the first segment takes one more sentence, with which it may have `wanted` tokens or more.
     """
     a = sentences[0]
     end = sentences[-1].stop
@@ -281,7 +309,10 @@ def _divide_sentences_plain(sentences: list[range], wanted: int, *, exceeds: boo
 
 
 def _trim_segments_plain(columns: DocumentTokens, a: range, b: range, length: int) -> tuple[range, range]:
-    """Trim both segments so that they fit into `length` tokens. The second may become empty."""
+    """Trim both segments so that they fit into `length` tokens, including special tokens. The second may become empty.
+
+    `a` and `b` are the ranges of token positions of both segments. The trimmed ranges are returned in the same order.
+    """
     if len(a) > length - 2:
         words = [place for place in a[1 : length - 1] if columns.word_starts[place]]
         return range(a.start, max(words, default=a.start + length - 2)), range(0)

@@ -173,9 +173,17 @@ def pack_sentences(
 
 
 def draw_document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s:
-    """Draw the order in which the documents are packed for one copy of the data: int64 [documents].
+    """Draw the order in which the documents of a shard are packed in one pass over them.
 
-    Copy 0 uses the stored order. The documents of every other copy are shuffled with `seed`.
+    Pass 0 uses the stored order. In every other pass, the documents are shuffled with `seed`.
+
+    Args:
+        columns: The documents of the shard.
+        seed: Seed of the shuffle.
+        copy: Zero-based pass over the documents.
+
+    Returns:
+        int64 [documents], the indices of the documents in the order in which they are packed
     """
     if copy == 0:
         return np.arange(len(columns.keys), dtype=np.int64)
@@ -185,7 +193,8 @@ def draw_document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s
 def _plan_copy(columns: DocumentTokens, settings: PackSettings, copy: int) -> Int64s:
     """Plan the examples of one pass over the documents: int64 [pieces, PIECE_WIDTH].
 
-    One row describes one piece, which is a run of consecutive tokens of one document inside one example.
+    One row describes one piece, which is a run of consecutive tokens of one document inside one example. `copy` is the
+    zero-based number of the pass.
     """
     room = settings.length - PACK_SPECIALS
     cap = len(columns.sentences) + 2 * (len(columns.ids) // room + 1)  # a sentence's, and two cuts for each room
@@ -199,6 +208,10 @@ def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
     """Account for every token of one pass over the documents, and check that the counts add up.
 
     The count `cut_sentences` of the ledger is the number of pieces that begin inside a sentence.
+
+    Args:
+        columns: The documents of the shard.
+        pieces: int64 [pieces, PIECE_WIDTH], the plan of the pass
     """
     placed = int((pieces[:, END] - pieces[:, START]).sum())
     outcomes = {"placed": placed, "truncated": 0, "left_over": 0}
@@ -221,7 +234,10 @@ def pack_sentences_plain(
 
 
 def _iter_rows(columns: DocumentTokens, settings: PackSettings, copy: int) -> Iterator[list[PlainPiece]]:
-    """Yield the sentences of each example of one copy. A part of a long sentence is an example of its own."""
+    """Yield the pieces of each example of one pass, in order. A part of a long sentence is an example by itself.
+
+    `copy` is the zero-based number of the pass.
+    """
     room, row = settings.length - PACK_SPECIALS, list[PlainPiece]()
     for document in draw_document_order(columns, settings.seed, copy).tolist():
         for sentence in range(columns.documents[document], columns.documents[document + 1]):
@@ -249,5 +265,8 @@ def _merge_sentences(sentences: Sequence[PlainPiece]) -> list[PlainPiece]:
 
 
 def _count_tokens(sentences: Sequence[PlainPiece]) -> int:
-    """Count the tokens of an example, including inner separators but not its first and last special token."""
+    """Count the tokens of an example that consists of these sentences.
+
+    Separators between two documents are counted, but not the first and last special token of the example.
+    """
     return sum(piece.end - piece.start + 1 for piece in _merge_sentences(sentences)) - 1

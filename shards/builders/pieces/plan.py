@@ -46,7 +46,10 @@ class ExampleLayout(NamedTuple):
     def from_vocabulary(
         cls, vocabulary: ShardVocabulary, segments: int = 1, *, has_labels: bool = False
     ) -> "ExampleLayout":
-        """Return the layout with the [CLS] and [SEP] tokens of a vocabulary. It must have both."""
+        """Return a layout with the [CLS] and [SEP] tokens of a vocabulary. It must have both.
+
+        `segments` and `has_labels` are the fields of the layout.
+        """
         return cls(vocabulary.special_ids["cls"], vocabulary.special_ids["sep"], segments, has_labels)
 
 
@@ -59,7 +62,16 @@ def compute_copy_key(copy: int) -> np.uint64:
 
 
 def compute_purpose_keys(common: Common, purposes: Sequence[str], copy: int) -> UInt64s:
-    """Compute one random key for each kind of random choice in one pass over the documents: uint64 [purposes]."""
+    """Compute one random key for each kind of random choice in one pass over the documents.
+
+    Args:
+        common: Settings shared by all input types, which contain the seed.
+        purposes: Names of the kinds of choices.
+        copy: Zero-based pass over the documents.
+
+    Returns:
+        uint64 [purposes], the keys in the order of `purposes`
+    """
     return np.array([compute_address(common.seed, purpose, copy) for purpose in purposes], np.uint64)
 
 
@@ -112,7 +124,10 @@ def build_examples(
 
 
 def count_placed(pieces: Int64s) -> int:
-    """Count the tokens that a plan puts into examples, without special tokens."""
+    """Count the tokens that a plan puts into examples, without special tokens.
+
+    `pieces` is the plan, int64 [pieces, PIECE_WIDTH].
+    """
     return int((pieces[:, END] - pieces[:, START]).sum())
 
 
@@ -221,7 +236,10 @@ def number_examples_plain(rows: Sequence[Sequence[PlainPiece]]) -> list[PlannedE
 
 
 def to_plan_matrix(planned: Sequence[PlannedExample]) -> Int64s:
-    """Convert examples to the matrix that the kernels write: int64 [pieces, PIECE_WIDTH]."""
+    """Convert examples to the matrix that the kernels write: int64 [pieces, PIECE_WIDTH].
+
+    The pieces keep their order, and the index of an example in `planned` becomes its number in the matrix.
+    """
     rows = [
         [piece.start, piece.end, piece.document, number]
         for number, example in enumerate(planned)

@@ -16,7 +16,11 @@ START, END, DOCUMENT, EXAMPLE, PIECE_WIDTH = range(5)
 def set_piece(piece: Int64s, start: int, end: int, document: int, example: int) -> None:
     """Fill one row of a plan, which says that the tokens [start, end) of a document belong to an example.
 
-    Token positions count through all documents of the shard. `document` and `example` are zero-based indices.
+    Args:
+        piece: int64 [PIECE_WIDTH], output: the row
+        start, end: Positions in the tokens of the shard, counted through all documents.
+        document: Zero-based index of the document in the shard.
+        example: Zero-based index of the example in the plan.
     """
     piece[START], piece[END], piece[DOCUMENT], piece[EXAMPLE] = start, end, document, example
 
@@ -25,8 +29,9 @@ def set_piece(piece: Int64s, start: int, end: int, document: int, example: int) 
 def find_word_cut(word_starts: Bytes, start: int, room: int) -> int:
     """Find the position at which to cut a text of more than `room` tokens that begins at token `start`.
 
-    This is the last word start that leaves at most `room` tokens before the cut. If there is none, the cut is after
-    exactly `room` tokens.
+    This is the last word start that leaves at most `room` tokens before the cut. If there is none after `start`, the
+    cut is after exactly `room` tokens. `word_starts` is 1 at each token that begins a word. All positions are positions
+    in the tokens of the shard.
     """
     for place in range(start + room, start, -1):
         if word_starts[place]:

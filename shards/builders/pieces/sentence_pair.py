@@ -106,8 +106,18 @@ def pair_sentences(
 def _cut_sentences(word_starts: Bytes, sentences: Int64s, first: int, last: int, room: int, bounds: Int64s) -> int:
     """Write the start of each sentence of a document to `bounds`, and cut sentences of more than `room` tokens.
 
-    The second column is 1 at the start of a sentence and 0 at a cut. After the last row follows one with the end of the
-    document. Returns the number of sentences after cutting.
+    Args:
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        first: Index of the first sentence of the document.
+        last: Index after the last sentence of the document.
+        room: Maximum number of tokens in a sentence.
+        bounds: int64 [at least 1 + the sentences after cutting, 2], output: the start of each sentence, and 1 if it is
+            the start of an original sentence or 0 if it is a cut. The row after the last sentence has the end of the
+            document.
+
+    Returns:
+        The number of sentences after cutting.
     """
     size = 0
     for sentence in range(first, last):
@@ -124,11 +134,11 @@ def _cut_sentences(word_starts: Bytes, sentences: Int64s, first: int, last: int,
 def match_pairs(order: Int64s, pairs: Int64s, couples: Int64s) -> int:
     """Match sentence pairs from different documents whose second sentences are alike, and return the number of matches.
 
-    Two pairs can match if their `SURFACE` is equal. Each pair is matched with the most recent unmatched pair in `order`
-    from another document, if possible.
+    Two pairs can match if their `SURFACE` is equal. The pairs are visited in `order`. Each one is matched with the most
+    recently visited unmatched pair from another document, if possible.
 
     Args:
-        order: int64 [pairs], indices of pairs, sorted by surface and then by similarity
+        order: int64 [pairs], the indices of the pairs, sorted by surface and then by similarity
         pairs: int64 [pairs, PAIR_WIDTH], the pairs
         couples: int64 [at least the number of matches, 2], output: the indices of both pairs of each match
     """
@@ -201,7 +211,18 @@ def build_sentence_pairs(columns: DocumentTokens, common: Common, layout: Exampl
 
 
 def _list_pairs(columns: DocumentTokens, copy: int, addresses: UInt64s, room: int) -> tuple[Int64s, UInt64s, Int64s]:
-    """Pair the sentences of all documents. Return the pairs, the id of each pair's example, and the counts."""
+    """Pair the sentences of all documents in one pass.
+
+    Args:
+        columns: The documents of the shard.
+        copy: Zero-based pass over the documents.
+        addresses: The random keys of the kinds of choices in this pass.
+        room: Maximum number of tokens in a sentence; longer ones are cut.
+
+    Returns:
+        The pairs (int64 [pairs, PAIR_WIDTH]), the id of each pair's example (uint64 [pairs]), and the counts of
+        `pair_sentences` (int64 [NUM_COUNTS]).
+    """
     cap = len(columns.sentences) + 2 * (len(columns.ids) // room + 1)  # two neighbours of a cut are longer than room
     bounds = np.empty((cap + 1, 2), np.int64)
     pairs, example_ids = np.empty((cap // 2, PAIR_WIDTH), np.int64), np.empty(cap // 2, np.uint64)
@@ -213,8 +234,15 @@ def _list_pairs(columns: DocumentTokens, copy: int, addresses: UInt64s, room: in
 
 
 def _list_couples(pairs: Int64s, example_ids: UInt64s, order_key: np.uint64) -> Int64s:
-    """List the sentence pairs that may exchange their second sentences: int64 [couples, 2], two indices of pairs per
-    row.
+    """List the sentence pairs that may exchange their second sentences.
+
+    Args:
+        pairs: int64 [pairs, PAIR_WIDTH], the pairs
+        example_ids: uint64 [pairs], the example id of each pair
+        order_key: Random key of the order of pairs that are otherwise alike.
+
+    Returns:
+        int64 [couples, 2], the indices of both pairs of each couple
     """
     order = np.lexsort((fold(order_key, example_ids), pairs[:, B_END] - pairs[:, B_START], pairs[:, SURFACE]))
     couples = np.empty((len(pairs) // 2, 2), np.int64)
@@ -237,10 +265,17 @@ def _draw_exchanges(first_ids: UInt64s, label_key: np.uint64) -> Bools:
 
 
 def _assign_partners(num_pairs: int, couples: Int64s, exchanges: Bools) -> Int64s:
-    """Find the pair that provides the second sentence of each pair: int64 [pairs], an index of a pair.
+    """Find the pair that provides the second sentence of each pair.
 
-    A pair provides its own second sentence unless it exchanges with its match. Pairs without a match get -1 and are
-    left out.
+    A pair provides its own second sentence unless it exchanges with its match.
+
+    Args:
+        num_pairs: Number of pairs.
+        couples: int64 [couples, 2], the indices of both pairs of each match
+        exchanges: bool [couples], whether the pairs of each match exchange their second sentences
+
+    Returns:
+        int64 [pairs], the index of a pair, or -1 for a pair without a match, which is left out
     """
     partners = np.full(num_pairs, -1, np.int64)
     ones, others = couples[:, 0], couples[:, 1]
@@ -249,7 +284,16 @@ def _assign_partners(num_pairs: int, couples: Int64s, exchanges: Bools) -> Int64
 
 
 def _build_plan(pairs: Int64s, kept: Int64s, partners: Int64s) -> Int64s:
-    """Build the plan of one copy: the first sentence of each kept pair, and the second sentence of its partner."""
+    """Build the plan of one pass: the first sentence of each kept pair, and the second sentence of its partner.
+
+    Args:
+        pairs: int64 [pairs, PAIR_WIDTH], the pairs
+        kept: int64 [examples], the indices of the pairs that become examples
+        partners: int64 [examples], for each of them the index of the pair that provides the second sentence
+
+    Returns:
+        int64 [2 * examples, PIECE_WIDTH], two rows per example
+    """
     plan = np.ones((2 * len(kept), PIECE_WIDTH), np.int64)
     plan[::2, [START, END, DOCUMENT]] = pairs[kept][:, [A_START, B_START, ANCHOR]]
     plan[1::2, [START, END, DOCUMENT]] = pairs[partners][:, [B_START, B_END, ANCHOR]]
@@ -323,7 +367,16 @@ def build_sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: 
 def _iter_pairs_plain(
     columns: DocumentTokens, document: int, room: int, copy: int, odd_key: np.uint64, counts: Counter[str]
 ) -> Iterator[_PlainPair]:
-    """Yield the pairs of two consecutive sentences of a document. One sentence of an odd number is left out."""
+    """Yield the pairs of two consecutive sentences of a document. One sentence of an odd number is left out.
+
+    Args:
+        columns: The documents of the shard.
+        document: Index of the document.
+        room: Maximum number of tokens in a sentence; longer ones are cut.
+        copy: Zero-based pass over the documents.
+        odd_key: Random key for choosing the sentence that is left out.
+        counts: Incremented in place by the tokens and sentences left out, and by the cuts.
+    """
     first, last = columns.documents[document : document + 2].tolist()
     units = list[range]()
     for start, stop in pairwise(columns.sentences[first : last + 1].tolist()):
@@ -344,7 +397,13 @@ def _iter_pairs_plain(
 
 
 def _assign_partners_plain(pairs: list[_PlainPair], order: np.uint64, label: np.uint64) -> list[_PlainPair | None]:
-    """List, for each pair, the pair that provides its second sentence, or None if the pair is left out."""
+    """List, for each pair, the pair that provides its second sentence, or None if the pair is left out.
+
+    Args:
+        pairs: The pairs.
+        order: Random key of the order of pairs that are otherwise alike.
+        label: Random key of the choice whether two matched pairs exchange their second sentences.
+    """
     partners = dict[int, _PlainPair]()
     waiting, couples = list[_PlainPair](), list[tuple[_PlainPair, _PlainPair]]()
     for pair in sorted(pairs, key=lambda pair: (pair.surface, len(pair.b), int(fold(order, pair.example_id)))):

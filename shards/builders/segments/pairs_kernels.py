@@ -103,7 +103,10 @@ def plan_copy(
 
 @kernel
 def _find_document(sentences: Int64s, partners: PartnerIndex, token: int) -> int:
-    """Return the index of the document that contains a token."""
+    """Return the index of the document that contains a token of the shard.
+
+    `sentences` is that of `plan_copy`, and `token` is a position in the tokens of the shard.
+    """
     return np.int64(  # type: ignore[return-value]  # compiled code knows int as int64
         partners.document_of[np.searchsorted(sentences, token, side="right") - 1]
     )
@@ -125,7 +128,18 @@ def _find_chunk(
 ) -> tuple[int, int, int, bool]:
     """Find the text of the next example, and a text of another document that can replace its second segment B.
 
-    The first segment A begins at `start` and ends where B begins. The text of the other document is as long as B.
+    The first segment A begins at `start` and ends where B begins. The text of the other document is as long as B. All
+    positions are positions in the tokens of the shard.
+
+    Args:
+        word_starts, sentences, documents, partners: The arguments of `plan_copy`.
+        anchor: Index of the document that is divided into examples.
+        start: Position at which the example begins.
+        first: Index of the sentence that contains `start`, counted through all documents.
+        limit: Maximum number of tokens in both segments together.
+        target: Wanted number of tokens in both segments together.
+        cut_key: Random key of the position at which B begins.
+        partner_key: Random key of the choice of the other text.
 
     Returns:
         The start and end of B, the start of the other text, and whether a sentence is cut. If no example can be made,
@@ -175,11 +189,21 @@ def _split(
     """Cut several sentences into A and B, so that another document has whole sentences with as many tokens as B.
 
     A random cut is tried first, then the other cuts in cyclic order, then all of them again without the last sentence,
-    and so on.
+    and so on. Sentences are numbered through all documents.
+
+    Args:
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        documents: int64 [documents + 1], the index of the first sentence of each document
+        runs: `PartnerIndex.runs`.
+        run_offsets: `PartnerIndex.run_offsets`.
+        anchor: Index of the document that contains the sentences.
+        first: Index of the first sentence, which is always in A.
+        end: Index after the last sentence. There must be at least two sentences.
+        key: Random key of the cut that is tried first.
 
     Returns:
-        The index of the first sentence of B, and the index after its last. If nothing works, the sentence after the
-        first cut that was tried, and -1.
+        The index of the first sentence of B, and the index after its last. If no cut works, the index after the first
+        cut that was tried, and -1.
     """
     drawn = draw_below_one(key, 0, end - first - 1)
     for stop in range(end, first + 1, -1):
@@ -202,10 +226,18 @@ def _cut_head(
     last_end: int,
     key: np.uint64,
 ) -> tuple[int, int]:
-    """Find a B that begins with a sentence and ends inside it, for which another document has a similar text of the
-    same length.
+    """Find a segment B that begins with a sentence and ends inside it, and a text of the same length in another
+    document.
 
-    The longest B that ends at `last_end` or before is tried first, then half of it, and so on.
+    The longest B that ends at `last_end` or before is tried first, then half of it, and so on. A itself is not needed.
+    The other text is the beginning of a sentence too. All positions are positions in the tokens of the shard.
+
+    Args:
+        word_starts, sentences, documents, partners: The arguments of `plan_copy`.
+        anchor: Index of the document that contains B.
+        start: Position at which B begins. It must be the start of a sentence.
+        last_end: Highest position at which B may end.
+        key: Random key from which the key of each draw of another text is derived.
 
     Returns:
         The end of B, and the start of the other text. The latter is -1 if none is found.
@@ -235,10 +267,23 @@ def _halve(
     cut_key: np.uint64,
     key: np.uint64,
 ) -> tuple[int, int, int, bool]:
-    """Do the work of `_find_chunk` for text inside a single sentence, which is divided into A and B at a word start.
+    """Divide text inside a single sentence into A and B at a word start, and find a text of another document for B.
 
     The word start nearest to a random position is tried first. While no other document has a text like B, the length of
-    B is halved. The result is that of `_find_chunk`.
+    B is halved. A then ends before B.
+
+    Args:
+        word_starts, sentences, documents, partners: The arguments of `plan_copy`.
+        anchor: Index of the document that contains the text.
+        kind: Which part of a sentence B is: TAIL, LAST_TAIL (of a document's last sentence) or INSIDE. The other text
+            is the same part of a sentence.
+        start: Position at which the text begins, in the tokens of the shard.
+        stop: Position at which the text ends.
+        cut_key: Random key of the position at which B begins.
+        key: Random key from which the key of each draw of another text is derived.
+
+    Returns:
+        The start and end of B, the start of the other text, and whether a sentence is cut, as in `_find_chunk`.
     """
     middle = draw_word_start(word_starts, start, stop, cut_key)
     if middle < 0:

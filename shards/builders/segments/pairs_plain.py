@@ -123,9 +123,13 @@ class PlainText:
         }
 
     def plan(self, anchor: int, copy: int, settings: PairSettings, counts: Counter[str]) -> Iterator[PlainExample]:
-        """Yield the segment pairs of one document in one copy.
+        """Yield the segment pairs of one document in one pass over the documents.
 
-        `counts` is incremented in place, by the names in OUTCOMES and FIGURES.
+        Args:
+            anchor: Index of the document.
+            copy: Zero-based pass over the documents.
+            settings: Settings of the pairs.
+            counts: Incremented in place, by the names in OUTCOMES and FIGURES.
         """
         rest, ordinal = [*self.documents[anchor]], 0
         while rest:
@@ -159,8 +163,14 @@ class PlainText:
         return next(holding)
 
     def _find_chunk(self, anchor: int, rest: Sequence[range], target: int, cut_key: int, key: int) -> Chunk:
-        """Find the text of a document's next example. `rest` contains the sentences of the document that are not used
-        yet.
+        """Find the text of a document's next example.
+
+        Args:
+            anchor: Index of the document.
+            rest: The sentences of the document that are not used yet. The first may be the rest of a sentence.
+            target: Wanted number of tokens in both segments together.
+            cut_key: Random key of the position at which B begins.
+            key: Random key of the choice of the other document's text.
         """
         whole = range(rest[0].start, rest[-1].stop)
         if len(self.documents) == 1:
@@ -184,6 +194,13 @@ class PlainText:
 
         If no other document has a text like such a B, then B becomes a part of the sentence after the first cut that
         was tried.
+
+        Args:
+            anchor: Index of the document.
+            rest: The sentences of the document that are not used yet.
+            size: Number of sentences of `rest` to divide, at least 2.
+            cut_key: Random key of the cut that is tried first.
+            key: Random key of the choice of the other document's text.
         """
         drawn = int(draw_below(cut_key, 0, size - 1))
         for num_kept in range(size, 1, -1):
@@ -202,6 +219,12 @@ class PlainText:
         """Build an example text from `a` and the longest usable beginning of `most`, or return None if there is none.
 
         The longest beginning is tried first, then half of it, and so on.
+
+        Args:
+            anchor: Index of the document that contains both ranges.
+            a: The token positions of segment A.
+            most: The longest range of token positions that B may have.
+            key: Random key from which the key of each draw of another text is derived.
         """
         words = self._list_word_starts(most)
         while words:
@@ -216,6 +239,13 @@ class PlainText:
         """Divide a single sentence into the segments A and B, at the word start nearest to a random position.
 
         While no other document has a text like B, the length of B is halved.
+
+        Args:
+            anchor: Index of the document that contains the sentence.
+            text: The token positions to divide.
+            kind: Which part of a sentence B is: "tail", "last tail" (of a document's last sentence) or "inside".
+            cut_key: Random key of the position at which B begins.
+            key: Random key from which the key of each draw of another text is derived.
         """
         words = self._list_word_starts(text)
         if not words:
@@ -231,11 +261,19 @@ class PlainText:
         return Chunk(text, range(0), reason="without_partner")
 
     def _list_word_starts(self, text: range) -> list[int]:
-        """Return the word starts in a text, except at its first position."""
+        """Return the word starts in a range of token positions, ascending, except at its first position."""
         return [place for place in text[1:] if self.begins_word[place]]
 
     def _draw_piece(self, anchor: int, kind: str, length: int, key: int) -> range | None:
-        """Draw a piece of this kind and length of another document's sentence, or return None if none is found."""
+        """Draw a piece of another document's sentence, as `partners.draw_piece` does. Return None if none is found.
+
+        Args:
+            anchor: Index of the document to leave out.
+            kind: Which part of the sentence is wanted: "head", "tail", "last tail" (of a document's last sentence) or
+                "inside".
+            length: Number of tokens in the piece.
+            key: Random key of the draws.
+        """
         least = length + (kind == "inside")
         others = [entry for entry in self.sentences if entry[1] != anchor]
         if kind == "last tail" or 2 * len(others) >= len(self.sentences):

@@ -87,11 +87,18 @@ def fill_runs(
     next_indices: Int64s,
     runs: Int32s,
 ) -> None:
-    """Write the first sentence of each run that `count_runs` counts to `runs`. The other arguments are the same.
+    """Write the index of the first sentence of each run that `count_runs` counts to `runs`.
+
+    The arguments before `next_indices` must be the same as in the call of `count_runs`.
 
     Args:
-        next_indices: int64 [2 * max_length + 2], for each index of `counts` the place of the next run in `runs`;
-            incremented in place
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        documents: int64 [documents + 1], the index of the first sentence of each document
+        keys: uint64 [documents], the hash of each document
+        max_length: Maximum number of tokens in a run.
+        one_in: Only runs that begin with one in this many sentences, chosen by hash, are written; 1 writes all.
+        next_indices: int64 [2 * max_length + 2], for each index of `counts` the index in `runs` at which the next run
+            of this kind is written; incremented in place. Initialize it to the exclusive cumulative sum of `counts`.
         runs: int32 [runs], output
     """
     for document in range(len(documents) - 1):
@@ -112,12 +119,14 @@ def fill_runs(
 def has_run(runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, length: int, ends_document: int) -> bool:
     """Return whether a document other than `anchor` has a run of consecutive whole sentences with `length` tokens.
 
+    Runs that begin with the first sentence of a document are not considered (see `count_runs`).
+
     Args:
         runs: `PartnerIndex.runs`.
         run_offsets: `PartnerIndex.run_offsets`.
         documents: int64 [documents + 1], the index of the first sentence of each document
         anchor: Index of the document to leave out.
-        length: Number of tokens in the run.
+        length: Number of tokens in the run. It must not exceed the maximum length of the index.
         ends_document: 1 for runs that end their document, 0 for runs that do not.
     """
     low, high = run_offsets[2 * length + ends_document], run_offsets[2 * length + ends_document + 1]
@@ -130,9 +139,16 @@ def has_run(runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, l
 def draw_run(
     runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, length: int, ends_document: int, key: np.uint64
 ) -> int:
-    """Draw one of the runs that `has_run` looks for, all with equal probability. Return its first sentence.
+    """Draw one of the runs that `has_run` looks for, all with equal probability.
 
-    There must be such a run; otherwise the result is undefined. The arguments are those of `has_run` and a random key.
+    There must be such a run; otherwise the result is undefined.
+
+    Args:
+        runs, run_offsets, documents, anchor, length, ends_document: The arguments of `has_run`.
+        key: Random key of the draw.
+
+    Returns:
+        The index of the run's first sentence, counted through all documents.
     """
     low, high = run_offsets[2 * length + ends_document], run_offsets[2 * length + ends_document + 1]
     own_low = _find_first_at_least(runs, low, high, documents[anchor])
@@ -217,7 +233,12 @@ MAX_RUNS = 1 << 24
 
 
 def build_partner_index(columns: DocumentTokens, max_length: int) -> PartnerIndex:
-    """Build the index of all texts that can serve as a random B of at most `max_length` tokens."""
+    """Build the index of all texts of a shard that can serve as a random B.
+
+    Args:
+        columns: The documents of the shard.
+        max_length: Maximum number of tokens in B.
+    """
     sentences, documents, keys = columns.sentences, columns.documents, columns.keys
     one_in, counts = np.uint64(1), np.zeros(2 * max_length + 2, np.int64)
     count_runs(sentences, documents, keys, max_length, one_in, counts)
@@ -246,9 +267,14 @@ def build_partner_index(columns: DocumentTokens, max_length: int) -> PartnerInde
 def _sort_by_length(lengths: UInt16s, sentences: Int64s, max_length: int) -> tuple[Int32s, Int64s]:
     """Sort sentences by length, shortest first.
 
+    Args:
+        lengths: uint16 [n], the number of tokens of each sentence in `sentences`
+        sentences: int64 [n], the indices of the sentences to sort
+        max_length: Maximum number of tokens in a B.
+
     Returns:
-        The sorted sentences (int32 [n]), and for each length from 0 to `max_length` the number of sentences that are
-        not longer (int64).
+        The sorted sentences (int32 [n]), and for each length from 0 to `max_length` + 1 the number of sentences that
+        are not longer (int64 [max_length + 2]).
     """
     order = np.argsort(lengths, kind="stable")
     longer = np.searchsorted(lengths[order], np.arange(max_length + 2, dtype=np.uint16), side="right")

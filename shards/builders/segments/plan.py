@@ -65,8 +65,14 @@ def write_pairs(columns: DocumentTokens, plans: list[Int64s], *, cls_id: int, se
 
 
 def _write_plan(columns: DocumentTokens, plan: Int64s, numbers: list[int], cls_id: int, sep_id: int) -> SegmentPairs:
-    """Write the tokens of a plan of all passes over the documents. `numbers` contains the number of examples of each
-    pass.
+    """Write the tokens of a plan of all passes over the documents.
+
+    Args:
+        columns: The documents of the shard.
+        plan: int64 [examples, PLAN_WIDTH], the plans of all passes, one after another
+        numbers: Number of examples of each pass.
+        cls_id: Id of the [CLS] token.
+        sep_id: Id of the [SEP] token.
     """
     offsets = np.zeros(len(plan) + 1, np.int64)
     np.cumsum(plan[:, A_LENGTH] + plan[:, B_LENGTH] + PAIR_SPECIALS, out=offsets[1:])

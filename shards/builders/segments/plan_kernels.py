@@ -17,7 +17,8 @@ A_START, A_LENGTH, B_START, B_LENGTH, ANCHOR, OTHER, ORDINAL, LABEL, EXAMPLE_ID,
 def draw_target(key: np.uint64, limit: int, short: float) -> int:
     """Draw the target length of a chunk (the text of one example) in tokens.
 
-    It is `limit`, or with probability `short` a random number in [2, limit].
+    It is `limit`, or with probability `short` a random number in [2, limit]. The result is a function of the random key
+    `key`.
     """
     return 2 + draw_below_one(key, 1, limit - 1) if draw_uniform_one(key, 0) < short else limit
 
@@ -51,7 +52,10 @@ def find_chunk_end(sentences: Int64s, start: int, first: int, last: int, limit: 
 
 @kernel
 def find_last_word(word_starts: Bytes, start: int, place: int) -> int:
-    """Return the last word start in (start, place], or -1 if there is none."""
+    """Return the last word start in (start, place], or -1 if there is none. All are token positions.
+
+    `word_starts` is 1 at each token that begins a word, and 0 elsewhere.
+    """
     while place > start:
         if word_starts[place]:
             return place
@@ -61,7 +65,10 @@ def find_last_word(word_starts: Bytes, start: int, place: int) -> int:
 
 @kernel
 def find_next_word(word_starts: Bytes, place: int, stop: int) -> int:
-    """Return the first word start in [place, stop), or -1 if there is none."""
+    """Return the first word start in [place, stop), or -1 if there is none. All are token positions.
+
+    `word_starts` is 1 at each token that begins a word, and 0 elsewhere.
+    """
     while place < stop:
         if word_starts[place]:
             return place
@@ -73,7 +80,13 @@ def find_next_word(word_starts: Bytes, place: int, stop: int) -> int:
 def draw_word_start(word_starts: Bytes, start: int, stop: int, key: np.uint64) -> int:
     """Return the word start in (start, stop) that is nearest to a random position, or -1 if there is none.
 
-    Of two that are equally near, it is the earlier one.
+    If two word starts are equally near, the earlier one is returned.
+
+    Args:
+        word_starts: uint8, 1 if the token begins a word
+        start: Token position. A word start at this position is not returned.
+        stop: Token position after the last one considered.
+        key: Random key of the position.
     """
     if stop - start > 1:
         drawn = start + 1 + draw_below_one(key, 0, stop - start - 1)
@@ -87,7 +100,10 @@ def draw_word_start(word_starts: Bytes, start: int, stop: int, key: np.uint64) -
 
 @kernel
 def grow_if_full(rows: Int64s, num: int) -> Int64s:
-    """Return `rows`, or a copy with twice as many rows if all `num` of them are in use."""
+    """Return `rows`, or a copy with twice as many rows if all `num` of them are in use.
+
+    The first `num` rows of the copy are those of `rows`; the others are not initialized.
+    """
     if num < len(rows):
         return rows
     more = np.empty((2 * num, rows.shape[1]), np.int64)

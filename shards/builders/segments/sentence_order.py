@@ -95,7 +95,8 @@ def find_kept_sentences(columns: DocumentTokens, room: int) -> Int64s:
         room: Maximum number of tokens in both segments together.
 
     Returns:
-        int64 [documents, 2], the index of the first sentence to use, and the index after the last
+        int64 [documents, 2], the index of the first sentence to use, and the index after the last. Sentences are
+        numbered through all documents of the shard.
     """
     sentences, chunks = columns.sentences, len(columns.ids) // room + 1
     lengths = np.diff(sentences)
@@ -119,11 +120,16 @@ def find_kept_sentences(columns: DocumentTokens, room: int) -> Int64s:
 
 
 def _find_telling(looks: Sequence[Int64s], ends: Int64s) -> Bools:
-    """Flag the sentences with a feature that is frequent at the beginning (or end) of documents and rare elsewhere.
+    """Flag the documents that begin (or end) with a sentence that has a telling feature.
+
+    A feature is telling if it is frequent at the beginning (or end) of documents and rare elsewhere.
 
     Args:
         looks: The values of each feature, such as the first token: int64 [sentences] each.
         ends: int64 [documents], the index of the first or of the last sentence of each document
+
+    Returns:
+        bool [documents], in the order of `ends`
     """
     is_telling = np.zeros(len(ends), bool)
     for look in looks:
@@ -252,7 +258,13 @@ def plan_orders(
 
 @kernel
 def _can_join_next(bounds: Int64s, first: int, limit: int) -> bool:
-    """Return whether a sentence and the next one together fit into `limit` tokens."""
+    """Return whether a sentence and the next one together fit into `limit` tokens.
+
+    Args:
+        bounds: The start of each sentence, followed by the end of the last one.
+        first: Index of the sentence in `bounds`. The result is False for the last sentence.
+        limit: Maximum number of tokens in both sentences together.
+    """
     return first + 2 < len(bounds) and bounds[first + 2] - bounds[first] <= limit
 
 
@@ -262,8 +274,16 @@ def _find_piece(
 ) -> tuple[int, int, int, int]:
     """Find the next piece of sentences that are cut at words, because no two of them fit into an example.
 
-    These sentences end before the next two that fit into an example together. `MARGIN` tokens at both ends of them
-    belong to no piece.
+    These sentences end before the next two that fit into an example together. `MARGIN` tokens at both ends of these
+    sentences belong to no piece. All positions are token positions in the order in which the document is cut.
+
+    Args:
+        words: uint8 [tokens + 1], 1 if a word but no sentence begins at the token
+        bounds: int64 [sentences + 1], the start of each sentence of the document, and the end of the last one
+        begin: Position of the first token that is not used yet.
+        first: Index in `bounds` of the sentence that contains `begin`.
+        limit: Maximum number of tokens in both segments together.
+        key: Random key of the position at which the second segment begins.
 
     Returns:
         The start of the piece, the start of its second segment, its end, and the start of the text after it. If the
@@ -387,9 +407,19 @@ def _iter_examples_plain(
     short: float,
     counts: Counter[str],
 ) -> Iterator[PlainExample]:
-    """Yield the examples of one document in one copy. `counts` is incremented in place by the outcome of each token.
+    """Yield the examples of one document in one pass over the documents.
 
     If the document is cut from its end, it is mirrored during the work, so that token positions are negative.
+
+    Args:
+        document: The sentences to use, as ranges of token positions.
+        inside: The positions at which a word but no sentence begins.
+        anchor: Index of the document.
+        key: Hash of the document.
+        copy: Zero-based pass over the documents.
+        common: Settings shared by all input types (the ways to turn documents into examples).
+        short: Probability that an example is shorter, with a random target length.
+        counts: Incremented in place, by the names in OUTCOMES and FIGURES.
     """
     rest, limit, ordinal = list(document), common.length - PAIR_SPECIALS, 0
     backwards = bool(draw_below(int(compute_keys(common.seed, "order direction", copy, key)), 0, 2))
@@ -431,10 +461,17 @@ def _iter_examples_plain(
 def _find_piece_plain(
     rest: Sequence[range], inside: Sequence[int], begin: int, limit: int, key: int
 ) -> tuple[list[range], int]:
-    """Return both segments of the next piece of sentences that are cut at words, and the start of the text after it.
+    """Find the next piece of sentences that are cut at words, as `_find_piece` does.
 
-    These sentences end before the next two that fit into an example together. The list of segments is empty if no piece
-    is possible.
+    Args:
+        rest: The sentences of the document that are not used yet, as ranges of token positions.
+        inside: The positions at which a word but no sentence begins, ascending.
+        begin: Position of the first token that is not used yet.
+        limit: Maximum number of tokens in both segments together.
+        key: Random key of the position at which the second segment begins.
+
+    Returns:
+        The two segments of the piece, or an empty list if no piece is possible, and the start of the text after it.
     """
     fits = (n for n in range(1, len(rest) - 1) if rest[n + 1].stop - rest[n].start <= limit)
     end = rest[next(fits, len(rest)) - 1].stop

@@ -335,7 +335,9 @@ class ExampleColumns:
                 self._states[number] = SOUND
 
     def _note_read(self, numbers: Int64s) -> None:
-        """Schedule the verification of these record batches. Raises Damaged if damage has already been found."""
+        """Schedule the verification of these record batches, given by index. Raises Damaged if damage has already been
+        found.
+        """
         if self._damage is not None:
             raise self._damage
         new = numbers[self._states[numbers] == UNREAD]
@@ -380,13 +382,16 @@ class ExampleColumns:
         return values, lists
 
     def _read_word_starts(self, lists: _ListRows) -> Bytes:
-        """Read whether each token begins a word: uint8 [tokens], 0 or 1."""
+        """Read whether each token of some examples begins a word: uint8 [tokens], 0 or 1.
+
+        `lists` is the location of these examples' lists in the column of word starts.
+        """
         flags = np.empty(lists.offsets[-1] + FLAG_PADDING_BYTES, np.uint8)
         gather_bits(self._view(np.uint8), self._lists["word_starts"].value_starts, *lists, flags)
         return flags[:-FLAG_PADDING_BYTES]
 
     def _refuse(self, row: int, examples: Int64s, problem: str) -> None:
-        """Raise Damaged for the example at index `row` of `examples`, unless `row` is -1."""
+        """Raise Damaged with the message `problem` for the example at index `row` of `examples`, unless `row` is -1."""
         if row >= 0:
             raise Damaged(self._set.find_path(int(examples[row])), problem)
 

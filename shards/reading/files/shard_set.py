@@ -150,7 +150,13 @@ class ShardSet:
 
 
 def _find_live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]) -> Bools:
-    """Return a boolean mask of the rows of a shard that contain no deleted document."""
+    """Return a boolean mask of the rows of a shard that contain no deleted document.
+
+    Args:
+        table: The columns of the shard with the ids and revisions of the documents.
+        generation: The corpus update (counted from 1) to which the shard belongs.
+        deleted: The deleted rows of the corpus, as in `ShardSet.deleted_rows`.
+    """
     gone = [id + revision.to_bytes(8, "little", signed=True) for id, revision, held in deleted if held == generation]
     live = np.ones(table.num_rows, bool)
     if gone:
@@ -162,7 +168,7 @@ def _find_live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]
 
 
 def build_row_keys(ids: pa.Array, revisions: pa.Array) -> pa.Array:
-    """Concatenate each document id with its revision into a 24-byte key."""
+    """Concatenate each document id (16 bytes) with its revision (8 bytes) into a 24-byte key, in the order of `ids`."""
     revision_bytes = revisions.to_numpy().astype("<i8").view(np.uint8).reshape(-1, 8)
     return to_fixed_width_column(np.concatenate([to_byte_matrix(ids), revision_bytes], axis=1), ID_BYTES + 8)
 

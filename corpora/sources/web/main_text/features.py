@@ -254,7 +254,15 @@ def _iter_words(pattern: str) -> Iterator[tuple[str, int, list[str]]]:
 def carry_down_plain(
     parents: list[int], prose_sizes: list[int], own: list[int], repeats: list[bool], max_size: float, neutral: int
 ) -> list[list[int]]:
-    """Reference implementation of `carry_down`, for tests. Returns the column that it writes for each element."""
+    """Reference implementation of `carry_down`, for tests.
+
+    Args:
+        parents, own, repeats, max_size, neutral: As in `carry_down`.
+        prose_sizes: As `prose` in `carry_down`.
+
+    Returns:
+        The column of `carried` for each element.
+    """
     rows = [[0, 0, -1, -1, -1]]
     for at, parent in enumerate(parents[1:], 1):
         depth, around, *nearest = rows[parent]
@@ -432,7 +440,13 @@ def _iter_sums(lengths: Int64s, links: Int64s) -> Iterator[Int64s]:
 def _describe_text(
     texts: tuple[str, ...], sizes: Sizes, codes: UInt32s, characters: Int64s, counts: Int64s
 ) -> list[Float64s]:
-    """Return the feature columns for the text of each block."""
+    """Return the columns `TEXT_COLUMNS` for the text of each block.
+
+    Args:
+        texts: The text of each block.
+        sizes: The page's blocks and elements.
+        codes, characters, counts: As returned by `count_texts`, in this order.
+    """
     capitals, digits, commas, ends, spaces, lines, wide, may_open = counts
     words, heads = spaces + 1 + wide // WIDE_WORD_CHARACTERS, np.minimum(characters, HEAD_CHARACTERS)
     opening = np.zeros(len(texts))
@@ -567,7 +581,14 @@ def _describe_headings(texts: tuple[str, ...], levels: Int64s, openings: Float64
 def _describe_sources(
     tree: Tree, texts: tuple[str, ...], metas: dict[str, str], codes: UInt32s, characters: Int64s
 ) -> Bools:
-    """Return columns that are True if a block's text begins like a string in the page's data, description or title."""
+    """Return columns that are True if a block's text begins like a string in the page's data, description or title.
+
+    Args:
+        tree: The page.
+        texts: The text of each block.
+        metas: As returned by `collect_metas`.
+        codes, characters: The first two results of `count_texts`.
+    """
     data = " ".join(_strip_escapes(script) for script in tree.scripts)
     description = " ".join((metas.get("og:description", ""), metas.get("description", "")))
     sources = (data, description, tree.title)

@@ -168,7 +168,7 @@ def _is_true(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def _digest(data: Bytes, start: int, stop: int, digest: int) -> int:
-    """Return the FNV-1a digest of a byte range, starting from the value `digest`."""
+    """Return the FNV-1a digest of `data[start:stop]`, starting from the value `digest`."""
     for at in range(start, stop):
         digest = (digest ^ int(data[at])) * PRIME
     return digest
@@ -345,9 +345,16 @@ def count_characters(codes: UInt32s, lengths: Int64s, kinds: Bytes, openings: Bo
 
 @kernel
 def find_possible_starts(codes: UInt32s, lengths: Int64s, min_size: int, haystack: UInt32s) -> Bools:
-    """Return a bool array that is True for each string that may begin like some part of `haystack`.
+    """Find the strings that may begin like some part of `haystack`, by the hash of their first eight characters.
 
-    Strings with fewer than `min_size` characters are False.
+    Args:
+        codes: uint32 code points of all strings, concatenated.
+        lengths: Number of characters of each string.
+        min_size: Shorter strings are never found.
+        haystack: uint32 code points of the text to search.
+
+    Returns:
+        A bool array [strings].
     """
     is_present, may_start, start = np.zeros(_HASH_SLOTS, np.bool_), np.zeros(lengths.size, np.bool_), 0
     for at in range(haystack.size - _HASHED + 1):
@@ -369,7 +376,17 @@ def _hash_text(codes: UInt32s, start: int) -> int:
 
 @kernel
 def _can_open(codes: UInt32s, at: int, stop: int, openings: Bools) -> bool:
-    """Return False if `OPENING` cannot match at `at`. If a character that matters is not ASCII, return True."""
+    """Return False if `OPENING` cannot match a string.
+
+    Args:
+        codes: uint32 code points of all strings, concatenated.
+        at: Index of the string's first code point.
+        stop: Index after its last code point.
+        openings: As returned by `list_openings`.
+
+    Returns:
+        True if `OPENING` may match, or if one of the relevant characters is not ASCII.
+    """
     while at < stop and codes[at] < 128 and _LETTERS[codes[at]] == _NO_LETTER:
         if 48 <= codes[at] <= 57 or codes[at] == 95:  # a digit, "_"
             return False

@@ -201,7 +201,7 @@ def measure_space(data: Bytes, at: int) -> int:
 
 @kernel
 def skip_spaces(data: Bytes, at: int, stop: int) -> int:
-    """Return the position of the first byte from `at` on that is not white space; `stop` or more if there is none."""
+    """Return the position of the first byte in `data[at:stop]` that is not white space; at least `stop` if all are."""
     width = 1
     while at < stop and width > 0:
         width = measure_space(data, at)
@@ -212,6 +212,11 @@ def skip_spaces(data: Bytes, at: int, stop: int) -> int:
 @kernel
 def read_reference(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     """Read the character reference that may begin with the "&" at `at`.
+
+    Args:
+        data: UTF-8 bytes.
+        at: Position of the "&".
+        stop: End of the text.
 
     Returns:
         The code point and the number of bytes of the reference. (code of "&", 1) if it is a plain "&"; (-1, 1) if the
@@ -258,7 +263,11 @@ def _read_number(data: Bytes, at: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def write_character(text: Bytes, at: int, code: int) -> int:
-    """Write a character from U+0080 to U+FFFF to `text[at:]` as UTF-8, and return its number of bytes."""
+    """Write the character with code point `code`, from U+0080 to U+FFFF, to `text[at:]` as UTF-8.
+
+    Returns:
+        The number of bytes written.
+    """
     if code < 0x800:
         text[at], text[at + 1] = 0xC0 | code >> 6, 0x80 | code & 0x3F
         return 2

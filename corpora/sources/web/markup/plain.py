@@ -44,7 +44,10 @@ class _LimitExceeded(Exception):
 
 
 def parse_html_plain(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
-    """Reference implementation of `parse_html` in plain Python. Also used for pages that the kernels cannot handle."""
+    """Reference implementation of `parse_html`, also used for pages that the kernels cannot handle.
+
+    Arguments and result are those of `parse_html`.
+    """
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
     if not is_rewritten and _needs_rewriting(html, limits):
@@ -135,7 +138,13 @@ class BlockText:
         return False
 
     def end_block(self, node: int, tag: str, blocks: list[Block]) -> None:
-        """Append the block to `blocks` if it has text, and begin a new one."""
+        """Append the block to `blocks` if it has text, and begin a new one.
+
+        Args:
+            node: Index of the innermost element around the text.
+            tag: Name of the nearest block element.
+            blocks: The list to which the block is appended.
+        """
         text = "".join(self.parts)
         if tag == "pre":
             text = "\n".join(line for line in map(str.rstrip, text.expandtabs().split("\n")) if line)
@@ -186,7 +195,12 @@ class _Builder:
             self.block_text.end_block(node, self.tags[node] or "body", self.tree.blocks)
 
     def start_element(self, name: str, attributes: str) -> None:
-        """Open an element."""
+        """Open an element.
+
+        Args:
+            name: Name of the element in lower case.
+            attributes: Raw attribute string of its start tag.
+        """
         self._count_element()
         self.needs_rewriting |= name in REWRITTEN_TAGS or name.endswith(":math")
         if name in INLINE_TAGS:
@@ -231,9 +245,12 @@ class _Builder:
             self._pop_to(levels[-1])
 
     def skip_comment(self, html: str, at: int, opening: str) -> int:
-        """Return the position after a comment, a doctype or a processing instruction.
+        """Return the position after the comment, doctype or processing instruction that begins at `at`.
 
-        An unclosed comment is treated as if it ended with its first tag.
+        Args:
+            html: The page.
+            at: Position of its "<".
+            opening: "!--" for a comment. A comment that is never closed ends at the next ">".
         """
         if opening == "!--" and "!--" not in self.unended:
             if end := html.find("-->", at + 2) + 1:

@@ -183,6 +183,12 @@ def _find_decimals(value: float, precision: int, result: float, kelvin: float | 
 
     Module:Convert's default is the number of decimals of the input, shifted by the conversion's order of magnitude with
     a margin of log10 2. For temperatures, the minimum is three significant figures in kelvin.
+
+    Args:
+        value: The input.
+        precision: Number of decimals of the input, negative for trailing zeros.
+        result: The converted number.
+        kelvin: The temperature in kelvin; None for other measures.
     """
     if kelvin is not None:
         min_decimals = 2 - math.floor(math.log10(kelvin) + 1e-9) if kelvin > 1e-8 else 2
@@ -201,7 +207,14 @@ def _convert_value(value: float, unit: MeasureUnit, target: MeasureUnit) -> floa
 
 
 def _show_in_unit(text: str, unit: MeasureUnit, target: MeasureUnit, rule: "_Rounding") -> str:
-    """Convert the number `text` from one unit to another, and format it rounded."""
+    """Convert a number to another unit, and format it rounded.
+
+    Args:
+        text: The number as written in the template.
+        unit: Its unit.
+        target: The unit to convert to.
+        rule: The rounding requested by the template.
+    """
     value, precision = _parse_number(text) or (0.0, 0)
     if unit.dimension == "change":
         result = value * unit.size / target.size
@@ -316,7 +329,14 @@ def _list_default_units(unit: MeasureUnit) -> list[MeasureUnit]:
 
 
 def _show_in_two_units(numbers: list[str], between: list[str], unit: MeasureUnit, pair: tuple[str, str]) -> str:
-    """Format numbers in a pair of units: 6 ft 2 in, 10 st 5 lb."""
+    """Convert numbers to a pair of units, and format them: 6 ft 2 in, 10 st 5 lb.
+
+    Args:
+        numbers: The numbers as written in the template.
+        between: The words between the numbers, such as "to".
+        unit: Their unit.
+        pair: Names of the larger and the smaller unit.
+    """
     large, small = UNITS[pair[0]], UNITS[pair[1]]
     ratio, texts = round(large.size / small.size), list[str]()
     for number in numbers:
@@ -346,7 +366,15 @@ def convert(arguments: list[str], named: Named) -> str:
 
 
 def _add_qualifier(given: str, row: str, unit: MeasureUnit, rest: list[str], named: Named) -> str:
-    """Insert the word that a template puts after a measure (`adj=mid|wide`) or before its unit (`adj=pre|metric`)."""
+    """Insert the word that a template puts after a measure (`adj=mid|wide`) or before its unit (`adj=pre|metric`).
+
+    Args:
+        given: The formatted measure.
+        row: Its formatted numbers without the unit.
+        unit: Its unit.
+        rest: The template's arguments after the numbers.
+        named: The template's named arguments.
+    """
     kind = named.get("adj", "") if named.get("disp", "") != "preunit" else "pre"
     words = [word for word in rest[1:] if word.strip("-+").isalpha() and find_unit(word) is None and word not in _PAIRS]
     if kind not in ("mid", "pre") or not words:
@@ -356,7 +384,15 @@ def _add_qualifier(given: str, row: str, unit: MeasureUnit, rest: list[str], nam
 
 
 def _show_results(numbers: list[str], between: list[str], unit: MeasureUnit, asked: str, rule: _Rounding) -> list[str]:
-    """Convert a measure to the requested units, or to the default ones."""
+    """Convert a measure to the requested units, or to the default ones, and format the results.
+
+    Args:
+        numbers: The numbers as written in the template.
+        between: The words between the numbers, such as "to".
+        unit: Their unit.
+        asked: Names of the requested units, separated by spaces.
+        rule: The rounding requested by the template.
+    """
     if asked in _PAIRS and UNITS[_PAIRS[asked][0]].dimension == unit.dimension:
         return [_show_in_two_units(numbers, between, unit, _PAIRS[asked])]
     shown = []
@@ -374,7 +410,15 @@ def _show_results(numbers: list[str], between: list[str], unit: MeasureUnit, ask
 
 
 def _arrange(given: str, shown: list[str], after: list[str], named: Named, row: str = "") -> str:
-    """Join a measure and its conversions, in the order and with the punctuation that the template requests."""
+    """Join a measure and its conversions, in the order and with the punctuation that the template requests.
+
+    Args:
+        given: The formatted measure.
+        shown: The formatted conversions.
+        after: The words to put between measure and conversions, and after them, if `disp=x` is given.
+        named: The template's named arguments.
+        row: The formatted numbers without the unit; "" if unknown.
+    """
     converted, order = "; ".join(shown), named.get("order", "").lower()
     if not shown:
         return given

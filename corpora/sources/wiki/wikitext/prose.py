@@ -340,7 +340,13 @@ def is_redirect(wikitext: str) -> bool:
 
 
 def is_disambiguation(wikitext: str, title: str, wiki: str = "en") -> bool:
-    """Return True if the page is a disambiguation page, according to its title or a template."""
+    """Return True if the page is a disambiguation page, according to its title or a template.
+
+    Args:
+        wikitext: The text of the page.
+        title: The title of the page.
+        wiki: The wiki's language code.
+    """
     text = wikitext.replace("_", " ")
     if _DISAMBIGUATION_TITLE.search(title) or _DISAMBIGUATION.search(text):
         return True

@@ -147,7 +147,15 @@ def _show_template(
     wiki: str,
     unknown: list[UnknownTemplate],
 ) -> str:
-    """Render a template that contains no other templates; "" unless it is known to carry text."""
+    """Render a template that contains no other templates; "" unless it is known to carry text.
+
+    Args:
+        match: A match of the template.
+        expansions: As returned by `find_expansions`.
+        symbols: As returned by `find_symbols`.
+        wiki: The wiki's language code.
+        unknown: Templates in sentences that are missing from all template tables are appended to this list.
+    """
     body = match[1]
     name = body.partition("|")[0].strip().lower()
     if "_" in name:

@@ -206,6 +206,12 @@ def _show_paragraph(name: str, body: str, text: str, start: int) -> str:
     """Return the paragraph in a template that is alone on its line.
 
     After a heading, it is a note about the page, and "" is returned.
+
+    Args:
+        name: The template's name in lower case.
+        body: The template without its braces.
+        text: The page.
+        start: Index of the template's first brace in `text`.
     """
     if _NAMES["silent"].search(name) or not (arguments := read_arguments(body)[0]):
         return ""
@@ -218,6 +224,12 @@ def _show_words(name: str, body: str, around: _Surroundings, wiki: str) -> str |
     """Return the rendered text of a template in a sentence; None if the template contains no words.
 
     If the text is unclear, return `HOLE` if the sentence needs a word there, else "".
+
+    Args:
+        name: The template's name in lower case.
+        body: The template without its braces.
+        around: The text around the template.
+        wiki: The wiki's language code.
     """
     positional, named = read_arguments(body)
     arguments = [argument for argument in (*positional, *map(named.get, _NAMED_WORDS)) if argument]

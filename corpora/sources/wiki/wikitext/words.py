@@ -68,7 +68,13 @@ def is_language_code(code: str) -> bool:
 
 
 def show_in_language(arguments: list[str], named: Named, wiki: str) -> str:
-    """Render `{{langx|ru|Москва}}` for a wiki; only the words if the wiki's file does not name the language."""
+    """Render `{{langx|ru|Москва}}` for a wiki: the language's name and the words, or only the words.
+
+    Args:
+        arguments: The positional arguments.
+        named: The named arguments.
+        wiki: The wiki's language code. If its file does not name the language, only the words are returned.
+    """
     if len(arguments) < 2 or not arguments[1]:
         return show_first(arguments, named) if len(arguments) < 2 else ""
     form = read_wiki(wiki)
