@@ -132,7 +132,9 @@ class Feed:
         return find_commonest(self.token_counts)
 
     def locate_examples(self, step: int, slot: int, micro_batch: int | None = None) -> dict[str, list[int]]:
-        """Return the indices of the examples of a step, by the folder of their shard set. Deleted examples are omitted.
+        """Return the indices of a step's examples in each shard set, by the folder of the shard set.
+
+        Deleted examples are omitted.
 
         Args:
             step: The zero-based number of the step within the phase.

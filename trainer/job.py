@@ -67,7 +67,7 @@ class JobInput:
 
     @property
     def name(self) -> str:
-        """The name of the artifact."""
+        """The name of the artifact, which is part of its folder's path."""
         return self.folder.split("/")[1]
 
 
@@ -172,7 +172,7 @@ class TrainingJob:
 
     @property
     def windows_folder(self) -> Path:
-        """The folder for files that are fetched as they are read."""
+        """The local folder for shard files that are fetched as they are read."""
         return Path(self.store).parent / "windows"
 
     @property
@@ -290,7 +290,7 @@ class SetRead:
 
     @property
     def passes(self) -> float:
-        """The number of times that the text has been read; each copy counts as one pass."""
+        """The number of times that the text has been read: in one epoch, once for each copy."""
         return self.epochs * self.copies
 
 

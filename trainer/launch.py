@@ -293,7 +293,7 @@ EVENTS_SECONDS = 2.0  # to hear the last events of a trainer that has ended
 
 
 class TrainerProcess(Protocol):
-    """A running trainer, on this machine or another."""
+    """Protocol for a running trainer, on this machine or another."""
 
     def terminate(self) -> None:
         """Ask the trainer to write a checkpoint and exit."""

@@ -236,7 +236,7 @@ def build_state(model: Objective, settings: TrainingSettings, ranks: Ranks) -> T
 
 
 def compute_gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:
-    """Compute the Euclidean norm of all gradients together, over all processes: float32 []."""
+    """Compute the Euclidean norm of all gradients as one vector, over all processes: float32 []."""
     norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     return norm.full_tensor() if isinstance(norm, DTensor) else norm
 

@@ -147,7 +147,7 @@ class GroupTensors(NamedTuple):
 
 
 class AdamW(Optimizer):
-    """AdamW (Loshchilov, Hutter 2019)."""
+    """AdamW optimizer (Loshchilov, Hutter 2019) for sharded parameters."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class AdamW(Optimizer):
 
 
 class Lamb(AdamW):
-    """LAMB (You et al. 2019, algorithm 2) as ALBERT's authors use it: vectors have no trust ratio."""
+    """LAMB optimizer (You et al. 2019, algorithm 2) as used by ALBERT's authors: vectors have no trust ratio."""
 
     def _prepare(self, piece: GroupTensors) -> None:
         _put_updates(piece)

@@ -292,7 +292,7 @@ class ReadCounts(Watcher):
         return {"counts": name_counts(self._counts), "seen": seen}
 
     def restore(self, progress: Mapping[str, Any]) -> None:
-        """Restore the counts from a checkpoint's data, which includes the result of `to_json`."""
+        """Restore the counts from the `progress` of a checkpoint, which contains what `to_json` returned."""
         self._counts = np.array([progress["counts"][name] for name in STEP_COUNTS], np.int64)
         if self._ranks.rank == 0:  # the sum over all processes is that of the run
             self._tallies = [np.array(tallies, np.int64) for tallies in progress["seen"]]

@@ -235,7 +235,7 @@ def find_checkpoint(location: str, models: Path) -> Path:
 
 
 def _read_facts(path: Path) -> dict[str, Json]:
-    """Read the facts of a checkpoint. Raises InputError if it is damaged."""
+    """Read the JSON facts of a checkpoint. Raises InputError if the checkpoint is damaged."""
     try:
         return read_complete_file(path)
     except Damaged as damage:

@@ -240,7 +240,7 @@ def split_phases(settings: TrainingSettings) -> list[Phase]:
 
 
 def find_phase(phases: Sequence[Phase], steps_done: int) -> Phase:
-    """Find the phase of the last completed step, given the number of completed steps of the run."""
+    """Find the phase that contains the last completed step, given the number of completed steps of the run."""
     return next(phase for phase in phases if steps_done <= phase.end)
 
 

@@ -138,11 +138,11 @@ class Speed(Watcher):
         self._flops += tokens * self._flops_of[0] + places * self._flops_of[1]
 
     def on_pause(self) -> None:
-        """Stop the clock."""
+        """Stop the clock during a pause."""
         self._paused_at = time.monotonic()
 
     def on_pause_end(self) -> None:
-        """Restart the clock."""
+        """Restart the clock after a pause."""
         self._since += time.monotonic() - self._paused_at
 
     def on_report(self, report: StepReport) -> None:
@@ -229,7 +229,7 @@ class FirstSteps(Watcher):
             self._counts += count_texts(self._inputs.special_ids, ids, None if labels is None else labels.numpy())
 
     def on_report_done(self, report: StepReport) -> None:
-        """Log warnings about a step. Raises InputError if the run cannot succeed."""
+        """Log warnings about the step of a report. Raises InputError if the run cannot succeed."""
         number, counts = report.result.step.number, report.result.step.counts[len(STEP_COUNTS) :].tolist()
         losses = {name: report.losses[f"{name}_loss"] for name in self._terms}
         warnings = self.judge_step(number, losses, dict(zip(losses, counts, strict=True)), report.norm)
@@ -261,7 +261,7 @@ class FirstSteps(Watcher):
         return warnings
 
     def _judge_first(self, losses: Mapping[str, float], counts: Mapping[str, int], norm: float) -> Iterator[str]:
-        """Yield warnings about the first step. Raises InputError if the run cannot succeed."""
+        """Yield warnings about losses and gradient of the first step. Raises InputError if the run cannot succeed."""
         for name in self._terms:
             chance = math.log(self._inputs.vocab_size) if name == TOKEN_TERM else math.log(2)
             if name in (TOKEN_TERM, *PAIR_TERMS) and counts[name] >= MIN_ANSWERS:

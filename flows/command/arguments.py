@@ -29,23 +29,23 @@ _home = Path()
 
 
 def set_home(home: Path) -> None:
-    """Set the home folder (caches, the orchestrator's database) of the command that runs in this process."""
+    """Set the CLOZE_HOME folder of the command that runs in this process."""
     global _home
     _home = home
 
 
 def find_home() -> Path:
-    """Return the home folder that `set_home` was given; the current folder if it was never called."""
+    """Return the CLOZE_HOME folder passed to `set_home`, or the current folder if `set_home` was never called."""
     return _home
 
 
 def is_standard_output(path: Path) -> bool:
-    """Check whether a path given as output means standard output: `-`, /dev/stdin or /dev/stdout."""
+    """Return True if an output path means standard output: `-` (passed on as /dev/stdin) or /dev/stdout."""
     return str(path) in (STANDARD_INPUT, "/dev/stdout")
 
 
 def bound_by(number: NumberRange) -> Parameter:
-    """Return a parameter of the command line that refuses numbers outside a range."""
+    """Build a command-line parameter that rejects numbers outside a range."""
 
     def check(_: Any, value: Any) -> None:
         if value is not None and not number.is_valid(value):
@@ -64,9 +64,12 @@ Share = Annotated[float, bound_by(settings.SHARE)]
 
 
 def check_path(_: Any, value: Any) -> None:
-    """Raise ValueError for a path that looks like a server's address, such as `s3://...`; only local paths are taken.
+    """Check that a command-line value is not a URL such as `s3://...` where a local path is expected.
 
-    None and values that are not paths pass. A list is checked item by item.
+    None and values that are not paths are accepted. Lists are checked item by item.
+
+    Raises:
+        ValueError: If a path looks like a URL.
     """
     for path in value if isinstance(value, (list, tuple)) else [value]:
         if isinstance(path, Path) and re.fullmatch("[A-Za-z][A-Za-z0-9+.-]+:", (path.parts or ("",))[0]):
@@ -80,10 +83,9 @@ DEFAULT_PARAMETER = Parameter(
 
 
 def complete_recipe_name(context: "CompletionContext") -> Iterator[str]:
-    """Yield the completions of a partly typed recipe: shipped recipes, `.toml` files, and folders.
+    """Yield shell completions for a partly typed recipe: shipped recipes, `.toml` files, and folders.
 
-    The shell calls the command for it each time the Tab key is pressed. Hidden files are not offered. A folder ends
-    with a slash.
+    The shell calls the command each time the Tab key is pressed. Hidden files are omitted. Folders end with a slash.
     """
     from flows.recipes.recipe import read_shipped_recipes
 
@@ -133,7 +135,7 @@ def load_recipe(
     overrides: list[str] | None = None,
     engine: str | None = None,
 ) -> "Recipe":
-    """Return the recipe that the arguments of a command name, and keep pandas from being imported in this process.
+    """Load the recipe that a command's arguments name, and prevent pandas from being imported in this process.
 
     See `find_recipe` for the arguments and errors.
     """
@@ -148,18 +150,18 @@ def find_recipe(
     overrides: list[str] | None = None,
     engine: str | None = None,
 ) -> "Recipe":
-    """Return the recipe that the arguments of a command name. Nothing is written.
+    """Load the recipe that a command's arguments name. Writes nothing.
 
     Args:
-        name: A recipe file, or the name of a shipped recipe; a file of that name wins. None if `source` is given.
-        source: A folder of text; its recipe is guessed from some of its documents. None if `name` is given.
-        store: A store that replaces the recipe's own. If None, the recipe's is used.
+        name: A recipe file, or the name of a shipped recipe; a file with that name takes precedence. None if `source`
+            is given.
+        source: A folder of text, whose recipe is guessed from some of its documents. None if `name` is given.
+        store: A store that replaces the recipe's. If None, the recipe's store is used.
         overrides: Settings as `table.key=value`, with values as in TOML.
-        engine: "local", or `tcp://HOST:PORT` of a Dask scheduler. If None, the recipe's is used.
+        engine: "local", or `tcp://HOST:PORT` of a Dask scheduler. If None, the recipe's engine is used.
 
     Raises:
-        InputError: If both or none of `name` and `source` are given, or anything in the recipe or the overrides is
-            not valid.
+        InputError: If both or neither of `name` and `source` are given, or the recipe or an override is not valid.
     """
     from flows.recipes.recipe import load_shipped_recipe, read_recipe, read_shipped_recipes
     from flows.recipes.run_settings import parse_engine
@@ -182,7 +184,8 @@ def find_recipe(
 def _build_folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
     """Build the recipe of a folder of text, with its store in the current folder.
 
-    A `vocabulary.path` among the overrides is taken as relative to the current folder if it exists there.
+    A `vocabulary.path` among the overrides is relative to the current folder if it exists there. Raises InputError if
+    the folder does not exist.
     """
     from flows.recipes.tables import parse_setting, to_toml
     from flows.run.inputs.folder_defaults import build_folder_recipe

@@ -46,9 +46,9 @@ LINE_SECONDS = 10.0  # between two progress lines
 
 
 def compile_kernels(tell: Tell, workers: int) -> None:
-    """Compile the kernels for all listed calls, and write the tables of characters.
+    """Compile the kernels for all listed calls, and write the character tables.
 
-    If all is done already, it takes seconds.
+    Takes only seconds if everything is already compiled.
 
     Args:
         tell: Called with a progress line every LINE_SECONDS.
@@ -59,9 +59,9 @@ def compile_kernels(tell: Tell, workers: int) -> None:
 
 
 def compile_in_background() -> None:
-    """Compile the listed kernels one by one at low priority, until all are compiled or the parent process is gone.
+    """Compile the listed kernels one by one at low priority, until all are compiled or the parent process has ended.
 
-    `bootstrap.py` starts this in a process of its own while pip installs.
+    `bootstrap.py` runs this in a separate process while pip installs packages.
     """
     os.nice(10)
     parent = os.getppid()
@@ -72,17 +72,23 @@ def compile_in_background() -> None:
 
 
 def read_calls(first: bool = False) -> list[str]:
-    """Read the listed calls of kernels (compiled functions, with the types of their arguments), one per line.
+    """Read the listed kernel calls, each a compiled function with the types of its arguments.
 
     Args:
-        first: True for only those that a run of a folder of text makes.
+        first: True to return only the calls that a run on a folder of text makes.
     """
     parts = CALLS.read_text(encoding="utf-8").split("\n\n")
     return [call for part in parts[: 1 if first else None] for call in part.splitlines()]
 
 
 def _compile_calls(pool: WorkerPool, first: bool, tell: Tell) -> None:
-    """Compile the listed calls on a pool; at the end, leave the file that says so."""
+    """Compile the listed calls on a pool of workers, then write a marker file that says that they are compiled.
+
+    Args:
+        pool: The pool of workers.
+        first: True to compile only the calls that a run on a folder of text makes.
+        tell: Called with a progress line every LINE_SECONDS.
+    """
     calls, last = read_calls(first), time.monotonic()
     with ThreadPoolExecutor(pool.num_workers) as threads:
         for number, _ in enumerate(threads.map(lambda call: pool.run(compile_call, call), calls), start=1):
@@ -95,7 +101,7 @@ def _compile_calls(pool: WorkerPool, first: bool, tell: Tell) -> None:
 
 
 def _write_tables() -> None:
-    """Split a text into words with each algorithm, which writes the tables of characters to the cache."""
+    """Split a text into words with each algorithm, which writes the character tables to the cache."""
     import pyarrow as pa  # here: the help of the command asks for this module, and is not to wait for these
 
     from corpora.text.words import read_word_tables
@@ -108,23 +114,22 @@ def _write_tables() -> None:
 
 
 def is_compiled(first: bool = False) -> bool:
-    """Check whether the kernels are compiled for the current sources, in the user's cache or in the installed wheel.
+    """Return True if the kernels are compiled for the current sources, in the user's cache or in the installed wheel.
 
     Args:
-        first: True to check only those that a run of a folder of text calls.
+        first: True to check only the kernels that a run on a folder of text calls.
     """
     folders = (make_kernel_folder(), find_shipped_folder())
     return any(folder is not None and (folder / compute_marker_name(first)).exists() for folder in folders)
 
 
 def compute_marker_name(first: bool = False) -> str:
-    """Return the name of the file that is written next to compiled kernels once all of them are compiled.
+    """Compute the name of the marker file that is written once all kernels are compiled.
 
-    The name is a digest of the listed calls and of the sources of their modules, so a change of either asks for
-    another.
+    The name is a digest of the listed calls and the sources of their modules, so any change requires a new marker.
 
     Args:
-        first: True for the kernels that a run of a folder of text calls.
+        first: True for the kernels that a run on a folder of text calls.
     """
     calls = read_calls(first)
     modules = sorted({call.partition(":")[0] for call in calls})
@@ -134,10 +139,13 @@ def compute_marker_name(first: bool = False) -> str:
 
 @contextmanager
 def compile_meanwhile(tell: Tell) -> Iterator[None]:
-    """Compile the kernels that a run of a folder of text needs on half of the cores, next to the work in the block.
+    """Within the block, compile the kernels that a run on a folder of text needs, using half of the cores.
 
-    Other kernels are compiled when they are first called. At the end of the block, compiling stops; what is unfinished
-    is left to the next run. If all is compiled already, nothing happens.
+    Other kernels are compiled when they are first called. Compiling stops at the end of the block, and the next run
+    compiles the rest. Does nothing if all are already compiled.
+
+    Args:
+        tell: Called with a message if kernels must be compiled.
     """
     if is_compiled() or is_compiled(first=True):
         yield
@@ -159,7 +167,7 @@ def _compile_until_it_ends(pool: WorkerPool) -> None:
 
 
 def compile_for_wheel() -> int:
-    """Compile the kernels for a wheel in a new process with empty caches, and return its exit code."""
+    """Compile the kernels for a wheel in a new process with empty caches, and return the process's exit code."""
     with tempfile.TemporaryDirectory() as home:
         variables = {**os.environ, "CLOZE_HOME": home, "NUMBA_CPU_NAME": BASELINE, "NUMBA_CPU_FEATURES": ""}
         again = [sys.executable, "-m", "flows.command.compile_kernels", "--into-checkout"]
@@ -167,7 +175,7 @@ def compile_for_wheel() -> int:
 
 
 def compile_into_checkout() -> None:
-    """Compile the kernels, and copy them into the folder of the checkout that a wheel takes them from."""
+    """Compile the kernels, and copy them to the folder of the checkout that becomes part of the wheel."""
     compile_kernels(print, count_cores())
     folder = SHIPPED_FOLDER / compute_shipped_name()
     shutil.rmtree(folder, ignore_errors=True)

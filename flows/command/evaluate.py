@@ -72,7 +72,7 @@ def evaluate(options: EvaluationOptions, *, as_json: AsJson = False) -> None:
 
 
 def check_options(options: EvaluationOptions) -> None:
-    """Check options against each other before anything is run.
+    """Check the options for contradictions before anything is run.
 
     Raises:
         InputError: If the license is unknown, if a model would be compared with itself, or if the folder for the card
@@ -90,11 +90,14 @@ def check_options(options: EvaluationOptions) -> None:
 def evaluate_model(options: EvaluationOptions, tell: Tell) -> tables.SuiteResult:
     """Fine-tune a model on each task of a suite, and write and print the table of scores.
 
-    Finished runs in the output folder are used as they are.
+    Runs already finished in the output folder are not repeated.
 
     Args:
         options: The options of the command.
-        tell: Called with each line about the work, and with the table.
+        tell: Called with each line about the work, and each line of the table.
+
+    Returns:
+        The scores.
 
     Raises:
         InputError: If an option, a file of a task or the model is not valid.
@@ -132,13 +135,13 @@ def write_card(
     comparison: comparing.SuiteComparison | None,
     runs: Sequence[SuiteRun],
 ) -> None:
-    """Write the model to `options.card`, a new folder, with a model card that has its scores.
+    """Write the model to the new folder `options.card`, with a model card that reports its scores.
 
     Args:
         options: The options; `card` must not be None.
         result: The scores.
-        comparison: The scores next to those of another model, or None.
-        runs: The runs of the suite; the card names the settings of each task's last run.
+        comparison: The comparison with another model, or None.
+        runs: The runs of the suite. The card reports the settings of each task's last run.
 
     Raises:
         InputError: If the folder cannot be written.
@@ -162,7 +165,7 @@ def write_card(
 
 
 def find_provenance(address: str) -> Provenance | None:
-    """Return the manifests that the model at an address was made from; None if the address is not one of a store."""
+    """Return the manifests of everything that a model was built from, or None if its address is not in a store."""
     try:
         artifact = pick_newest(find_artifacts(address, "models"))
     except InputError:  # no artifact exists at the address
@@ -173,10 +176,12 @@ def find_provenance(address: str) -> Provenance | None:
 def iter_table_lines(
     result: tables.SuiteResult, comparison: comparing.SuiteComparison | None, width: int = MAX_COLUMNS
 ) -> Iterator[str]:
-    """Yield the lines of the table of scores, and of the comparison with another model if there is one.
+    """Yield the lines of the table of scores, followed by the comparison with another model if there is one.
 
     Args:
-        width: The width of the terminal in characters; a table that is wider is written as blocks of lines.
+        result: The scores.
+        comparison: The comparison, or None.
+        width: The width of the terminal in characters. A wider table is printed as one block of lines per row.
     """
     rows = [tables.HEAD, *map(tables.format_cells, result.rows)]
     yield from fit_table([*tables.iter_table_lines(result)], 2, len(rows) + 2, rows, width)
@@ -188,6 +193,11 @@ def iter_table_lines(
 
 def write_table(result: tables.SuiteResult, comparison: comparing.SuiteComparison | None, output: Path) -> None:
     """Write the table of scores to the output folder, as text, JSON and HTML.
+
+    Args:
+        result: The scores.
+        comparison: The comparison with another model, or None.
+        output: The output folder.
 
     Raises:
         InputError: If the files cannot be written.
@@ -206,7 +216,11 @@ def write_table(result: tables.SuiteResult, comparison: comparing.SuiteCompariso
 
 
 def copy_answers(medians: Iterable[SuiteRun], folder: Path) -> None:
-    """Copy the answers of each task's median run to a folder, one file per split.
+    """Copy the predictions of each task's median run to a folder, one file per split.
+
+    Args:
+        medians: The median runs.
+        folder: The folder, which is created if it does not exist.
 
     Raises:
         InputError: If the folder cannot be written.
@@ -224,18 +238,18 @@ def copy_answers(medians: Iterable[SuiteRun], folder: Path) -> None:
 def run_suite(
     suite: Suite, model: str, output: Path, tell: Tell, accept: Sequence[str], control: bool = False
 ) -> list[SuiteRun]:
-    """Run the unfinished runs of a suite, after a check of their data, and return all runs.
+    """Run the unfinished runs of a suite after checking their data, and return all runs.
 
     Args:
         suite: The tasks and seeds.
         model: A model's folder, artifact or release.
         output: The folder of the runs.
         tell: Called with each line about the work.
-        accept: Names of findings about the data that are accepted, or "all".
-        control: True to begin with random weights instead of the model's.
+        accept: Names of the data findings to accept, or "all".
+        control: True to start from random weights instead of the model's.
 
     Raises:
-        InputError: If the data make a score meaningless, or something is not valid.
+        InputError: If the data make a score meaningless, or an input is not valid.
         TrainingFailed: If the trainer's process fails.
     """
     with open_model_folder(model) as folder:
@@ -249,10 +263,14 @@ def run_suite(
 
 
 def check_suite(suite: Suite, names: Collection[str], model: Path, tell: Tell, accept: Sequence[str]) -> None:
-    """Check the data of some tasks of a suite, and tell each finding.
+    """Check the data of some tasks of a suite, and report each finding.
 
     Args:
-        names: The names of the tasks to check; others are skipped.
+        suite: The suite.
+        names: The names of the tasks to check. Other tasks are skipped.
+        model: The folder of the model whose tokenizer counts tokens.
+        tell: Called with a line for each finding.
+        accept: Names of the findings to accept, or "all".
 
     Raises:
         InputError: If a finding that makes scores meaningless is not accepted.
@@ -269,9 +287,16 @@ def check_suite(suite: Suite, names: Collection[str], model: Path, tell: Tell, a
 
 
 def run_jobs(runs: Sequence[SuiteRun], tell: Tell) -> None:
-    """Run fine-tunings one after another.
+    """Run fine-tuning runs one after another.
 
-    Neighbours with the same device and number of processes share a process of the trainer.
+    Consecutive runs with the same device and number of processes share one trainer process.
+
+    Args:
+        runs: The runs.
+        tell: Called with each line about the work.
+
+    Raises:
+        TrainingFailed: If the trainer's process fails.
     """
     for _, group in groupby(runs, lambda run: (run.job.settings.device, run.job.settings.processes)):
         some = tuple(group)
@@ -282,10 +307,13 @@ def run_jobs(runs: Sequence[SuiteRun], tell: Tell) -> None:
 
 
 def read_results(runs: Sequence[SuiteRun]) -> tables.JudgedSplits:
-    """Read the scores of finished runs, by task, seed and split.
+    """Read the scores of finished runs.
+
+    Returns:
+        The scores by (task name, seed, split name).
 
     Raises:
-        InputError: If a file of scores is gone, or has no value for the task's first metric.
+        InputError: If a file of scores is missing, or has no value for the task's first metric.
     """
     results = dict[tuple[str, int, str], JudgedSplit]()
     for run in runs:

@@ -95,8 +95,8 @@ class TrainingFolder:
     """A folder in which a model is trained, with its job file and checkpoints.
 
     Attributes:
-        folder: The folder itself, on this machine.
-        store: The store that the model belongs to; None if unknown, as for a copied folder.
+        folder: The path of the folder on this machine.
+        store: The store that the model belongs to; None if unknown, for example because the folder was copied.
     """
 
     folder: Path
@@ -104,14 +104,18 @@ class TrainingFolder:
 
 
 def is_model_address(address: str) -> bool:
-    """Check whether an address is that of one model's folder, or of the only one of a name, and has a job file."""
+    """Return True if an address is a model's folder, or the folder of a model name, with a training job."""
     return bool(_list_training_folders(address, ("", "work", "*/work")))
 
 
 def find_training_folders(address: str) -> list[TrainingFolder]:
-    """Return the training folders that an address may mean: a training folder, a model's folder, a store, or a release.
+    """Find the training folders that an address may refer to.
 
-    The list is empty if there is none.
+    Args:
+        address: A training folder, a model's folder, the folder of a model name, a store, or a release.
+
+    Returns:
+        The folders; an empty list if there are none.
 
     Raises:
         InputError: If the address is a release without a model.
@@ -125,7 +129,7 @@ def find_training_folders(address: str) -> list[TrainingFolder]:
 def _list_training_folders(address: str, patterns: Sequence[str]) -> list[TrainingFolder]:
     """List the folders with a job file that match glob patterns below an address.
 
-    For an object store, the local cache of its trainings is searched.
+    For an object store, searches the local cache of its training runs.
     """
     plain = normalize_address(address).rstrip("/")
     if not is_object_address(plain):
@@ -144,7 +148,7 @@ def _list_job_folders(folder: Path, patterns: Sequence[str]) -> list[Path]:
 
 
 def _find_store(work: Path) -> str | None:
-    """Return the local store that a training folder is in, by its path; None if it is in none.
+    """Return the local store that contains a training folder, or None if its path is not that of a store.
 
     The path in a store is STORE/models/NAME/FINGERPRINT/work.
     """
@@ -154,15 +158,18 @@ def _find_store(work: Path) -> str | None:
 
 
 def export_step(address: str, folder: Path, step: int | None) -> str:
-    """Write a checkpoint of a model to a folder in Hugging Face's form, and return a line about it.
+    """Write a checkpoint of a model to a folder in the Hugging Face format.
 
     Args:
-        address: An address as in `find_training_folders`; it must have exactly one training folder.
-        folder: The folder to write; it must be empty or not exist.
-        step: The step of the checkpoint. If None, the newest.
+        address: An address that `find_training_folders` accepts. It must have exactly one training folder.
+        folder: The folder to write, which must be empty or not exist.
+        step: The step of the checkpoint. If None, the newest checkpoint.
+
+    Returns:
+        A line for the user that names the step and the folder.
 
     Raises:
-        InputError: If there is no such model, several, or no such checkpoint.
+        InputError: If there is no such model or checkpoint, or there are several models.
         TrainingFailed: If the trainer's process fails.
     """
     works = find_training_folders(address)
@@ -183,12 +190,15 @@ def export_step(address: str, folder: Path, step: int | None) -> str:
 
 
 def export_onnx(model: str, folder: Path, int8: bool) -> str:
-    """Write a model as an ONNX file to a folder, and return a line about it.
+    """Write a model to a folder as an ONNX file.
 
     Args:
-        model: A model's folder, artifact or release; fine-tuned or not.
-        folder: The folder to write; it must be empty or not exist.
+        model: A model's folder, artifact or release, fine-tuned or not.
+        folder: The folder to write.
         int8: True to also write a file with 8-bit integer weights.
+
+    Returns:
+        A line for the user that names the folder.
 
     Raises:
         InputError: If there is no such model, or the folder cannot be written.

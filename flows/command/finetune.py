@@ -74,17 +74,17 @@ def finetune(
 
 
 class TaskFiles(NamedTuple):
-    """The file to learn from and the file to evaluate with.
+    """The files for training and evaluation.
 
-    If `folds` is not 0, both are the same file, of which the fold number `fold` (zero-based) is evaluated with and the
-    others are learned from.
+    If `folds` is not 0, both are the same file: the fold with index `fold` is used for evaluation, all others for
+    training.
 
     Attributes:
-        training: The file to learn from.
-        evaluation: The file to evaluate with.
-        folds: The number of parts that the file is divided into; 0 if there are two files.
-        fold: The index of the part to evaluate with.
-        group: A column whose values are not divided between parts; "" for none.
+        training: The file for training.
+        evaluation: The file for evaluation.
+        folds: The number of folds that the file is divided into; 0 if there are two files.
+        fold: The zero-based index of the evaluation fold.
+        group: A column; all records with the same value in this column go to the same fold. "" for none.
     """
 
     training: FileSettings
@@ -95,24 +95,24 @@ class TaskFiles(NamedTuple):
 
     @property
     def files(self) -> Sequence[FileSettings]:
-        """The distinct files, the one to learn from first."""
+        """The distinct files, the training file first."""
         return [self.training] if self.folds else [self.training, self.evaluation]
 
 
 def build_task_files(
     reading: FileSettings, train: Path, evaluate: Path | None, folds: int = 0, group: str = ""
 ) -> TaskFiles:
-    """Build the pair of files of a fine-tuning; both are read in the same way.
+    """Build the training and evaluation files of a fine-tuning run, both read with the same settings.
 
     Args:
         reading: How the files are read; its path is ignored.
-        train: The file to learn from.
-        evaluate: The file to evaluate with. If None, folds of `train` are used.
-        folds: The number of folds; 0 for HELD_OUT_FOLDS if there is no file to evaluate with.
-        group: A column whose values are not divided between folds; "" for none.
+        train: The file for training.
+        evaluate: The file for evaluation. If None, `train` is divided into folds.
+        folds: The number of folds; 0 for HELD_OUT_FOLDS if there is no evaluation file.
+        group: A column; all records with the same value in this column go to the same fold. "" for none.
 
     Raises:
-        InputError: If folds or a group are given together with a file to evaluate with.
+        InputError: If folds or a group are given together with an evaluation file.
     """
     if evaluate is not None:
         if folds or group:
@@ -129,16 +129,19 @@ def build_task_files(
 def find_published_task(
     name: str, data: Path | None, *files: Path | None, file: FileSettings = PUBLISHED_FILE
 ) -> tuple[str, TaskFiles, dict[str, Any]]:
-    """Return the kind of task, the files and the settings of a published data set that was unpacked in a folder.
+    """Find the files and settings of a published data set.
 
     Args:
-        name: The name of the set, such as "glue/sst2".
-        data: The folder. None raises an error that says what to give.
+        name: The name of the data set, such as "glue/sst2".
+        data: The folder in which the data set was unpacked. If None, an InputError says what to give.
         files: The files given by other options; each must be None.
         file: How files are read; only its `max_unusable` may differ from the default.
 
+    Returns:
+        The kind of task, the files for training and evaluation, and the task's settings.
+
     Raises:
-        InputError: If the set is unknown, lacks files or a train or dev split, or other options contradict it.
+        InputError: If the data set is unknown, lacks files or a train or dev split, or other options contradict it.
     """
     if data is None and name in PUBLISHED:
         raise InputError(
@@ -169,15 +172,15 @@ def find_published_task(
 
 
 class FinetuneRequest(NamedTuple):
-    """One fine-tuning as a command asks for it.
+    """A fine-tuning run that a command asks for.
 
     Attributes:
         kind: The kind of task.
         model: A model's folder, artifact or release.
-        files: The labelled files.
-        output: The folder for the result.
-        overrides: Settings of the task or of `FinetuneSettings`, by key; values as they are, or texts as in TOML.
-        accept: Names of findings about the data that are accepted, or "all".
+        files: The labeled files.
+        output: The output folder.
+        overrides: Settings of the task or of `FinetuneSettings`, by key. Strings are parsed as TOML values.
+        accept: Names of the data findings to accept, or "all".
     """
 
     kind: str
@@ -189,11 +192,11 @@ class FinetuneRequest(NamedTuple):
 
 
 def finetune_model(request: FinetuneRequest, tell: Tell) -> None:
-    """Fine-tune a model, and tell its progress. Raises as `finetune_events` does.
+    """Fine-tune a model, and report its progress. Raises the same errors as `finetune_events`.
 
     Args:
         request: The model, the task, the files and the settings.
-        tell: Called with a line for every evaluation, and with one for a step from time to time.
+        tell: Called with a line for every evaluation, and from time to time for a training step.
     """
     listener = EventPrinter(tell)
     for event in finetune_events(request):
@@ -201,10 +204,14 @@ def finetune_model(request: FinetuneRequest, tell: Tell) -> None:
 
 
 def finetune_folds(request: FinetuneRequest, tell: Tell) -> None:
-    """Fine-tune a model once per fold (a part of the labelled examples that it is evaluated with).
+    """Fine-tune a model once per fold of the labeled examples, which is used for evaluation.
 
-    The mean and the standard deviation of each score over the folds are written to FOLDS and told. Finished folds are
-    not repeated. Raises as `finetune_events` does.
+    Writes the mean and standard deviation of each score over the folds to FOLDS, and reports them. Finished folds are
+    not repeated. Raises the same errors as `finetune_events`.
+
+    Args:
+        request: The model, the task, the files and the settings; `files.folds` must not be 0.
+        tell: Called with each line about the work.
     """
     scores, folds = list[dict[str, float]](), request.files.folds
     for fold in range(folds):
@@ -223,10 +230,10 @@ def finetune_folds(request: FinetuneRequest, tell: Tell) -> None:
 
 
 def finetune_events(request: FinetuneRequest) -> Iterator[Event]:
-    """Check the labelled files, fine-tune a model on them, and yield the trainer's events.
+    """Check the labeled files, fine-tune a model on them, and yield the trainer's events.
 
     Raises:
-        InputError: During iteration, if something in the request is not valid, or the data make a score meaningless.
+        InputError: During iteration, if the request is not valid, or the data make a score meaningless.
         TrainingFailed: During iteration, if the trainer's process fails.
     """
     files, overrides = request.files, {key: parse_setting(text) for key, text in request.overrides.items()}

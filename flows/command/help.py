@@ -36,7 +36,7 @@ EXAMPLES: Mapping[str, str] = _TEXTS["examples"]  # the same
 
 
 def list_command_names(program: App) -> list[str]:
-    """List the commands of a program in the order of its help; those of a group as `vocabulary show`."""
+    """List the commands of a program in the order of its help. Subcommands are listed like `vocabulary show`."""
     names = []
     for name in sorted((name for name in program if not name.startswith("-")), key=get_rank):
         inner = list_command_names(program[name])
@@ -45,7 +45,7 @@ def list_command_names(program: App) -> list[str]:
 
 
 def find_command(program: App, name: str) -> App:
-    """Return the command of a name, as `list_command_names` lists it. Raises KeyError if there is none."""
+    """Return the command with a name that `list_command_names` returns. Raises KeyError if there is none."""
     for part in name.split():
         program = program[part]
     return program
@@ -57,19 +57,19 @@ def get_summary(command: App) -> str:
 
 
 def get_rank(name: str) -> int:
-    """Return the position of a command in `cloze --help`; 0 for a name that is in no group."""
+    """Return the position of a command in `cloze --help`, or 0 if the command is in no group."""
     ordered = " ".join(GROUPS.values()).split()
     return ordered.index(name) if name in ordered else 0
 
 
 def add_commands(program: App, commands: Mapping[str, str]) -> None:
-    """Add the commands that are in files of their own to a program, and put all commands into groups with examples.
+    """Add the commands that have separate files to a program, and give all commands a group and examples.
 
-    The files are imported when their commands are called.
+    Each file is imported when one of its commands is called.
 
     Args:
-        program: The program, with the commands that it has already.
-        commands: By the name of a file in this folder, the names of its commands, which are functions of these names.
+        program: The program, which may already have commands.
+        commands: The commands of each file in this folder, by file name: function names separated by spaces.
     """
     files = {name: file for file, names in commands.items() for name in names.split()}
     groups: dict[str, Group] = {}
@@ -87,17 +87,18 @@ def add_commands(program: App, commands: Mapping[str, str]) -> None:
 
 
 def format_examples(name: str) -> str | None:
-    """Return the examples of a command as the end of its help; None for a group of commands."""
+    """Format the examples of a command for the end of its help, or return None if it has none."""
     return f"Examples:\n\n```text\n{EXAMPLES[name]}```\n" if name in EXAMPLES else None
 
 
 def show_group(files: Mapping[str, str], console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:
-    """Print a group of commands, one line each, in columns that are the same for all groups.
+    """Print a group of commands, one per line, in columns that are aligned across groups.
 
     Args:
-        files: The files of commands that may not be imported yet, by command; their summaries are read from source.
+        files: The file of each command that may not be imported yet; summaries are read from the sources of these
+            files.
         console: Where to print.
-        options: Not used; cyclopts gives it.
+        options: Not used; required by cyclopts.
         panel: The group.
     """
     from rich.table import Table
@@ -114,7 +115,8 @@ def show_group(files: Mapping[str, str], console: "Console", options: "ConsoleOp
 def _read_summary(file: str, name: str) -> str:
     """Read the first line of a command's help from the source of its file.
 
-    Raises LookupError if the file lacks the command.
+    Raises:
+        LookupError: If the file does not define the command.
     """
     for node in ast.parse(Path(__file__).with_name(f"{file}.py").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:

@@ -39,8 +39,8 @@ class Finding:
     Attributes:
         name: The name of what was checked.
         ok: "ok", "warn" or "fail".
-        fact: The observation.
-        remedy: What would fix it; empty if nothing needs to be fixed.
+        fact: What was found.
+        remedy: How to fix it; "" if nothing needs to be fixed.
     """
 
     name: str
@@ -50,13 +50,15 @@ class Finding:
 
 
 def examine_machine(home: Path, store: Path | None, environ: Mapping[str, str] | None = None) -> list[Finding]:
-    """Check everything that a run needs: the machine, the folders, the network, and what is installed.
+    """Check everything that a run needs: the machine, the folders, the network, and the installed packages.
 
     Args:
-        home: The folder for caches.
-        store: The folder of the store; None if it is remote or not known yet.
-        environ: The environment variables. If None, those that this process was started with, before the program
-            changed them.
+        home: The CLOZE_HOME folder.
+        store: The folder of the store; None if the store is remote or not known yet.
+        environ: The environment variables. If None, those with which this process was started.
+
+    Returns:
+        One finding per check, in a fixed order.
     """
     environ = read_start_environment() if environ is None else environ
     folders = {"home": home, "temporary files": Path(environ.get("TMPDIR") or "/tmp")}
@@ -76,9 +78,9 @@ def examine_machine(home: Path, store: Path | None, environ: Mapping[str, str] |
 
 
 def render_findings(findings: list[Finding]) -> str:
-    """Return the findings as text for a terminal, with counts of the verdicts at the end.
+    """Render findings as text for a terminal, followed by the number of findings of each verdict.
 
-    A finding is a line with its verdict, name and fact, and a line with its remedy if it has one.
+    Each finding takes one line with its verdict, name and fact, and a second line if it has a remedy.
     """
     width = max((len(finding.name) for finding in findings), default=0)
     lines = []
@@ -103,7 +105,7 @@ def report_ok(name: str, fact: str) -> Finding:
 
 
 def report_warning(name: str, fact: str, remedy: str) -> Finding:
-    """Return a finding with the verdict "warn": something that a person should know."""
+    """Return a finding with the verdict "warn": something that the user should know."""
     return Finding(name=name, ok="warn", fact=fact, remedy=remedy)
 
 
@@ -124,7 +126,7 @@ def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
 
 
 def check_platform(system: str = sys.platform, processor: str = platform.machine()) -> Finding:
-    """Check that this is Linux on x86-64, the only platform that was tested."""
+    """Check that this is Linux on x86-64, the only tested platform."""
     fact = f"{system} {processor}"
     if (system, processor) == ("linux", "x86_64"):
         return report_ok("platform", fact)
@@ -137,10 +139,10 @@ def check_cores() -> Finding:
 
 
 def check_memory(root: Path = Path("/")) -> Finding:
-    """Check the memory that this process may use: what is available, or a container's limit if that is lower.
+    """Check how much memory this process may use: the available memory, or a container's limit if that is lower.
 
     Args:
-        root: The root of the file system with `proc` and `sys`; tests give another.
+        root: The root of the file system that has `proc` and `sys`. Tests pass another folder.
     """
     lines = (root / "proc/meminfo").read_text(encoding="ascii").splitlines()
     usable = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
@@ -158,8 +160,8 @@ def check_disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding
 
     Args:
         name: The name of the folder in the finding.
-        folder: The folder; the disk of its nearest existing parent counts.
-        needed_bytes: Less free space is a failure; less than five times as much is a warning.
+        folder: The folder. If it does not exist, the disk of its nearest existing parent is checked.
+        needed_bytes: With less free space than this, the check fails; with less than five times as much, it warns.
     """
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
     free = shutil.disk_usage(nearest).free
@@ -178,11 +180,11 @@ def check_disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding
 def check_writable(name: str, folder: Path) -> Finding:
     """Check that a folder can be written to, or created, by writing a temporary file.
 
-    Permissions are not checked: they do not show a read-only mount, and root may do everything.
+    Permission bits are not checked, because they do not reveal a read-only mount and do not apply to root.
 
     Args:
         name: "home", "temporary files" or "store", which decides the remedy.
-        folder: The folder; if it does not exist, its nearest existing parent is written to.
+        folder: The folder. If it does not exist, the file is written to its nearest existing parent.
     """
     place = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
     try:
@@ -202,7 +204,7 @@ def check_writable(name: str, folder: Path) -> Finding:
 
 
 def check_server_port(environ: Mapping[str, str]) -> Finding:
-    """Check that the port of the orchestration server is free: 4200, or the one in PREFECT_SERVER_API_PORT."""
+    """Check that the port of the Prefect server is free: PREFECT_SERVER_API_PORT, or 4200 if that is not set."""
     text = environ.get("PREFECT_SERVER_API_PORT") or str(SERVER_PORT)
     if not (text.isdecimal() and 0 < int(text) < 65536):
         fact = f"PREFECT_SERVER_API_PORT is {text!r}, which is not a port"
@@ -219,10 +221,10 @@ def check_server_port(environ: Mapping[str, str]) -> Finding:
 
 
 def check_packages(constraints: Path = CONSTRAINTS) -> Finding:
-    """Check that no required package is missing and that versions are those that were tested.
+    """Check that all required packages are installed, in the tested versions.
 
     Args:
-        constraints: The file of pinned versions; if it does not exist, only missing packages are reported.
+        constraints: The file of pinned versions. If it does not exist, only missing packages are reported.
     """
     again = "run `make demo` (or `python3 bootstrap.py`) once more"
     remedy = again if constraints.is_file() else "install it again, into an environment of its own"
@@ -244,7 +246,11 @@ def check_packages(constraints: Path = CONSTRAINTS) -> Finding:
 
 
 def find_pin_differences(constraints: str, installed: Mapping[str, str]) -> list[str]:
-    """List the installed packages with another version than the pinned one; a label such as `+cpu` is not a difference.
+    """List the installed packages whose version differs from the pinned version, ignoring labels such as `+cpu`.
+
+    Args:
+        constraints: The text of the constraints file, with lines "name==version".
+        installed: The installed version of each package, by normalized name.
 
     >>> find_pin_differences("torch==2.13.0\\nnumpy==2.4.6", {"torch": "2.13.0+cpu", "numpy": "2.5.0"})
     ['numpy 2.5.0 (tested: 2.4.6)']
@@ -259,13 +265,13 @@ def find_pin_differences(constraints: str, installed: Mapping[str, str]) -> list
 
 
 def _normalize_name(requirement: str) -> str:
-    """Return the package name that a requirement begins with, normalized as PEP 503 says."""
+    """Return the package name at the beginning of a requirement, normalized according to PEP 503."""
     name = re.split(r"[^A-Za-z0-9._-]", requirement.strip(), maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def check_gpus(environ: Mapping[str, str]) -> Finding:
-    """Report the GPUs and their driver. Having none is no failure."""
+    """Report the GPUs and their driver. A machine without a GPU passes."""
     try:
         lines = query_gpus(environ, "name,memory.total,driver_version")
     except (OSError, subprocess.SubprocessError) as error:
@@ -277,11 +283,18 @@ def check_gpus(environ: Mapping[str, str]) -> Finding:
 
 
 def query_gpus(environ: Mapping[str, str], fields: str) -> list[str] | None:
-    """Return the given fields of each GPU, a line for each, from `nvidia-smi`; None if there is no such program.
+    """Query fields of each GPU from `nvidia-smi`.
+
+    Args:
+        environ: The environment variables, whose PATH is searched for the program.
+        fields: The fields, separated by commas.
+
+    Returns:
+        One line per GPU with its fields, separated by ", "; None if the program is not installed.
 
     Raises:
         OSError: If the program cannot be started.
-        subprocess.SubprocessError: If it fails, or takes more than 20 seconds.
+        subprocess.SubprocessError: If the program fails, or takes more than 20 seconds.
     """
     tool = shutil.which("nvidia-smi", path=environ.get("PATH") or os.defpath)
     if tool is None:

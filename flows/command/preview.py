@@ -88,8 +88,8 @@ class StepEffect:
 
     Attributes:
         step: The name of the step.
-        text: The text after the step; None if the step did not change it, or dropped the record.
-        drop: The reason why the step dropped the record; "" if it did not.
+        text: The text after the step; None if the step did not change the text, or dropped the record.
+        drop: Why the step dropped the record; "" if it did not.
     """
 
     step: str
@@ -99,13 +99,13 @@ class StepEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPreview:
-    """One record through all processing steps.
+    """One record, followed through all processing steps.
 
     Attributes:
-        title: Its title, or its key; may be "".
-        where: Where it is in its raw file.
-        parsed: The text as its source gives it.
-        steps: The effects of the steps, in their order.
+        title: The title or key of the record; may be "".
+        where: The location of the record in its raw file.
+        parsed: The text before the first step.
+        steps: The effects of the steps, in order.
         verdict: "kept", or "dropped: " and the reason.
     """
 
@@ -121,9 +121,9 @@ class SourcePreview:
     """A source with its raw files, as a run would read them now.
 
     Attributes:
-        entry: The source's entry of the recipe, with guessed text fields filled in.
+        entry: The source's entry in the recipe, with guessed text fields filled in.
         files: The raw files.
-        lines: Remarks about guesses, and about files that are not read.
+        lines: Notes for the user about guesses, and about files that are not read.
     """
 
     entry: SourceEntry
@@ -132,10 +132,14 @@ class SourcePreview:
 
 
 def inspect_source(recipe: Recipe, entry: SourceEntry) -> SourcePreview:
-    """Find out what a run would read of a source now. Text fields are those in the lock, or guessed.
+    """Find out what a run would read from a source now. Text fields are taken from the lock, or guessed.
+
+    Args:
+        recipe: The recipe.
+        entry: The source's entry in the recipe.
 
     Raises:
-        InputError: If the source has no files, or no table in it has a column of text.
+        InputError: If the source has no files, or none of its tables has a text column.
     """
     files, source = list_unhashed_files(list_raw_files(entry, recipe)), entry.source  # a dump may have many gigabytes
     locked = read_lock(recipe.lock_path).guessed.get(source.name, ())
@@ -158,14 +162,14 @@ def inspect_source(recipe: Recipe, entry: SourceEntry) -> SourcePreview:
 def preview_source(
     entry: SourceEntry, files: Sequence[RawFile], number: int, tell: Callable[[str], None]
 ) -> Iterator[RecordPreview]:
-    """Take sample records of a source through all processing steps, and yield a preview of each. Nothing is written.
+    """Pass sample records of a source through all processing steps, and yield a preview of each. Writes nothing.
 
     Args:
-        entry: The source's entry of the recipe.
-        files: The raw files; records of every kind of file among them are taken.
+        entry: The source's entry in the recipe.
+        files: The raw files. Records are sampled from each kind of file.
         number: The largest number of records.
-        tell: Called with a line for each file that cannot be read, if the source skips such files, and at the end for
-            wiki templates that no table names.
+        tell: Called with a line for each unreadable file, if the source skips such files, and finally for wiki
+            templates that are in no table.
 
     Raises:
         FileFault: During iteration, if a file cannot be read and the source does not skip such files.
@@ -188,7 +192,7 @@ def preview_source(
 
 
 def preview_record(record: Record, entry: SourceEntry) -> RecordPreview:
-    """Take one record (an item of a raw file) through all processing steps, and return the effect of each."""
+    """Pass one record of a raw file through all processing steps, and return the effect of each step."""
     passed: list[StepEffect] = []
     text = record.text
 
@@ -215,7 +219,7 @@ def preview_record(record: Record, entry: SourceEntry) -> RecordPreview:
 
 
 def render_preview(preview: RecordPreview) -> RenderableType:
-    """Render a record before and after every step, and its verdict."""
+    """Render a record before and after every step, and whether it is kept."""
     kept = preview.verdict == "kept"
     head = Text.assemble(
         (to_one_line(preview.title or "(no title)", TITLE_WIDTH), "bold"),

@@ -32,7 +32,7 @@ LINE_SECONDS = 10.0
 
 
 class _ProgressDisplay:
-    """A progress bar that is drawn for the time of a `with` block, and removed if the process is stopped."""
+    """A progress bar that is shown within a `with` block, and removed if the process is stopped."""
 
     _draws_at_once = True
 
@@ -47,7 +47,7 @@ class _ProgressDisplay:
         return self
 
     def _draw(self) -> None:
-        """Start to draw the bar, on a thread of its own."""
+        """Start drawing the bar from a background thread."""
         self._open.enter_context(call_on_stop(self._bar.stop, display=True))
         self._open.enter_context(self._bar)
 
@@ -62,15 +62,15 @@ class _ProgressDisplay:
         self._last = time.monotonic()
 
     def _tell_seldom(self, line: str) -> None:
-        """Print a line in place of a bar if output is no terminal and nothing was printed for LINE_SECONDS."""
+        """Print a line in place of the bar if output is not a terminal and nothing was printed for LINE_SECONDS."""
         if not self._console.is_terminal and time.monotonic() - self._last > LINE_SECONDS:
             self.tell(line)
 
 
 class RunProgress(_ProgressDisplay):
-    """The progress of a run: a bar from the first stage that is built.
+    """The progress of a run. The bar appears when the first stage is being built.
 
-    Call its methods only from the thread of the run.
+    Call its methods only from the run's thread.
     """
 
     _draws_at_once = False  # workers are forked before there are threads
@@ -81,12 +81,12 @@ class RunProgress(_ProgressDisplay):
         self._tasks: dict[str, TaskID] = {}
 
     def advance(self, stage: str, built: int, parts: int) -> None:
-        """Report that some parts of a stage are done. When all are, the bar of the stage disappears.
+        """Report how many parts of a stage are done. Removes the stage's bar when all are.
 
         Args:
-            stage: The stage; a name that ends with " steps" means the steps of a training.
-            built: The number of parts, or steps, that are done.
-            parts: The number of parts, or steps, in total.
+            stage: Kind and name of the stage, followed by " steps" if training steps are counted.
+            built: The number of parts or steps done so far.
+            parts: The total number of parts or steps.
         """
         what, unit = (stage.removesuffix(" steps"), "steps") if stage.endswith(" steps") else (stage, "parts")
         if not self._console.is_terminal:
@@ -103,18 +103,18 @@ class RunProgress(_ProgressDisplay):
 
 
 def _build_bar(console: Console, *counts: ProgressColumn) -> Progress:
-    """Build a bar with some columns and the time left; it disappears at the end."""
+    """Build a progress bar with the given columns and the time left. It disappears at the end."""
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), *counts, TextColumn("left"))
     return Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
 
 
 def _build_byte_bar(console: Console) -> Progress:
-    """Build a bar of bytes with their rate."""
+    """Build a progress bar that counts bytes and shows their rate."""
     return _build_bar(console, DownloadColumn(), TransferSpeedColumn())
 
 
 class FetchProgress(_ProgressDisplay):
-    """The progress of a download: one bar of bytes for all files. Safe to use from any thread."""
+    """The progress of a download: one bar that counts the bytes of all files. Thread-safe."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console, _build_byte_bar(console))
@@ -128,8 +128,8 @@ class FetchProgress(_ProgressDisplay):
 
         Args:
             name: The name of the file.
-            num_bytes: The number of bytes that have arrived.
-            whole: The size of the file in bytes; None if unknown.
+            num_bytes: The number of bytes downloaded so far.
+            whole: The size of the file in bytes, or None if unknown.
         """
         with self._lock:
             self._count(-1, self._files.get(name))
@@ -141,7 +141,7 @@ class FetchProgress(_ProgressDisplay):
             self._tell_seldom(f"{text}, {self._here / 1e6:,.1f} MB")
 
     def _count(self, sign: int, file: tuple[int, int | None] | None) -> None:
-        """Add the state of a file to the sums (sign 1), or subtract it (sign -1). None changes nothing."""
+        """Add the state of a file to the totals (sign 1), or subtract it (sign -1). None changes nothing."""
         if file is not None:
             num_bytes, whole = file
             self._here += sign * num_bytes
@@ -151,7 +151,12 @@ class FetchProgress(_ProgressDisplay):
 
 
 class CheckProgress(_ProgressDisplay):
-    """The progress of a check of a store: a bar of bytes."""
+    """The progress of a store check: a bar that counts bytes.
+
+    Args:
+        console: Where to draw the bar.
+        what: The label of the bar.
+    """
 
     def __init__(self, console: Console, what: str) -> None:
         super().__init__(console, _build_byte_bar(console))
@@ -159,7 +164,7 @@ class CheckProgress(_ProgressDisplay):
         self._task = self._bar.add_task(what, total=None)
 
     def advance(self, done: int, total: int) -> None:
-        """Report the number of bytes that are checked, and the total."""
+        """Report the number of bytes checked so far, and the total."""
         self._bar.update(self._task, completed=done, total=total)
         if done < total:
             self._tell_seldom(f"{self._what}: {done / 1e6:,.1f} of {total / 1e6:,.1f} MB")

@@ -64,10 +64,14 @@ ROW = ("key", "type", "default", "meaning")
 
 
 def main(arguments: Sequence[str], page: Path = PAGE) -> int:
-    """Write the page, or compare it if the argument is `--check`.
+    """Write docs/reference.md, or check that it is up to date if the argument is `--check`.
+
+    Args:
+        arguments: Command-line arguments.
+        page: The file to write or check.
 
     Returns:
-        0; 1 if the page differs from the program; 2 for an unknown argument.
+        The exit code: 0; 1 if the file is out of date; 2 for an unknown argument.
     """
     if [*arguments] not in ([], ["--check"]):
         print(
@@ -86,7 +90,7 @@ def main(arguments: Sequence[str], page: Path = PAGE) -> int:
 
 
 def render_reference() -> str:
-    """Return the text of docs/reference.md."""
+    """Render the text of docs/reference.md."""
     blocks = [
         "# Reference",
         "Written by `python -m flows.command.reference` from the program itself; change the program, not this page.",
@@ -109,7 +113,7 @@ def render_reference() -> str:
 
 
 def _render_commands() -> str:
-    """Return the section of each command with its arguments and examples, in the order of `cloze --help`."""
+    """Render a section for each command, with its arguments and examples, in the order of `cloze --help`."""
     page = app.generate_docs(heading_level=3, max_heading_level=3, flatten_commands=True, usage_name="cloze")
     page = re.sub(r"(?m)^(cloze .*?) -m [\w.]+", r"\1", page)  # of the program that writes the page
     sections = page[page.index("### cloze ") + len("### cloze ") :].split("\n### cloze ")
@@ -132,12 +136,12 @@ def _format_keys(text: str) -> str:
 
 
 def _format_examples(name: str) -> str:
-    """Return the examples of a command for the page; "" for a group of commands."""
+    """Format the examples of a command as Markdown. Returns "" for a command without examples."""
     return f"\n\nExamples:\n\n```console\n{EXAMPLES[name]}```" if name in EXAMPLES else ""
 
 
 def render_commands_table() -> str:
-    """Return the table of commands and their summaries; the README has the same."""
+    """Render the table of commands and their summaries, which the README also contains."""
     rows = [(f"`cloze {name}`", get_summary(find_command(app, name))) for name in list_command_names(app)]
     return format_table(("command", "what it does"), rows)
 
@@ -146,7 +150,7 @@ def render_commands_table() -> str:
 
 
 def _iter_recipe_blocks() -> Iterator[str]:
-    """Yield the paragraphs and tables about the recipe."""
+    """Yield the Markdown paragraphs and tables about the recipe."""
     yield "## The recipe"
     yield (
         "A recipe is a TOML file. An unknown key is an error that names the nearest valid one. Any key can be "
@@ -181,13 +185,20 @@ def _iter_recipe_blocks() -> Iterator[str]:
 
 
 def _iter_section(heading: str, settings: type, *paragraphs: str, skip: Sequence[str] = ()) -> Iterator[str]:
-    """Yield a heading, the description of a settings dataclass, more paragraphs, and the table of its keys."""
+    """Yield a heading, the description of a settings dataclass, more paragraphs, and the table of its keys.
+
+    Args:
+        heading: The heading.
+        settings: The dataclass.
+        paragraphs: Paragraphs to insert before the table.
+        skip: The names of fields to omit.
+    """
     yield from (heading, read_summary(settings), *paragraphs)
     yield format_table(ROW, list_setting_rows(settings, skip=skip))
 
 
 def _iter_nested_summaries(settings: type) -> Iterator[str]:
-    """Yield a paragraph about each nested settings dataclass that has no section of its own."""
+    """Yield a paragraph about each nested settings dataclass that has no separate section."""
     for field in dataclasses.fields(settings):
         hint = get_type_hints(settings)[field.name]
         inner = next((argument for argument in get_args(hint) if dataclasses.is_dataclass(argument)), hint)
@@ -207,10 +218,12 @@ def _iter_inputs() -> Iterator[str]:
 def list_setting_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()) -> list[Row]:
     """List the key, type, default and meaning of each field of a settings dataclass.
 
+    Fields of nested dataclasses get dotted keys.
+
     Args:
         settings: The dataclass.
-        prefix: Put before each key. Nested dataclasses get dotted keys.
-        skip: The names of fields to leave out.
+        prefix: String to put before each key.
+        skip: The names of fields to omit.
     """
     hints, texts = get_type_hints(settings), read_meanings(settings)
     rows: list[Row] = []
@@ -227,7 +240,7 @@ def list_setting_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()
 
 
 def read_summary(settings: type) -> str:
-    """Return the docstring of a settings dataclass without the lines about its fields."""
+    """Return the docstring of a settings dataclass without the descriptions of its fields."""
     names = {field.name for field in dataclasses.fields(settings)}
     paragraphs = (inspect.getdoc(settings) or "").split("\n\n")
     plain = [text for text in paragraphs if text.partition(":")[0].split(", ")[0] not in names]
@@ -235,7 +248,7 @@ def read_summary(settings: type) -> str:
 
 
 def format_default(field: "dataclasses.Field[Any]") -> str:
-    """Format the default of a field as a recipe writes it; "required" if it has none."""
+    """Format the default of a field as it is written in a recipe, or return "required" if there is none."""
     if field.name == "seed":
         return "the recipe's `seed`"
     if field.default_factory is not dataclasses.MISSING:
@@ -272,7 +285,7 @@ TYPE_NAMES: Mapping[object, str] = {
 
 
 def describe_type(hint: Any) -> str:
-    """Describe a type for a person.
+    """Describe a type in words.
 
     >>> describe_type(tuple[str, ...]), describe_type(int | str | None)
     ('list of text', 'whole number or text')
@@ -286,7 +299,7 @@ def describe_type(hint: Any) -> str:
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format a Markdown table; a bar in a cell is escaped."""
+    """Format a Markdown table, escaping vertical bars in its cells."""
     lines = [head, ["---"] * len(head), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

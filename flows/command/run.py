@@ -87,20 +87,20 @@ def demo(*, workers: arguments.Workers = None) -> None:
 def _run_recipe(
     load: Callable[[], Recipe], workers: int | None, own_server: bool, watch: bool | None = None
 ) -> RunState:
-    """Load a recipe and run it, with its progress on the terminal, while missing kernels are compiled.
+    """Load a recipe and run it, showing its progress on the terminal, while missing kernels are compiled.
 
     Args:
-        load: Returns the recipe; it is called while kernels are compiled, because a folder's recipe needs some.
-        workers: The number of processes; None for the default.
+        load: Returns the recipe. It is called while kernels are compiled, because a folder's recipe needs some.
+        workers: The number of worker processes; None for the default.
         own_server: True to use the embedded Prefect server.
-        watch: Whether to run as a Prefect flow; None to decide by whether somebody watches.
+        watch: True to run as a Prefect flow, False not to; if None, that depends on whether somebody watches.
     """
     with compile_meanwhile(print_lines), RunProgress(console) as progress:
         return run_recipe(load(), arguments.find_home(), progress.tell, workers, own_server, progress.advance, watch)
 
 
 def print_summary(console: Console, finished: RunState) -> None:
-    """Print the ledger of a run, its time, its store, and its report."""
+    """Print a run's ledger, its duration, and the paths of its store and report."""
     place, record = finished.place, finished.record
     console.print()
     console.print(render_ledger(read_stored_manifests(place, record)))
@@ -114,7 +114,7 @@ def print_tour(console: Console, finished: RunState, home: Path) -> None:
     Args:
         console: Where to print.
         finished: The run.
-        home: The home folder with the server of the UI.
+        home: CLOZE_HOME, whose server shows the UI.
     """
     place, cloze = finished.place, find_command_name()
     print_sample_comparison(console, compare_contents(finished.outcome.documents, read_shipped_contents()))
@@ -137,11 +137,11 @@ def print_tour(console: Console, finished: RunState, home: Path) -> None:
 
 
 def find_ui_command(cloze: str, home: Path) -> str:
-    """Return the command that opens the UI: on the port of a running server, otherwise on the first free port.
+    """Return the shell command that opens the UI, on the port of a running server or else on the first free port.
 
     Args:
-        cloze: How the command `cloze` is called here.
-        home: The home folder with the server.
+        cloze: How to call `cloze` from the current folder.
+        home: CLOZE_HOME, whose server may be running.
     """
     running = urlsplit(find_server_of_home(home)).port
     port = running or next(filter(is_port_free, range(UI_PORT, MAX_PORTS)), UI_PORT)
@@ -150,7 +150,10 @@ def find_ui_command(cloze: str, home: Path) -> str:
 
 
 def print_sample_comparison(console: Console, compared: Sequence[SampleComparison]) -> None:
-    """Print whether the shipped samples gave the same documents as those published with Cloze; a line each if not."""
+    """Print whether the shipped samples gave the same documents as those published with Cloze.
+
+    Prints one line for each sample if any of them differs.
+    """
     if not any(item.differing_tables for item in compared):
         number = format_count(len(compared), "shipped sample")
         console.print(f"\nThe documents of {number} are byte for byte those that were published with Cloze.")
@@ -163,7 +166,10 @@ def print_sample_comparison(console: Console, compared: Sequence[SampleCompariso
 
 
 def print_model_results(console: Console, finished: RunState) -> None:
-    """Print the results of a run's model on held-out text and on its tasks, and its guesses for DEMO_SENTENCES."""
+    """Print a model's results on held-out text and on its tasks, and its predictions for DEMO_SENTENCES.
+
+    Prints nothing if the run has no model.
+    """
     model, recipe = finished.outcome.model, finished.recipe
     if model is None or recipe.model is None:
         return
@@ -188,8 +194,10 @@ def print_model_results(console: Console, finished: RunState) -> None:
 
 
 def find_first_source_example(finished: RunState) -> int:
-    """Return the zero-based index of a training example with a document of the recipe's first source; 0 if there is
-    none.
+    """Find a training example with a document of the recipe's first source.
+
+    Returns:
+        The zero-based index of the example in the training split; 0 if there is none.
     """
     source = finished.outcome.documents[0].name
     shard_set = ShardSet(finished.place, finished.outcome.shards)
@@ -201,7 +209,7 @@ def find_first_source_example(finished: RunState) -> int:
 
 
 def find_command_name() -> str:
-    """Return how to call this program from the current folder: `cloze` if that is on the PATH, otherwise its path."""
+    """Return how to call this program from the current folder: `cloze` if it is on the PATH, otherwise its path."""
     program = Path(sys.executable).with_name("cloze")
     if which("cloze") == str(program):
         return "cloze"
@@ -209,7 +217,7 @@ def find_command_name() -> str:
 
 
 def render_ledger(manifests: Sequence[Manifest]) -> RenderableType:
-    """Render the ledger of a run in a few lines: the counts after each stage, and the reasons for most losses."""
+    """Render a run's ledger in a few lines: the counts after each stage, and the reasons for most losses."""
     accounts = build_accounts(manifests)
     headline = Text(" → ").join(_format_counts(unit, counts) for unit, counts in accounts.headline.items())
     lost = list_losses(accounts.steps)
@@ -218,13 +226,18 @@ def render_ledger(manifests: Sequence[Manifest]) -> RenderableType:
 
 
 def _format_counts(unit: str, counts: Mapping[str, int]) -> Text:
-    """Format the count of a unit, such as `37 kept`, or `300 (notes) and 70 (letters) examples`."""
+    """Format the counts of a unit, such as `37 kept`, or `300 (notes) and 70 (letters) examples`.
+
+    Args:
+        unit: The plural noun for what is counted.
+        counts: The counts by name; the name is "" if there is only one count.
+    """
     each = (Text.assemble((f"{count:,}", "bold"), f" ({name})" if name else "") for name, count in counts.items())
     return Text(" and ").join(each).append(f" {unit.removesuffix('s') if [*counts.values()] == [1] else unit}")
 
 
 def _format_balance(accounts: Accounts) -> Text:
-    """Return a line that says that all counts of the ledger balance, or a line for each that does not.
+    """Format a line that says that all counts of the ledger balance, or a line for each count that does not.
 
     The text is empty if there are no counts.
     """
@@ -234,7 +247,7 @@ def _format_balance(accounts: Accounts) -> Text:
 
 
 def _draw_bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
-    """Return a line with a bar for each name and count; the largest count has the longest bar."""
+    """Draw a bar for each name and count, one per line. The largest count has the longest bar."""
     most = max((count for _, count in counts), default=1)
     widest = max((len(name) for name, _ in counts), default=0)
     digits = len(f"{most:,}")
@@ -246,5 +259,11 @@ def _draw_bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
 
 
 def _scale_bar(count: int, most: int, room: int) -> int:
-    """Return the length of a bar in cells: 0 for zero, at least 1 for more, `room` for the largest count."""
+    """Compute the length of a bar in cells: 0 for zero, at least 1 for any other count, `room` for the largest.
+
+    Args:
+        count: The count to show.
+        most: The largest count.
+        room: The length of the longest bar.
+    """
     return max(int(count > 0), round(room * count / max(1, most)))

@@ -100,12 +100,12 @@ def report(
 
 
 def write_report(address: str, run_id: str | None, output: Path | None) -> str:
-    """Write the HTML report of a recorded run, and return its address.
+    """Write the HTML report of a recorded run, and return the report's path or URL.
 
     Args:
-        address: A store, or a run's folder in it.
-        run_id: The id of the run, short or full. If None, the run of the address, or the newest.
-        output: The file to write. If None, it is written next to the run's record.
+        address: A store, or a run's folder in a store.
+        run_id: The id of the run, short or full. If None, the run whose folder `address` is, or else the newest run.
+        output: The file to write. If None, the report is written next to the run's record.
 
     Raises:
         InputError: If there is no such run, or its record is damaged.
@@ -133,7 +133,7 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
 
 
 def _read_run_lock(place: Place, run_id: str) -> Lock | None:
-    """Return the lock of a run, which names its raw files; None, with a warning on standard error, if it is damaged."""
+    """Read the lock of a run, which lists its raw files. If it is damaged, warn on standard error and return None."""
     try:
         return read_recorded_lock(place, run_id)
     except DamagedRun as fault:
@@ -142,12 +142,12 @@ def _read_run_lock(place: Place, run_id: str) -> Lock | None:
 
 
 def build_runs_table(states: Sequence[ListedRun], short: Mapping[str, str], width: int) -> Table:
-    """Build the table of runs, a row each.
+    """Build a table with one row per run.
 
     Args:
         states: The runs.
-        short: Their short ids, by id.
-        width: The width of the terminal in characters, which decides how costs are arranged.
+        short: The short id of each run, by full id.
+        width: The width of the terminal in characters. On a narrow terminal, two costs share a column.
     """
     costs = _arrange_columns((("took", "CPU"), ("written", "memory")), width)
     table = build_table("run", "began", "recipe", "state", "new", *costs, texts=("began", "recipe", "state", "new"))
@@ -164,12 +164,12 @@ def build_runs_table(states: Sequence[ListedRun], short: Mapping[str, str], widt
 
 
 def _arrange_columns(pairs: Sequence[tuple[str, str]], width: int) -> list[str]:
-    """Return the texts of pairs as single columns, or on a narrow terminal each pair as one text of two lines."""
+    """Return all strings of the pairs one by one or, on a narrow terminal, each pair joined by a newline."""
     return [each for pair in pairs for each in pair] if width >= WIDE_COLUMNS else ["\n".join(pair) for pair in pairs]
 
 
 def format_costs(state: ListedRun) -> list[tuple[str, str]]:
-    """Return two pairs of costs of a run: its time and processor time, and the bytes written and the memory."""
+    """Format the costs of a run as two pairs: (duration, CPU time) and (bytes written, peak memory)."""
     cost = state.record.cost if state.record is not None else None
     took = NO_VALUE if state.seconds is None else format_seconds(state.seconds)
     if cost is None:
@@ -179,7 +179,7 @@ def format_costs(state: ListedRun) -> list[tuple[str, str]]:
 
 
 def describe_new_parts(state: ListedRun) -> str:
-    """Describe in a few words the parts that a run built."""
+    """Describe the parts (file sets of an artifact) that a run built, in a few words."""
     if state.record is None:
         return NO_VALUE
     parts = count_new_parts(state.record)
@@ -191,7 +191,7 @@ def describe_new_parts(state: ListedRun) -> str:
 
 
 def iter_status_lines(status: StoreStatus) -> Iterator[str]:
-    """Yield the lines about a store: running runs, schedules, waiting releases, and how the newest runs ended."""
+    """Yield lines about a store: running runs, schedules, waiting releases, and how the newest runs ended."""
     if not status.running:
         yield "Nothing runs here now."
     for state in status.running:
@@ -215,7 +215,12 @@ def iter_status_lines(status: StoreStatus) -> Iterator[str]:
 
 
 def iter_running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
-    """Yield the lines about a running run and the stages that it is at."""
+    """Yield lines about a running run and its current stages.
+
+    Args:
+        state: The run.
+        present: The run's heartbeat.
+    """
     facts, process = present.report, present.process
     workers = format_count(int(facts.get("workers", 0)), "worker")
     where = f"process {process.pid} on {to_printable(process.host)}"
@@ -229,7 +234,7 @@ def iter_running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
 
 
 def describe_schedule(present: Heartbeat) -> str:
-    """Describe a recipe on a schedule: when its next run is due, and how many of its runs are waiting."""
+    """Describe a scheduled recipe: when its next run is due, and how many of its runs are waiting."""
     facts = present.report
     due = f"next {format_moment(str(facts['next']))}" if facts.get("next") else "when it is due is not known yet"
     waits = f", {format_count(int(facts['waiting']), 'run')} waiting for the turn" if facts.get("waiting") else ""
@@ -238,7 +243,7 @@ def describe_schedule(present: Heartbeat) -> str:
 
 
 def describe_waiting(present: Heartbeat) -> str:
-    """Describe a release that waits for approval: since when, and the address to answer at."""
+    """Describe a release that waits for approval: since when, and the URL at which to approve it."""
     facts = {key: to_printable(str(value)) for key, value in present.report.items()}
     what = f"the release {facts.get('release')} of the run {facts.get('run')}"
     since = format_moment(facts.get("since", ""))
@@ -246,7 +251,7 @@ def describe_waiting(present: Heartbeat) -> str:
 
 
 def format_moment(moment: str) -> str:
-    """Format an ISO 8601 moment in local time; NO_VALUE if it is not one."""
+    """Format an ISO 8601 time in local time. Returns NO_VALUE if the string is not a valid time."""
     try:
         return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
     except ValueError:
@@ -269,7 +274,10 @@ def _check_store_exists(place: Place) -> None:
 
 
 def _find_store_and_recipe(of: str) -> tuple[Place, str | None]:
-    """Return a store, and the recipe's name if a recipe was given instead of a store.
+    """Find the store that an argument means, and the recipe's name if the argument is a recipe.
+
+    Returns:
+        The store, and the name of the recipe or None.
 
     Raises:
         InputError: If there is no such store, or the recipe is not valid.

@@ -31,7 +31,7 @@ MAX_COLUMNS = 1 << 16  # columns, if no terminal limits them
 
 
 class StandardOutput(Console):
-    """A console on standard output that stops the command if nobody reads its output any more."""
+    """A console on standard output that stops the command when the reader of its output has gone away."""
 
     def on_broken_pipe(self) -> None:
         """Stop the process as if by SIGPIPE."""
@@ -39,7 +39,7 @@ class StandardOutput(Console):
 
 
 def _find_width() -> int | None:
-    """Return the width of output in columns; None to use that of the terminal or of COLUMNS."""
+    """Return the width of output in columns, or None to use the width of the terminal or COLUMNS."""
     bounded = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
     return None if bounded else MAX_COLUMNS
 
@@ -48,7 +48,7 @@ console = StandardOutput(soft_wrap=True, highlight=False, width=_find_width())
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines as they are: square brackets in them are no markup."""
+    """Print lines unchanged: square brackets in them are not treated as markup."""
     for line in lines:
         console.print(line, markup=False)
 
@@ -59,12 +59,12 @@ def print_json(value: object) -> None:
 
 
 def choose_console(as_json: bool) -> Console:
-    """Return the console for a command's lines: standard error if JSON goes to standard output."""
+    """Return the console for a command's messages: standard error if JSON goes to standard output."""
     return StandardOutput(stderr=True, soft_wrap=True, highlight=False) if as_json else console
 
 
 def choose_printer(as_json: bool) -> Callable[[str], None]:
-    """Return a function that prints a command's lines: on standard error if JSON goes to standard output."""
+    """Return a function that prints a command's messages, on standard error if JSON goes to standard output."""
     return partial(print, file=sys.stderr, flush=True) if as_json else print_lines
 
 
@@ -73,10 +73,10 @@ MAX_WORD_COLUMNS = 16  # longer words may be broken in a column of texts
 
 
 class FittingTable(Table):
-    """A table that is shown as a block of lines per row if its columns do not fit the terminal."""
+    """A table that is shown as one block of lines per row if its columns do not fit the terminal."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table, or a block for each row."""
+        """Yield the table, or one block of lines for each row."""
         if self._measure_width(console, options) <= options.max_width:
             yield from super().__rich_console__(console, options)
             return
@@ -90,7 +90,7 @@ class FittingTable(Table):
             yield Text()
 
     def _measure_width(self, console: Console, options: ConsoleOptions) -> int:
-        """Return the smallest width in columns at which no number, no id and no short word is broken."""
+        """Return the smallest width in columns at which no number, id or short word is broken."""
         wide = options.update(width=1 << 16)
         needed = COLUMN_GAP * (len(self.columns) - 1)
         for column in self.columns:
@@ -103,11 +103,11 @@ class FittingTable(Table):
 def build_table(*names: str, texts: Collection[str] | None = None) -> Table:
     """Build a table without borders.
 
-    Columns of texts are left-aligned and may wrap; others are right-aligned and do not.
+    Columns of text are left-aligned and may wrap; other columns are right-aligned and do not wrap.
 
     Args:
-        names: The heads of the columns.
-        texts: The heads of those with texts. If None, only the first.
+        names: The column headers.
+        texts: The headers of the text columns. If None, only the first column is one.
     """
     table = FittingTable(box=None, pad_edge=False, header_style="dim", padding=(0, COLUMN_GAP, 0, 0))
     for name in names:
@@ -119,14 +119,17 @@ def build_table(*names: str, texts: Collection[str] | None = None) -> Table:
 
 
 def fit_table(lines: Sequence[str], begin: int, end: int, rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Return lines with a table in them for a terminal of a given width; a table that is too wide is laid out again.
+    """Lay out lines that contain a table for a terminal, replacing the table if it is too wide.
 
     Args:
         lines: All lines.
-        begin: The index of the first line of the table.
-        end: The index after its last line.
-        rows: The cells of the table, with its head first; used if a line is too wide.
+        begin: The index of the table's first line.
+        end: The index after the table's last line.
+        rows: The cells of the table, the header row first; used only if the table is too wide.
         width: The width of the terminal in characters.
+
+    Returns:
+        The lines, with the table as one block of lines per row if it was too wide.
     """
     if max(map(cell_len, lines[begin:end]), default=0) <= width:
         return [*lines]
@@ -140,11 +143,14 @@ def fit_table(lines: Sequence[str], begin: int, end: int, rows: Sequence[Sequenc
 
 
 def format_left_out(number: int, shown: int, what: str) -> list[Text]:
-    """Return a line with the number of items that are not shown; an empty list if all are.
+    """Format a line that says how many items are not shown.
 
     Args:
         number: The number of all items.
-        shown: The largest number that is shown.
-        what: The plural of what is counted.
+        shown: The largest number of items that is shown.
+        what: The plural noun for the items.
+
+    Returns:
+        A list with that line, or an empty list if all items are shown.
     """
     return [Text(f"  … {number - shown:,} more {what}", "dim")] if number > shown else []

@@ -75,11 +75,11 @@ def trace(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawTrace:
-    """A document of an example with its raw record.
+    """A document of an example, with its raw record.
 
     Attributes:
         trace: The document and its role in the example.
-        raw: The bytes of its raw record; None if the raw file is not on this machine any more.
+        raw: The bytes of the raw record; None if the raw file is no longer on this machine.
     """
 
     trace: TracedDocument
@@ -87,12 +87,15 @@ class RawTrace:
 
 
 def trace_number(shards: Artifact, index: int, split: str = "train") -> tuple[ShardSet, list[RawTrace]]:
-    """Return a shard set, and the documents of one of its examples with their raw records.
+    """Open a shard set, and trace one of its examples back to its documents and their raw records.
 
     Args:
         shards: The shards artifact.
         index: The zero-based index of the example in the split.
         split: "train" or "held-out".
+
+    Returns:
+        The shard set of the split, and the documents of the example, in order.
 
     Raises:
         InputError: If the split is unknown, or there is no such example.
@@ -107,7 +110,11 @@ def trace_number(shards: Artifact, index: int, split: str = "train") -> tuple[Sh
 
 
 def read_raw_record(place: Place, document: Document) -> bytes | None:
-    """Read the raw record of a document, as the newest run that read its raw file says; None if that file is gone."""
+    """Read the raw record of a document from the raw file that the newest run recorded.
+
+    Returns:
+        The bytes of the record; None if the raw file is no longer on this machine.
+    """
     recorded = find_raw_file(place, document.locator.sha256)
     if recorded is None:
         return None
@@ -118,14 +125,17 @@ def read_raw_record(place: Place, document: Document) -> bytes | None:
 
 
 def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, list[int]]]:
-    """Return a document, and the indices of its examples by split.
+    """Find a document and all examples that contain it.
 
     Args:
         shards: The shards artifact.
         id_hex: The document's id as 32 hexadecimal digits.
 
+    Returns:
+        The document, and the zero-based indices of its examples by split.
+
     Raises:
-        InputError: If it is no id, or the corpus does not keep such a document.
+        InputError: If the id is malformed, or the corpus has no such document.
     """
     try:
         id = bytes.fromhex(id_hex)
@@ -139,7 +149,10 @@ def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, l
 
 
 def build_example_json(shards: Artifact, index: int, split: str) -> dict[str, Any]:
-    """Build the JSON object of an example: its tokens, and its documents with their fields.
+    """Build the JSON object of an example.
+
+    Returns:
+        A dict with the keys "shards", "split", "example", "tokens" and "documents".
 
     Raises:
         InputError: If the split is unknown, or there is no such example.
@@ -158,11 +171,14 @@ def build_example_json(shards: Artifact, index: int, split: str) -> dict[str, An
 
 
 def build_document_json(shards: Artifact, id_hex: str | None) -> dict[str, Any]:
-    """Build the JSON object of a document: its text and fields, the indices of its examples by split, and models'
-    answers.
+    """Build the JSON object of a document.
+
+    Returns:
+        A dict with the keys "shards", "document" (its text and metadata), "examples" (indices by split) and "answers"
+        (predictions of fine-tuned models, by artifact).
 
     Raises:
-        InputError: If `id_hex` is no id, or the corpus does not keep such a document.
+        InputError: If the id is malformed, or the corpus has no such document.
     """
     document, examples = trace_document(shards, str(id_hex))
     facts = _build_document_facts(document, read_raw_record(shards.place, document))
@@ -171,12 +187,13 @@ def build_document_json(shards: Artifact, id_hex: str | None) -> dict[str, Any]:
 
 
 def find_answers(place: Place, document: Document) -> dict[str, str]:
-    """Find the answers of fine-tuned models to a document, by artifact; a vector is described by its length.
+    """Find the predictions of fine-tuned models for a document. Reads the predictions of all artifacts in the store.
 
-    The answers of all artifacts of the store are read.
+    Returns:
+        The prediction by artifact folder. A vector is described by its length.
 
     Raises:
-        Damaged: If a file of answers is damaged.
+        Damaged: If a file of predictions is damaged.
     """
     answers, here = {}, [("id", "=", document.id.hex())]
     kinds = [kind for kind, described in STAGES.items() if described.has_answers]
@@ -192,7 +209,10 @@ def find_answers(place: Place, document: Document) -> dict[str, str]:
 
 
 def _build_document_facts(document: Document, raw: bytes | None) -> dict[str, Any]:
-    """Build the JSON object of a document, with the size of its raw record in bytes, or None if that is gone."""
+    """Build the JSON object of a document's metadata and text.
+
+    The key "raw_bytes" has the size of the raw record in bytes, or None if the raw file is gone.
+    """
     fields = ("title", "source", "url", "date", "license", "language", "text")
     where = {"id": document.id.hex(), "where": str(document.locator), "raw_bytes": None if raw is None else len(raw)}
     return {**where, **{name: getattr(document, name) for name in fields}}
@@ -201,13 +221,15 @@ def _build_document_facts(document: Document, raw: bytes | None) -> dict[str, An
 def render_example(
     example: Example, vocabulary: Vocabulary, masks: Masks | None = None, labels: str | None = "next-sentence"
 ) -> Text:
-    """Render an example: its segments in two colors, and masked tokens as the model sees them with what it must guess.
+    """Render an example, with its two segments in different colors.
+
+    A masked token is shown as the model sees it, followed by the token that the model must predict.
 
     Args:
         example: The example.
-        vocabulary: Its vocabulary.
-        masks: The masks of this example only. If None, those stored with it.
-        labels: What the labels of its shard set mean; None if they mean nothing.
+        vocabulary: The vocabulary of the example's shard set.
+        masks: The masks of this example only. If None, the masks stored with the example.
+        labels: What the example labels of the shard set mean; None if they have no meaning.
     """
     tokens = list_shown_tokens(example, vocabulary, masks if masks is not None else get_stored_masks(example))
     guessed = sum(token.kind not in ("plain", "special") for token in tokens)
@@ -225,7 +247,7 @@ def render_example(
 
 
 def _format_token(token: ShownToken) -> Text:
-    """Format a token; a masked one also shows what the model must guess: `[MASK]→the`, `dog→the`, `the→=`."""
+    """Format a token. A masked token also shows what the model must predict: `[MASK]→the`, `dog→the`, `the→=`."""
     style = SEGMENT_STYLES[token.segment]
     if token.kind in ("plain", "special"):
         return Text(to_one_line(token.text, TITLE_WIDTH), "dim" if token.kind == "special" else style)
@@ -239,8 +261,8 @@ def render_document(role: str, document: Document, raw: bytes | None, lines: int
     Args:
         role: The document's role in an example.
         document: The document.
-        raw: The bytes of its raw record; None if its file is gone.
-        lines: The largest number of lines of the raw record.
+        raw: The bytes of the raw record; None if the raw file is gone.
+        lines: The largest number of raw record lines to show.
     """
     head = Text.assemble((f"{role} {document.id.hex()}", "bold"))
     fields = {
@@ -259,7 +281,12 @@ def render_document(role: str, document: Document, raw: bytes | None, lines: int
 
 
 def format_raw_record(raw: bytes | None, most: int) -> Text:
-    """Format the first lines of a raw record, and say how many bytes were cut off; None means that its file is gone."""
+    """Format the first lines of a raw record, with a note of how many bytes were cut off.
+
+    Args:
+        raw: The bytes of the record; None if the raw file is gone, which is then said instead.
+        most: The largest number of lines to show.
+    """
     if raw is None:
         return Text("  the raw file is not on this machine", "dim")
     lines = raw[:MAX_RAW_BYTES].splitlines(keepends=True)[:most]
@@ -280,7 +307,7 @@ def print_example_trace(
         shards: The shards artifact.
         index: The zero-based index of the example in the split.
         split: "train" or "held-out".
-        raw_lines: The largest number of lines of each raw record.
+        raw_lines: The largest number of lines to show of each raw record.
 
     Raises:
         InputError: If the split is unknown, or there is no such example.
@@ -294,15 +321,15 @@ def print_example_trace(
 
 
 def print_document_trace(console: Console, shards: Artifact, id_hex: str) -> None:
-    """Print a document of a corpus, its raw record, the indices of its examples, and the answers of models to it.
+    """Print a document of a corpus, its raw record, the indices of its examples, and models' predictions for it.
 
     Args:
         console: The console to print to.
-        shards: The shards artifact with the examples; its corpus must have the document.
+        shards: The shards artifact with the examples, whose corpus must contain the document.
         id_hex: The document's id as 32 hexadecimal digits.
 
     Raises:
-        InputError: If it is no id, or the corpus does not keep such a document.
+        InputError: If the id is malformed, or the corpus has no such document.
     """
     document, examples = trace_document(shards, id_hex)
     console.print(render_document("document", document, read_raw_record(shards.place, document)))

@@ -156,7 +156,12 @@ def adapt(
 
 
 def build_vocabulary_table(names: Sequence[str], facts: Sequence[Facts]) -> Table:
-    """Build a table with vocabularies side by side, with the figures of a text if they have some."""
+    """Build a table that shows vocabularies side by side.
+
+    Args:
+        names: The column headers.
+        facts: The objects that `build_vocabulary_json` returns, possibly with the measures of a text under "text".
+    """
     heads = [to_one_line(name, 3 * NAME_WIDTH) for name in names]
     table = build_table("", *heads, texts=["", *heads])
     for title, values in zip(
@@ -167,7 +172,7 @@ def build_vocabulary_table(names: Sequence[str], facts: Sequence[Facts]) -> Tabl
 
 
 def _build_rows(facts: Facts) -> dict[str, str]:
-    """Build the rows of a vocabulary for the table, by their titles."""
+    """Build the table rows of one vocabulary, by row title."""
     rule = "those of its tokenizer.json, which only the library tokenizers can read"
     if facts["words"] is not None:
         rule = ", ".join(f"{key} {str(value).lower()}" for key, value in facts["words"].items())
@@ -190,7 +195,7 @@ def _build_rows(facts: Facts) -> dict[str, str]:
 
 
 def format_pieces(pieces: Sequence[dict[str, Any]]) -> Text:
-    """Format the pieces of a text, each with its id."""
+    """Format the pieces of a tokenized text, each with its token id."""
     shown = [f"{to_one_line(piece['token'], NAME_WIDTH)} {piece['id']}" for piece in pieces[:MAX_PIECES]]
     if len(pieces) > MAX_PIECES:
         shown.append(f"… {len(pieces) - MAX_PIECES:,} more pieces")
@@ -198,7 +203,7 @@ def format_pieces(pieces: Sequence[dict[str, Any]]) -> Text:
 
 
 def render_comparison(facts: Facts) -> RenderableType:
-    """Render two vocabularies side by side, with the number of shared tokens, and words that they split differently.
+    """Render two vocabularies side by side, the number of shared tokens, and words that they split differently.
 
     Args:
         facts: The object that `build_comparison_json` returns.
@@ -216,7 +221,7 @@ def render_comparison(facts: Facts) -> RenderableType:
 
 
 def format_decimals(value: float | None) -> str:
-    """Format a figure with three decimals; a dash if it is None.
+    """Format a number with three decimals, or None as a dash.
 
     >>> format_decimals(1.23456), format_decimals(None)
     ('1.235', '-')
@@ -225,7 +230,11 @@ def format_decimals(value: float | None) -> str:
 
 
 def build_vocabulary_json(vocabulary: Vocabulary) -> Facts:
-    """Build the JSON object of a vocabulary."""
+    """Build the JSON object that describes a vocabulary.
+
+    Returns:
+        A dict with the keys "size", "algorithm", "words", "special_tokens", "ordinary" and "longest".
+    """
     special = [*vocabulary.special_tokens.values(), *vocabulary.additional_special_tokens]
     return {
         "size": vocabulary.size,
@@ -238,7 +247,11 @@ def build_vocabulary_json(vocabulary: Vocabulary) -> Facts:
 
 
 def build_text_json(vocabulary: Vocabulary, text: str) -> Facts:
-    """Build the JSON object of a text that a vocabulary has cut: its figures and its pieces."""
+    """Tokenize a text, and build the JSON object of the result.
+
+    Returns:
+        A dict with the keys "text" (measures) and "pieces" (dicts with "id", "token", "start" and "end").
+    """
     cut = cut_text(vocabulary, text)
     pieces = [
         {"id": piece.id, "token": vocabulary.tokens[piece.id], "start": piece.start, "end": piece.end}
@@ -248,7 +261,7 @@ def build_text_json(vocabulary: Vocabulary, text: str) -> Facts:
 
 
 def build_measures_json(measures: TextMeasures) -> Facts:
-    """Build the JSON object of the figures of a text, with their quotients."""
+    """Build the JSON object of a text's measures, with ratios such as tokens per word."""
     return {
         **asdict(measures),
         "tokens_a_word": measures.fertility,
@@ -266,7 +279,10 @@ def build_comparison_json(
         names: The names of the vocabularies.
         vocabularies: The vocabularies.
         lines: The lines of the text, which are read once.
-        beginning: The beginning of the text, in which words that are cut differently are searched.
+        beginning: The beginning of the text, which is searched for words that the vocabularies split differently.
+
+    Returns:
+        A dict with the keys "vocabularies", "overlap" and "cut_apart".
     """
     figures = measure_lines(*map(Encoder, vocabularies), lines=lines)
     first, second = (cut_text(each, beginning) for each in vocabularies)
@@ -285,11 +301,14 @@ def build_comparison_json(
 
 @contextmanager
 def _open_text(sentence: str | None, path: Path | None) -> Iterator[tuple[str, Iterator[str]]]:
-    """Yield the beginning of the text to compare on, and an iterator of all its lines.
+    """Within the block, open the text on which vocabularies are compared.
 
     Args:
         sentence: The text itself, or None.
-        path: A file of text; if both are None, a shipped story is used.
+        path: A text file. If both are None, a story that is shipped with Cloze is used.
+
+    Yields:
+        The beginning of the text, and an iterator of all its lines.
 
     Raises:
         InputError: If the file cannot be read, or is not UTF-8.
@@ -311,14 +330,14 @@ def _open_text(sentence: str | None, path: Path | None) -> Iterator[tuple[str, I
 
 
 def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
-    """Return the vocabulary at an address.
+    """Load the vocabulary at an address.
 
     Args:
         address: A tokenizer's folder or file, an artifact, a release, or the name of a vocabulary in a store.
         store: The store in which names and short ids are looked up.
 
     Raises:
-        InputError: If there is none, or several are meant.
+        InputError: If there is no such vocabulary, or the address is ambiguous.
     """
     path = Path(address)
     if path.is_file():
@@ -340,14 +359,15 @@ def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
 
 
 def list_vocabulary_names(store: str) -> list[str]:
-    """List the names of the vocabularies in a store, sorted."""
+    """Return the sorted names of the vocabularies in a store."""
     return sorted({path.split("/")[1] for path in Place(store).list_files("vocabularies") if path.count("/") >= 2})
 
 
 def _read_from_store(address: str) -> Vocabulary:
     """Read the newest vocabulary at an address in a store.
 
-    Raises InputError if vocabularies of several names are there.
+    Raises:
+        InputError: If there is none, or vocabularies with different names are there.
     """
     artifacts = find_artifacts(address, "vocabularies")
     names = sorted({artifact.manifest.name for artifact in artifacts})
@@ -361,7 +381,7 @@ def _read_from_store(address: str) -> Vocabulary:
 
 
 def _read_from_file(path: Path) -> Vocabulary:
-    """Read the vocabulary of one file; the name of the file decides its form."""
+    """Read a vocabulary from one file, whose name determines its format. Raises InputError if the name is unknown."""
     merges = path.with_name(path.name.replace("encoder.json", "vocab.bpe"))
     if merges != path and merges.is_file():
         files = {"vocab.json": read_bounded_bytes(path), "merges.txt": read_bounded_bytes(merges)}

@@ -68,13 +68,17 @@ Texts = Iterable[tuple[str, pa.Array]]  # of a source of this name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainCounts:
-    """The words of a domain with their counts, by the name of the source."""
+    """The words of a domain with their counts.
+
+    Attributes:
+        sources: The word counts by source name.
+    """
 
     sources: dict[str, WordCounts]
 
     @property
     def total(self) -> WordCounts:
-        """The counts of all sources added up."""
+        """The word counts of all sources added up."""
         return merge_counts([*self.sources.values()])
 
 
@@ -82,10 +86,10 @@ def count_domain(addresses: Sequence[str], vocabulary: Vocabulary, store: str, t
     """Count the words of files and corpora.
 
     Args:
-        addresses: Files, folders or globs; names of corpora in the store, or their addresses (STORE/corpora/NAME).
-        vocabulary: Its rule defines what a word is.
-        store: The store in which names are looked up.
-        text: The field or column of JSON lines and tables that holds the text.
+        addresses: Files, folders or globs, or corpora, given by name or address (STORE/corpora/NAME).
+        vocabulary: The vocabulary whose rule splits text into words.
+        store: The store in which corpus names are looked up.
+        text: The field or column that holds the text in JSON lines and tables.
         tell: Called with a line for each address.
 
     Raises:
@@ -114,10 +118,16 @@ def count_domain(addresses: Sequence[str], vocabulary: Vocabulary, store: str, t
 
 
 def _iter_texts(address: str, store: str, text: str, unread: Counter[str]) -> Texts:
-    """Yield the texts at an address in columns of some megabytes, each with the name of its source.
+    """Yield the documents at an address in batches of some megabytes, as (source name, string array).
 
     Args:
-        unread: Its count of "records" is increased for each record that cannot be read.
+        address: A file, folder, glob, or corpus.
+        store: The store in which corpus names are looked up.
+        text: The field or column that holds the text.
+        unread: Its count "records" is incremented for each record that cannot be read.
+
+    Raises:
+        InputError: If there is nothing at the address.
     """
     if (
         "://" in address
@@ -136,7 +146,7 @@ def _iter_texts(address: str, store: str, text: str, unread: Counter[str]) -> Te
 
 
 def _iter_corpus_texts(address: str) -> Texts:
-    """Yield the training texts of the newest corpus at an address, by source."""
+    """Yield the training documents of the newest corpus at an address, as (source name, string array)."""
     artifact = pick_newest(find_artifacts(address, CORPORA))
     for batch in Corpus(artifact.place, artifact.manifest).iter_batches():
         train = batch.filter(pc.invert(batch.column("held_out")))
@@ -146,7 +156,7 @@ def _iter_corpus_texts(address: str) -> Texts:
 
 
 def _iter_file_texts(address: str, text: str, unread: Counter[str]) -> Texts:
-    """Yield the texts of files in columns of about BATCH_CHARACTERS characters; the last may be empty."""
+    """Yield the documents in files in batches of about BATCH_CHARACTERS characters. The last batch may be empty."""
     refuse_store(split_glob(address)[0])
     name = address if has_magic(address) else Path(address).resolve().name
     source = FilesSource(name=name, path=address, fields={"text": text}, encoding="auto")
@@ -162,7 +172,7 @@ def _iter_file_texts(address: str, text: str, unread: Counter[str]) -> Texts:
 
 
 def _iter_record_texts(source: FilesSource, unread: Counter[str]) -> Iterator[str]:
-    """Yield the texts of the records that can be read, and count the others in `unread`."""
+    """Yield the text of each readable record, and count the other records in `unread`."""
     for name, path in source.files():
         with hold_unchanged(read_states([str(path)])):
             file = RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
@@ -174,15 +184,15 @@ def _iter_record_texts(source: FilesSource, unread: Counter[str]) -> Iterator[st
 
 
 def resolve_token_count(vocabulary: Vocabulary, tokens: int | None, fill: bool) -> int:
-    """Return the number of tokens to add.
+    """Determine how many tokens to add to a vocabulary.
 
     Args:
-        vocabulary: The vocabulary with unused slots.
-        tokens: The number, or None.
-        fill: True to fill all unused slots.
+        vocabulary: The vocabulary.
+        tokens: The number of tokens, or None.
+        fill: True to add as many tokens as there are unused slots.
 
     Raises:
-        InputError: If both or none are given, the number is below 1, or there are no unused slots to fill.
+        InputError: If both or neither of `tokens` and `fill` are given, the number is below 1, or no slots are unused.
     """
     if (tokens is None) == (not fill):
         raise InputError(
@@ -204,17 +214,17 @@ def resolve_token_count(vocabulary: Vocabulary, tokens: int | None, fill: bool) 
 def adapt_vocabulary(
     vocabulary: Vocabulary, domain: DomainCounts, wanted: int, settings: AdaptSettings, append: bool = False
 ) -> tuple[Vocabulary, dict[str, Any]]:
-    """Choose new tokens by how many tokens they save on a domain.
+    """Choose the new tokens that most reduce the number of tokens in a domain, and add them to a vocabulary.
 
     Args:
         vocabulary: The vocabulary to extend.
         domain: The words of the domain.
         wanted: The largest number of new tokens.
         settings: Which words may become tokens.
-        append: True to add all tokens after the last one; otherwise unused slots are filled first.
+        append: True to append all tokens at the end; otherwise, unused slots are filled first.
 
     Returns:
-        The new vocabulary, and the JSON object with figures before and after.
+        The new vocabulary, and the JSON object with the measures before and after.
 
     Raises:
         InputError: If no word is worth a token.
@@ -257,7 +267,7 @@ def _list_added_tokens(old: Vocabulary, new: Vocabulary, choices: Sequence[Choic
 
 
 def _measure_fit(vocabulary: Vocabulary, domain: DomainCounts) -> dict[str, Any]:
-    """Measure a vocabulary on the words of a domain, in total and by source."""
+    """Measure how a vocabulary splits the words of a domain, in total and by source."""
     pieces = encode_counted_words(Encoder(vocabulary), domain.total)
     unknown, size = find_unknown_id(vocabulary), vocabulary.size
     sources = measure_sources(pieces, unknown, size, sorted(domain.sources.items()))
@@ -274,7 +284,13 @@ def _measure_facts(measures: Measures) -> dict[str, Any]:
 
 
 def render_adaptation(name: str, facts: Facts, output: Path) -> RenderableType:
-    """Render what the new tokens save, the first of them, and how the vocabulary has grown."""
+    """Render how many tokens the new tokens save, the first new tokens, and how the vocabulary has grown.
+
+    Args:
+        name: The name of the old vocabulary.
+        facts: The JSON object from `adapt_vocabulary`, with "model_rows".
+        output: The folder that was written.
+    """
     table = build_table("source", "words", "tokens a word", "words of one token", "words unknown")
     before, after = facts["before"], facts["after"]
     sources = before["sources"] if len(before["sources"]) > 1 else {}

@@ -10,11 +10,11 @@ from trainer.launch import Stop
 
 
 class RunEngine(Protocol):
-    """Worker processes on this machine or on a cluster. Its methods are safe to call from many threads."""
+    """Worker processes on this machine or on a cluster. Thread-safe."""
 
     @property
     def num_workers(self) -> int:
-        """Return how many calls run at once."""
+        """Return the maximum number of calls that run in parallel."""
 
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """Call a module-level function on a worker, and wait for its result.

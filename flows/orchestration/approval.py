@@ -59,9 +59,7 @@ def ask_person(candidate: ReleaseCandidate, home: Path, port: int, seconds: int,
 
 
 def _pause_for_answer(candidate: ReleaseCandidate, ui: str, seconds: int, tell: Tell) -> ApprovalDecision:
-    """Run the flow that waits for a person, and return the decision. A flow that ends without one counts as a
-    rejection.
-    """
+    """Run the flow that waits for a person, and return the decision, or a rejection if the flow ends without one."""
     decisions: list[ApprovalDecision] = []
     title = f"release {candidate.name} of {candidate.record.recipe}"
 

@@ -146,8 +146,9 @@ def write_prefect_yaml(path: Path, text: str, force: bool) -> None:
 
 
 def check_not_served(names: Sequence[str], home: Path, tell: Callable[[str], None]) -> None:
-    """Check that no running `cloze serve` uses one of the deployment names, on this machine or with the same Prefect
-    API.
+    """Check that no running `cloze serve` uses one of the deployment names.
+
+    Checks this machine and, through the Prefect API, others.
 
     Args:
         names: The names of the deployments.
@@ -169,9 +170,7 @@ def check_not_served(names: Sequence[str], home: Path, tell: Callable[[str], Non
 
 
 def _is_served(api: str, name: str) -> bool:
-    """Return True if a process other than a work pool's worker polls an API for the runs of the deployment with this
-    name.
-    """
+    """Return True if a process that is no work pool's worker polls an API for the runs of a deployment."""
     deployment = ask(f"{api}/deployments/name/{quote(to_flow_name(name), safe='')}/{quote(name, safe='')}")
     if not isinstance(deployment, dict) or deployment.get("work_pool_name") or deployment.get("paused"):
         return False

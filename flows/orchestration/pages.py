@@ -342,8 +342,9 @@ def format_report_command(place: Place, run_id: str) -> str:
 
 
 def build_ledger_rows(manifest: Manifest) -> list[dict[str, str]]:
-    """Build a table row for each account and figure of a manifest's ledger, or for each of its tables if the ledger is
-    empty.
+    """Build a table row for each account and figure of a manifest's ledger.
+
+    If the ledger is empty, builds a row with the number of rows of each of the artifact's tables.
 
     Returns:
         Dicts with the keys "unit", "outcome" and "count".
@@ -412,8 +413,7 @@ def summarize_outcome(outcome: Outcome) -> str:
 
 
 def render_lineage(manifests: Sequence[Manifest], report: str = "") -> str:
-    """Render the lineage of artifacts as Markdown: a diagram, the report command, and all fingerprints and content
-    digests.
+    """Render the lineage of artifacts as Markdown: a diagram, the report command, and a table of digests.
 
     Args:
         manifests: The artifacts' manifests.
@@ -456,8 +456,7 @@ def render_lineage_picture(manifests: Sequence[Manifest]) -> str:
 
 
 def _choose_box(kind: str, name: str, names: Sequence[str]) -> KindAndName:
-    """Choose the box in which an artifact is drawn: a separate box, or one shared with others of its kind if there are
-    many.
+    """Choose the box in which an artifact is drawn: its own, or one shared with others if its kind has many.
 
     Args:
         kind: The artifact's kind.

@@ -199,8 +199,9 @@ def get_recording() -> Recording | None:
 
 
 def send_to_api(call: Callable[[], Result]) -> Result | None:
-    """Call a function that sends a request for the current run's page, and return its result, or None if the API is
-    lost.
+    """Call a function that sends a request for the current run's page, and return its result.
+
+    Returns None if the API is lost. Outside a run, the function is simply called.
     """
     recording = get_recording()
     return call() if recording is None else recording.send(call)

@@ -151,10 +151,10 @@ def is_watched(run: RunState, own_server: bool, watch: bool | None, find_api: Ca
 
 @contextmanager
 def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[WorkerPool | None]:
-    """Within the block, open a pool of forked workers for a run that is about to begin. Yields None if forking is not
-    safe.
+    """Within the block, open a pool of forked workers for a run, or yield None if forking is not safe.
 
-    Call this first: forking is safe only until the run starts threads, locks files or connects to a server.
+    Call this before the run does anything else: forking is safe only until the run starts threads, locks files or
+    connects to a server.
 
     Args:
         recipe: The recipe.
@@ -171,9 +171,7 @@ def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[Wo
 
 @contextmanager
 def keep_failure(run: RunState, recording: Recording) -> Iterator[None]:
-    """Within the block, if a run without a flow run fails or is stopped, send that end to an API, or store it for
-    later.
-    """
+    """Within the block, if a run without a flow run fails or is stopped, send its end to an API or store it."""
 
     def keep_stopped() -> None:
         if recording.buffer is not None:

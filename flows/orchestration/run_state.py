@@ -346,8 +346,7 @@ class RunState:
         )
 
     def write_record(self, record: RunRecord, report: str | None = None) -> None:
-        """Write the run's record and report to the store, unless a record has already been written, and end the
-        heartbeat.
+        """Write the run's record and report to the store unless that was done before, and end the heartbeat.
 
         It is called by whichever learns first how the run ends: the run itself or a signal handler.
 

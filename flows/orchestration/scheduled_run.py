@@ -203,10 +203,9 @@ THREADS: Any = ThreadPoolTaskRunner(max_workers=16)  # as in `cloze run`: they w
 
 
 class RunLog:
-    """Prints messages to the log of `cloze serve` without buffering, prefixing each line with the time and the run's
-    short id.
+    """Prints messages to the log of `cloze serve` without buffering.
 
-    The id is omitted until `begin` is called.
+    Each line is prefixed with the time and, once `begin` was called, the run's short id.
     """
 
     def __init__(self) -> None:
@@ -252,9 +251,7 @@ def print_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -
 
 
 def prepare_process() -> None:
-    """Make the process of a scheduled run stop on signals, and when the `cloze serve` process that started it has
-    ended.
-    """
+    """Make this process, which runs a recipe, stop on signals and when its parent `cloze serve` has ended."""
     answer_signals()
     if parent := os.environ.get(PARENT_VARIABLE):
         end_with_parent(int(parent), lambda: stop(signal.SIGTERM))

@@ -316,8 +316,7 @@ def build_stage(build: StageBuild) -> WorkResult[Manifest]:
 
 
 def train_stage(build: StageBuild) -> WorkResult[Manifest]:
-    """Build a stage whose parts each take a separate process and all cores. A retry resumes from where the stage
-    stopped.
+    """Build a stage whose parts each take a separate process and all cores. A retry resumes the work.
 
     Such stages train a model, fine-tune models on a task, or predict for documents.
     """

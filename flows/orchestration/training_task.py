@@ -202,8 +202,7 @@ def render_curves(events: Sequence[Event], what: str) -> str:
 
 
 def build_metric_rows(events: Sequence[Event]) -> list[dict[str, str]]:
-    """Build table rows from training events, newest first: all evaluations, and about MAX_METRIC_ROWS evenly spaced
-    steps.
+    """Build table rows from training events, newest first: all evaluations, and about MAX_METRIC_ROWS steps.
 
     All rows have the same keys, because the UI shows only the columns of the first row.
     """

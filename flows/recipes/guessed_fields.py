@@ -132,7 +132,11 @@ def find_files_without_text(guesses: Mapping[str, TextColumns]) -> dict[str, set
 
 
 def refuse_source_without_text(source: Source, guess: TextColumns) -> None:
-    """Raise the InputError for a source without any text field, which lists the columns of its first file."""
+    """Raise the InputError for a source without any text field, which lists the columns of its first file.
+
+    Args:
+        guess: what was found in the files; `guess.without` must not be empty
+    """
     file, columns = guess.without[0]
     names = ", ".join(columns)[:500] or "none"
     raise InputError(

@@ -347,6 +347,10 @@ def _hash_source(
 def list_raw_files(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]:
     """List a source's raw files as (name, path) pairs, omitting files in store folders.
 
+    Args:
+        entry: the source and its settings
+        recipe: the recipe, whose store and folder are used
+
     Raises:
         InputError: If the source's files have not been fetched yet, or all the files found are in a store.
     """

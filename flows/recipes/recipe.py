@@ -120,7 +120,12 @@ class SourceEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularyEntry:
-    """One `[[vocabulary]]` table. name: its name in the recipe; "" if it is the only one"""
+    """One `[[vocabulary]]` table.
+
+    Attributes:
+        name: name of the table in the recipe; "" if it is the only one
+        settings: how to train the vocabulary, or where the existing one is
+    """
 
     name: str
     settings: VocabularySettings | GivenVocabulary
@@ -532,8 +537,13 @@ def load_shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -
 
     If `folder` contains a file NAME.toml, that file is read instead.
 
+    Args:
+        name: name of the recipe
+        overrides: settings of `--set`, as dotted keys and values, which take precedence over the recipe
+
     Raises:
         InputError: If the recipe is not valid.
+        KeyError: If there is no built-in recipe with this name.
     """
     path = folder / f"{name}.toml"
     return (

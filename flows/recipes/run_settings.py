@@ -62,7 +62,12 @@ class BoundSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """One line of `[bounds]`. figure: name of the figures that it limits; `*` stands for any text"""
+    """The limits of one figure: one line of `[bounds]`.
+
+    Attributes:
+        figure: name of the figure; `*` stands for any text, so that the bound can apply to several figures
+        settings: the limits
+    """
 
     figure: str
     settings: BoundSettings
@@ -84,6 +89,7 @@ def check_bound_names(bounds: Sequence[Bound], names: Callable[[], Iterable[str]
     """Check that each bound applies to a figure that runs of the recipe have.
 
     Args:
+        bounds: the recipe's bounds
         names: returns the names of the figures; a name that ends in a space stands for all names with that prefix
 
     Raises:
@@ -331,6 +337,7 @@ def iter_task_figures(entry: TaskEntry, several: bool) -> Iterator[str]:
     If the task's files are missing, its metrics are unknown, and only "task " is yielded.
 
     Args:
+        entry: the `[[task]]` table
         several: True if the recipe has several tasks, so that figure names include the task's name in the recipe
     """
     try:

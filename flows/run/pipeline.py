@@ -158,9 +158,7 @@ class ParsedSources:
 def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, settle: bool = False) -> ParsedSources:
     """Build the documents of all sources, one artifact for each source and generation.
 
-    A generation is the raw files that one run added.
-
-    The arguments and errors are those of `run_recipe`.
+    A generation is the raw files that one run added. The arguments and errors are those of `run_recipe`.
     """
     sources = [
         (number, entry)

@@ -296,7 +296,10 @@ class Checkpoints:
         return names[self._ranks.rank :: self._ranks.count]
 
     def _clear(self, newest: str) -> None:
-        """Remove old and unfinished checkpoints, except the last `keep`, those of `kept_steps`, and damaged ones."""
+        """Remove old and unfinished checkpoints.
+
+        The last `keep` checkpoints up to `newest` are kept, and so are those of `kept_steps` and damaged ones.
+        """
         names = sorted(path.name for path in self._folder.glob("step-*"))
         kept = [name for name in names if name <= newest][-self._keep :]
         kept += [name for name in names if name <= newest and parse_step(Path(name)) in self.kept_steps]

@@ -321,7 +321,7 @@ class Family:
 
     @property
     def names_pooling(self) -> bool:
-        """True if a model's configuration names its pooling."""
+        """True if a model's configuration has a key for the pooling mode ("cls" or "mean")."""
         return "pooling" in self.names.config.values()
 
     def find_first_position(self, inputs: ModelInputs) -> int:

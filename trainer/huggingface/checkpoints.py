@@ -272,7 +272,7 @@ def _build_part_state(
 
 
 def _with_part_width(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSettings:
-    """Return the settings with the width of a part as in its folder. Raises InputError if other values differ."""
+    """Return the settings with a part's width as in its folder. Raises InputError if other values differ."""
     theirs = to_model_settings(read_config(folder / CONFIG), str(folder / CONFIG), {"kind": part.architecture})
     if build_part_settings(settings, part).shape == theirs.shape:
         return settings

@@ -98,7 +98,10 @@ def adapt_checkpoint(checkpoint: Path, old: Vocabulary, new: Vocabulary, output:
 
 
 def read_checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
-    """Read a checkpoint's config.json. Raises InputError if it is unreadable, or if the vocabulary is not `old`."""
+    """Read a checkpoint's config.json.
+
+    Raises InputError if it is unreadable, or if the model has another vocabulary than `old`.
+    """
     check_folder(checkpoint, (CONFIG, WEIGHTS))
     config = read_json(checkpoint / CONFIG)
     if type(config.get("vocab_size")) is not int:

@@ -67,10 +67,11 @@ def attend(
 
     Args:
         qkv_T3AD: Queries, keys and values of every token.
-        boundaries: int32 [B + 1], the first token of each sequence; the last item is T. A sequence may be empty.
+        boundaries: int32 [B + 1], the index of the first token of each sequence; the last item is T. A sequence may be
+            empty.
         longest: The number of tokens of the longest sequence.
         dropout: The probability that a weight is dropped; 0 outside training.
-        window: A token attends to at most window // 2 tokens on each side, as ModernBERT counts; None: all.
+        window: A token attends to at most window // 2 tokens on each side, as in ModernBERT; None for all tokens.
         causal: True if a token attends to itself and earlier tokens only.
     """
     if len(qkv_T3AD) == 0:  # a process without a share of the step: no kernel need take it

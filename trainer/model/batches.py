@@ -43,7 +43,7 @@ class Batch:
 
     @property
     def num_sequences(self) -> int:
-        """The number of sequences, B."""
+        """The number of sequences, B, including empty ones."""
         return len(self.boundaries) - 1
 
     @property

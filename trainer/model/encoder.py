@@ -36,7 +36,7 @@ INTO_RESIDUAL = ("attention.output", "narrow", "masked_head.dense", "pooler.dens
 
 
 def build_norm(size: int, shape: EncoderShape) -> nn.LayerNorm:
-    """Build a LayerNorm with the encoder's epsilon and biases."""
+    """Build a LayerNorm of the given size, with the encoder's epsilon and biases."""
     return nn.LayerNorm(size, eps=shape.norm_epsilon, bias=shape.biases)
 
 

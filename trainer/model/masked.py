@@ -94,7 +94,7 @@ class PairHead(nn.Module):
 
 
 class MaskedModel(Objective):
-    """An encoder with the heads of `MaskedObjective`."""
+    """An encoder with a masked-token head and, for examples with pair labels, a pair head (see `MaskedObjective`)."""
 
     def __init__(self, settings: ModelSettings, inputs: ModelInputs) -> None:
         family, shape = settings.family_row, build_encoder_shape(settings, inputs)

@@ -269,7 +269,7 @@ def map_stretches(function: Callable[..., Found], *points: Tensor) -> list[Found
 
 
 def add_stretches(sums: Sequence[Tensor]) -> Tensor:
-    """Add up the sums of all chunks."""
+    """Add up the sums that `map_stretches` returned, one tensor per chunk."""
     return sums[0] if len(sums) == 1 else torch.stack(list(sums)).sum(0)
 
 

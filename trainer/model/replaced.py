@@ -63,7 +63,7 @@ class JointAnswers(NamedTuple):
 
 
 class ReplacedModel(Objective):
-    """Discriminator and generator with the heads of `ReplacedObjective`."""
+    """ELECTRA's discriminator (an encoder with a replaced-token head) and generator (one with a masked-token head)."""
 
     num_measures = 2 * BINS
 

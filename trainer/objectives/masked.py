@@ -41,7 +41,7 @@ class MaskedObjective:
         return (MASKED, PAIR) if family.has_pairs(inputs) else (MASKED,)
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
-        """Return the positions and ids of masked tokens, and the labels of pairs."""
+        """Return the positions and ids of masked tokens and, if there is a pair term, the pair labels."""
         targets = {MASKED.name: Target(gathered.targets, "point")}
         if PAIR in terms:
             assert gathered.labels is not None, "a model with a pair head was given examples without pair labels"

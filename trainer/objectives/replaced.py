@@ -56,7 +56,7 @@ class ReplacedObjective(MaskedObjective):
         check_range("model.objective.temperature", self.temperature, 1e-3, 1e3)
 
     def check(self, family: Family) -> None:
-        """Raise InputError if the family has no discriminator."""
+        """Raise InputError if models of the family have no discriminator."""
         if REPLACED not in family.names.architectures:
             raise InputError(
                 f'model.objective.kind = "replaced" trains a discriminator, which the family {family.name!r} does not '

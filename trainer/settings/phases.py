@@ -109,7 +109,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """A run of consecutive steps with one learning-rate schedule.
+    """Consecutive steps of a run that share one learning-rate schedule.
 
     Attributes:
         first: Zero-based number of the first step within the run.

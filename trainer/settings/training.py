@@ -186,7 +186,10 @@ class TrainingSettings:
         return sum(phase.steps for phase in self.phase)
 
     def get_weight_decay(self, phase: int) -> float:
-        """Return the weight decay of a phase. `phase` is zero-based."""
+        """Return the weight decay of a phase, or that of the whole training run if the phase sets none.
+
+        `phase` is zero-based.
+        """
         own = self.phase[phase].weight_decay
         return self.weight_decay if own is None else own
 

@@ -53,7 +53,9 @@ REMEDIES = {  # of kinds of files that are not read, and could be
 
 
 def format_endings(endings: tuple[str, ...]) -> str:
-    """Format endings for a message: those that may be packed alike together, with the endings that may follow.
+    """Format file extensions for a message.
+
+    Extensions that allow the same compressions are grouped, followed by the extensions of these compressions.
 
     >>> format_endings((".txt", ".md", ".txt.gz", ".md.gz", ".epub"))
     '.txt, .md (each also .gz), .epub'

@@ -26,16 +26,20 @@ REQUIRED = ("text", "key")  # if they are asked for
 
 
 def with_text(fields: Fields) -> dict[str, Names]:
-    """Return the map of fields, with the text under the name "text" if none is given."""
+    """Return the field map, with "text" mapped to the name "text" if it contains no text field."""
     return {"text": "text", **fields}
 
 
 def find_fields(value: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
-    """Find the fields of a record, by the names of `Record`.
+    """Find the values of a record's fields.
 
     Args:
-        value: The record as an object or row.
-        fields: {name in `Record`: name or path in `value`, or several, of which the first that is there counts}.
+        value: The JSON object or table row.
+        fields: For each attribute of `Record`, its name or path in `value`. If several names are given, the first one
+            that exists is used.
+
+    Returns:
+        The values by attribute of `Record`.
 
     Raises:
         BadRecord: If the text or a named key is missing, or a value has the wrong type.
@@ -54,12 +58,16 @@ def find_fields(value: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
 
 
 def list_names(names: Names) -> tuple[str, ...]:
-    """List the names that a field may have."""
+    """Return the possible names of a field as a tuple."""
     return (names,) if isinstance(names, str) else names
 
 
 def choose_names(fields: Fields, has: Callable[[str], bool]) -> dict[str, str]:
-    """Choose one name for each field: of several names the first that a table has, or the first of all if it has none.
+    """Choose one name for each field: the first one that the table has, or the first of all if it has none.
+
+    Args:
+        fields: The possible names of each field.
+        has: Returns True if the table has a column of this name.
 
     >>> choose_names({"text": ("note", "body"), "key": "id"}, {"id", "body"}.__contains__)
     {'text': 'body', 'key': 'id'}
@@ -83,12 +91,14 @@ def format_names(names: Names) -> str:
 
 
 def describe_remedy(field: str) -> str:
-    """Return the remedy for a field that is not found."""
+    """Describe what to do about a field that is not found, for a message."""
     return f"Name the right one in the source's `fields`, as with --set source.fields.{field}=NAME"
 
 
 def find_value(value: Mapping[str, Any], path: str) -> Any:
-    """Return the value under a name, or else under a path of names; None if there is none.
+    """Return the value at a name or, if there is none, at a dot-separated path of names.
+
+    Returns None if neither exists.
 
     >>> find_value({"a.b": 1, "a": {"b": 2, "c": 3}}, "a.b"), find_value({"a": {"c": 3}}, "a.c")
     (1, 3)
@@ -103,7 +113,7 @@ def find_value(value: Mapping[str, Any], path: str) -> Any:
 
 
 def parse_object(line: str) -> dict[str, Json]:
-    """Parse a JSON object. Raises BadRecord if the line is no JSON, or another value.
+    """Parse a JSON object. Raises BadRecord if the line is not valid JSON or is another kind of value.
 
     >>> parse_object('{"text": "a"}')
     {'text': 'a'}
@@ -118,7 +128,7 @@ def parse_object(line: str) -> dict[str, Json]:
 
 
 def split_objects(line: Line) -> list[Line]:
-    """Split a line that is several objects with nothing but spaces between them; [] if it is one or anything else.
+    """Split a line that consists of several JSON objects separated only by spaces. Returns [] for any other line.
 
     >>> [each.data for each in split_objects(Line(9, 16, b'{"a": 1} {"b":2}'))]
     [b'{"a": 1}', b'{"b":2}']
@@ -139,26 +149,29 @@ def split_objects(line: Line) -> list[Line]:
 
 
 def skip_spaces(text: str, at: int) -> int:
-    """Return the index after the white space of JSON at `at`."""
+    """Return the index after any JSON white space at `at`."""
     return SPACES.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
 
 
 def convert(given: Any, field: str, path: str = "") -> str | int | None:
-    """Convert the value of a field to what its record has.
+    """Convert a field's value to the type of the `Record` attribute.
 
     Args:
-        given: The value; None if it is missing.
-        field: The name in `Record`.
-        path: The name or path under which it was found, for messages.
+        given: The value, or None if it is missing.
+        field: Name of the attribute of `Record`.
+        path: Name or path under which the value was found, for messages.
 
     Raises:
-        BadRecord: If it has the wrong type.
+        BadRecord: If the value has the wrong type.
     """
     return _to_revision(given, path) if field == "revision" else _to_string(given, path, field)
 
 
 def _to_string(given: Any, path: str, name: str) -> str | None:
-    """Return a string as it is, a number or date as one unless it is the text, and None if it is missing."""
+    """Return a string unchanged, or a number or date as a string (unless it is the text).
+
+    Returns None for a missing value.
+    """
     if given is None:
         return None
     if name != "text" and isinstance(given, date):
@@ -175,7 +188,7 @@ def _to_string(given: Any, path: str, name: str) -> str | None:
 
 
 def _decode_bytes(given: bytes, path: str) -> str:
-    """Decode bytes, which some writers of Parquet put in place of a text. Raises BadRecord."""
+    """Decode bytes, which some Parquet writers store instead of strings. Raises BadRecord."""
     try:
         return given.decode()
     except UnicodeDecodeError as error:
@@ -190,7 +203,10 @@ def _check_surrogates(text: str, path: str) -> None:
 
 
 def _to_revision(value: Any, path: str) -> int | None:
-    """Return a whole number, also from its digits in a string; None if the field is missing, null or empty."""
+    """Return an integer, which may be given as a string of digits.
+
+    Returns None if the field is missing, null or empty.
+    """
     if value is None or value == "":
         return None
     if isinstance(value, str) and DIGITS.fullmatch(value):

@@ -60,9 +60,9 @@ NO_DAY = "9999-12-31"  # a page of a folder has no day of a crawl, after which n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLines:
-    """The format of JSON lines: each line that is not blank is an object and a record.
+    """The JSON Lines format, in which each line that is not blank is an object and becomes a record.
 
-    A line that lost its end is several records.
+    If a newline is missing between objects, the line becomes several records.
     """
 
     fields: Fields = field(default_factory=lambda: {"text": "text"})
@@ -70,18 +70,18 @@ class JsonLines:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file into slices (byte ranges that are read independently) of 8 MB.
+        """Split a file into slices (byte ranges that are read independently) of 8 MB.
 
-        A file that is packed or in UTF-16 is one slice.
+        A compressed or UTF-16 file is a single slice.
         """
         return cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a slice (byte range of a file), one for each line that begins in it and is not blank.
+        """Yield the records of a slice (byte range of a file), one for each nonblank line that begins in it.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows those in quarantine.
+            tally: Counts the records, and knows which are in quarantine.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.
@@ -96,11 +96,11 @@ class JsonLines:
                     yield from self._parse_records(lines.get_line(row), piece.file, bool(wide), tally)
 
     def iter_blocks(self, piece: Slice, wide: str) -> Iterator[Lines]:
-        """Yield the lines that begin in a slice, without blank ones, in blocks.
+        """Yield the nonblank lines that begin in a slice, in blocks.
 
         Args:
             piece: The slice.
-            wide: The encoding that is converted to UTF-8; "" for none.
+            wide: Encoding of the file if it must be converted to UTF-8, otherwise "".
 
         Raises:
             InputError: If the file cannot be read to its end.
@@ -111,20 +111,26 @@ class JsonLines:
                 yield lines.without_blank()
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a record's line without its end, by its locator; if the file is UTF-16, as UTF-8."""
+        """Return the bytes of the line at a record's locator, without the line ending. UTF-16 is converted to UTF-8."""
         return read_lines_again(file, locator.offset, locator.length, self.encoding)
 
     def read_head(self, path: Path, max_bytes: int) -> Iterator[Line]:
-        """Yield the lines that begin in the first `max_bytes` bytes of a file. Raises InputError."""
+        """Yield the lines that begin in the first `max_bytes` bytes of a file.
+
+        Raises InputError if it cannot be read.
+        """
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             yield from read_lines(stream, 0, max_bytes, self.max_record_bytes)
 
     def parse(self, data: bytes, offset: int) -> dict[str, Json]:
-        """Parse a line into its fields; `offset` is its first byte in the file. Raises BadRecord."""
+        """Parse a line into a dictionary of its fields.
+
+        `offset` is the line's position in the file. Raises BadRecord.
+        """
         return parse_object(decode(data, self.encoding, offset))
 
     def _read_plain_records(self, lines: Lines, file: RawFile, recoded: bool, tally: Tally) -> list[Record | None]:
-        """Return the record of each line with fields that are found without parsing it; None for any other line."""
+        """Return a record for each line whose fields can be found without fully parsing it, and None for others."""
         if tally.has_quarantine or (self.encoding != AUTO and codecs.lookup(self.encoding).name != UTF_8):
             return [None] * len(lines)
         found, plain = find_columns(lines, self.fields)
@@ -156,15 +162,16 @@ class JsonLines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetRows:
-    """The format of Parquet: each row is a record."""
+    """The Parquet format, in which each row becomes a record."""
 
     fields: Fields
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file into slices (byte ranges that are read independently), one for each row group.
+        """Split a file into slices (byte ranges that are read independently), one for each row group.
 
-        Raises InputError.
+        Raises:
+            InputError: If the file cannot be read.
         """
         return cut_at(file, parquet.cut_groups(parse_raw_path(file.path), file.size_bytes))
 
@@ -173,7 +180,7 @@ class ParquetRows:
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows those in quarantine.
+            tally: Counts the records, and knows which are in quarantine.
 
         Raises:
             InputError: During iteration, if the file or a row group cannot be read.
@@ -198,26 +205,26 @@ class ParquetRows:
                 yield drop_damaged(locator, raw, error)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return a row as JSON, by its locator; b"" if there is none."""
+        """Return the row at a locator as JSON, or b"" if there is none."""
         return parquet.read_raw_row(file, locator.stream, locator.offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeFile(ABC):
-    """The base of formats in which a file is one record. A subclass has `read`."""
+    """The base class of formats in which a file is one record. Subclasses implement `read`."""
 
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return the whole file as one slice."""
+        """Return a single slice that contains the whole file."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the one record of a file.
+        """Yield a single record for the file.
 
         Args:
             piece: The slice, which is the whole file.
-            tally: Counts the record, and knows those in quarantine.
+            tally: Counts the record, and knows which records are in quarantine.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.
@@ -228,7 +235,7 @@ class WholeFile(ABC):
             yield self._read_stream(stream, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the file, unpacked."""
+        """Return the decompressed bytes of the file at a locator."""
         return read_again(file, locator.offset, locator.length)
 
     def _read_stream(self, stream: BufferedIOBase, file: RawFile, tally: Tally) -> Record:
@@ -243,28 +250,31 @@ class WholeFile(ABC):
 
     @abstractmethod
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build the record of a file's bytes. Raises BadRecord if they are not what the format says."""
+        """Build a record from the bytes of a file. Raises BadRecord if they do not conform to the format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextFile(WholeFile):
-    """The format of plain text: a file is one record.
+    """The plain text format, in which a file becomes one record.
 
-    If `books` is True, books of Project Gutenberg are cut to their text.
+    If `books` is True, only the text of Project Gutenberg's books is kept, without header and license.
     """
 
     encoding: str = "utf-8"
     books: bool = False
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build the record of a text. Raises BadRecord if it cannot be decoded."""
+        """Build a record from the bytes of a text. Raises BadRecord if they cannot be decoded."""
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         book = read_gutenberg_book(data, locator, self.max_record_bytes) if self.books else None
         return book or build_record(locator, data, {"text": self.decode_text(data)})
 
     def decode_text(self, data: bytes) -> str:
-        """Decode the bytes of a text. Raises BadRecord if they are not in the encoding, or if it cannot be guessed."""
+        """Decode the bytes of a text.
+
+        Raises BadRecord if they are invalid in the encoding, or if it cannot be guessed.
+        """
         encoding = self.encoding
         if encoding == AUTO and not guess_wide_encoding(data[:HEAD_BYTES]):
             encoding = guess_encoding(data)
@@ -275,10 +285,10 @@ class TextFile(WholeFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkdownFile(TextFile):
-    """The format of Markdown: a file is one record."""
+    """The Markdown format, in which a file becomes one record."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build the record of a text as its reader sees it. Raises BadRecord if it cannot be decoded."""
+        """Build a record with the rendered text of a Markdown file. Raises BadRecord if it cannot be decoded."""
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         from corpora.sources.files.markdown import read_markdown  # not above: as for pages
@@ -289,10 +299,10 @@ class MarkdownFile(TextFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageFile(WholeFile):
-    """The format of pages of HTML: a file is one record, in the encoding that it states or looks like."""
+    """The HTML format, in which a file becomes one record. The encoding is the declared or detected one."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build the record of a page with its main text; a page that is refused is a drop."""
+        """Build a record with the main text of a page. A rejected page yields a dropped record."""
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         if not data.strip():
@@ -315,17 +325,18 @@ class PageFile(WholeFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookFile(WholeFile):
-    """The format EPUB: a file is a book and one record.
+    """The EPUB format, in which a file is a book and becomes one record.
 
-    If `books` is True, one of Project Gutenberg is cut to its text.
+    If `books` is True, header and license are removed from Project Gutenberg's books.
     """
 
     books: bool = False
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build the record of a book; one that is encrypted or too large is a drop.
+        """Build the record of a book. An encrypted or too large book yields a dropped record.
 
-        Raises BadRecord if it is damaged.
+        Raises:
+            BadRecord: If the file is damaged.
         """
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
@@ -344,18 +355,20 @@ class BookFile(WholeFile):
 
 
 def has_gutenberg_name(data: bytes) -> bool:
-    """Return True if the bytes of a text name Project Gutenberg."""
+    """Return True if the bytes of a text mention Project Gutenberg."""
     return b"utenberg" in data or b"GUTENBERG" in data
 
 
 def read_gutenberg_book(data: bytes, locator: Locator, max_bytes: int, paragraphs: Sequence[str] = ()) -> Record | None:
-    """Build the record of a book of Project Gutenberg as the kind "bookcorpus" does; None for any other text.
+    """Build the record of a Project Gutenberg book as the source kind "bookcorpus" does.
+
+    Returns None for any other text.
 
     Args:
         data: The bytes of the file.
-        locator: Its place in the raw files.
-        max_bytes: Bytes of the largest book.
-        paragraphs: Its paragraphs, if the file is an EPUB.
+        locator: Location of the file in the raw files.
+        max_bytes: Maximum size of a book in bytes.
+        paragraphs: The paragraphs of the book if the file is an EPUB.
     """
     if not paragraphs and not has_gutenberg_name(data):
         return None
@@ -380,7 +393,7 @@ def read_gutenberg_book(data: bytes, locator: Locator, max_bytes: int, paragraph
 
 
 def iter_nonblank_lines(lines: Iterator[Line], tally: Tally) -> Iterator[Line]:
-    """Yield the lines that are not blank, and count each in the tally."""
+    """Yield the lines that are not blank, and count each of them in the tally."""
     for line in lines:
         if line.data is None or line.data.strip():
             tally.records += 1
@@ -388,12 +401,12 @@ def iter_nonblank_lines(lines: Iterator[Line], tally: Tally) -> Iterator[Line]:
 
 
 def find_stop(piece: Slice) -> int | None:
-    """Return the byte before which the lines of a slice begin; None for a packed file, which is read to its end."""
+    """Return the byte before which a slice's lines begin, or None for a compressed file, which is read to its end."""
     return None if is_packed(piece.file.name) else piece.stop
 
 
 def cut_lines(file: RawFile, encoding: str) -> list[Slice]:
-    """Cut a file of lines every 8 MB; one that is packed, or in UTF-16 or UTF-32, is one slice."""
+    """Split a file of lines into slices of 8 MB. A compressed, UTF-16 or UTF-32 file is a single slice."""
     path = parse_raw_path(file.path)
     if is_packed(file.name) or (isinstance(path, MemberPath) and path.is_packed):
         return [slice_whole_file(file)]
@@ -402,10 +415,10 @@ def cut_lines(file: RawFile, encoding: str) -> list[Slice]:
 
 
 def find_line_encoding(path: Path, encoding: str) -> str:
-    """Return the encoding of a file of lines that is converted to UTF-8 as it is read; "" if none has to be.
+    """Return the encoding of a file of lines if it must be converted to UTF-8 while reading, otherwise "".
 
     Raises:
-        InputError: If the file begins with a mark of UTF-16 or UTF-32, and `encoding` is not "auto".
+        InputError: If the file has a UTF-16 or UTF-32 byte order mark, and `encoding` is not "auto".
     """
     if encoding == AUTO:
         return find_source_encoding(path)
@@ -419,11 +432,14 @@ def find_line_encoding(path: Path, encoding: str) -> str:
 
 
 def format_meta(**facts: Json) -> str | None:
-    """Format facts about a record as its `meta` (JSON), without empty ones; None if there are none."""
+    """Format metadata about a record as JSON, for its `meta`.
+
+    Empty values are omitted; returns None if none is left.
+    """
     kept = {key: value for key, value in facts.items() if value}
     return json.dumps(kept, sort_keys=True) if kept else None
 
 
 def build_record(locator: Locator, raw: bytes, fields: dict[str, Any]) -> Record:
-    """Build the record of the fields that were found; one with an empty text is dropped with the reason "empty"."""
+    """Build a record from the fields that were found. If its text is empty, it is dropped with the reason "empty"."""
     return Record(locator=locator, raw=raw, drop=None if fields["text"].strip() else Drop("empty"), **fields)

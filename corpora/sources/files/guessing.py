@@ -59,13 +59,13 @@ DAY = re.compile(r"\s*(\d{4}-\d\d?-\d\d?|\d{4}/\d\d?/\d\d?|\d\d?[./-]\d\d?[./-]\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextColumns:
-    """The names of the columns that hold the text, and of other columns that may be of use.
+    """The names of the columns that contain the text, and of other columns that may be useful.
 
-    names:   the names of the text columns; a file's text is under the first of them that it has
-    files:   for each name, the number of files of each ending with their text under it
-    others:  other columns that hold text, in all of the files
-    keys, dates, groups: columns that could be the record's key, date or group, in all of the files
-    without: files that have records but no text, with the columns that they have instead
+    names:   names of the text columns; the text of a file is in the first one that the file has
+    files:   for each of these names, the number of files by file extension whose text is in this column
+    others:  other columns that contain text in all files
+    keys, dates, groups: columns that may be the record's key, date or group in all files
+    without: files that have records but no text, with the columns that they have
     """
 
     names: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class TextColumns:
 class _ColumnStatistics:
     """Statistics of a column.
 
-    `letters` counts the letters in words of all values, `different` those of each value once.
+    `letters` counts the letters in the words of all values. `different` counts each distinct value only once.
     """
 
     values: int = 0
@@ -102,13 +102,16 @@ class _ColumnStatistics:
         return self.letters >= MIN_LETTERS_PER_TEXT * self.strings or _strip_path(name).lower() in TEXT_NAMES
 
     def score(self) -> float:
-        """Return the number of letters of different values; half of it for HTML, for there may be a plain column."""
+        """Return the number of letters in distinct values.
+
+        It is halved for HTML, because a plain-text column may exist.
+        """
         return self.different / 2 if 2 * self.marked > self.strings else self.different
 
 
 @dataclass(slots=True)
 class _FileHead:
-    """The beginning of a file. `readable` is False if something of it could not be read."""
+    """The beginning of a file. `readable` is False if any of it could not be read."""
 
     file: RawFile
     rows: int
@@ -122,12 +125,12 @@ def has_fields(form: RecordFormat) -> bool:
 
 
 def guess_text_columns(source: FilesSource, files: Sequence[RawFile], earlier: Sequence[str] = ()) -> TextColumns:
-    """Guess the columns that hold the texts of some files.
+    """Guess which columns of raw files contain the text.
 
     Args:
         source: The source that the files belong to.
-        files: Raw files; those without named fields are ignored.
-        earlier: Names that were found before. They stay, before new ones.
+        files: The raw files. Files without named fields are ignored.
+        earlier: Column names found before. They come first in the result.
     """
     tables = [file for file in files if has_fields(source.choose_format(file.name))]
     if not tables:
@@ -150,7 +153,7 @@ def guess_text_columns(source: FilesSource, files: Sequence[RawFile], earlier: S
 
 
 def _choose_text_columns(heads: Sequence[_FileHead], earlier: Sequence[str]) -> tuple[tuple[str, ...], list[_FileHead]]:
-    """Choose the names of the text in some files; also return the files that have none."""
+    """Choose the names of the text columns. Return them and the files without any text column."""
     names = list(earlier)
     left = [head for head in heads if head.columns and not _find_text_name(head, names)]
     while left:
@@ -164,7 +167,7 @@ def _choose_text_columns(heads: Sequence[_FileHead], earlier: Sequence[str]) -> 
 
 
 def _find_text_name(head: _FileHead, names: Sequence[str]) -> str:
-    """Return the name that the text of a file is under; "" if it has none of them."""
+    """Return the first of the names that is a column of the file, or "" if there is none."""
     return next((name for name in names if name in head.columns), "")
 
 
@@ -212,8 +215,10 @@ def _read_head(source: FilesSource, file: RawFile, max_rows: int, seen: dict[str
     """Read the first rows of a file.
 
     Args:
-        max_rows: The number of rows.
-        seen: By column, the hashes of values that were seen before; if None, only the names of columns are noted.
+        source: The source that the file belongs to.
+        file: The file.
+        max_rows: Maximum number of rows to read.
+        seen: Hashes of the values seen before, by column. If None, only the column names are recorded.
     """
     head = _FileHead(file, 0, True, {})
     try:
@@ -231,7 +236,7 @@ def _read_head(source: FilesSource, file: RawFile, max_rows: int, seen: dict[str
 
 
 def _read_heads(source: FilesSource, file: RawFile, seen: dict[str, set[int]]) -> list[_FileHead]:
-    """Read the beginning of a file; of each sheet of a workbook, for each has its own columns."""
+    """Read the beginning of a file, or of each sheet of a workbook, because each sheet has its own columns."""
     form = source.choose_format(file.name)
     if not isinstance(form, SheetRows):
         return [_read_head(source, file, HEAD_ROWS, seen)]
@@ -248,7 +253,10 @@ def _read_heads(source: FilesSource, file: RawFile, seen: dict[str, set[int]]) -
 
 
 def _iter_rows(form: RecordFormat, path: Path, head: _FileHead) -> Iterator[Mapping[str, Any]]:
-    """Yield the first records of a file as objects, and add its columns to `head`. Raises InputError and OpenQuote."""
+    """Yield the first records of a file as dictionaries, and add its columns to `head`.
+
+    Raises InputError and OpenQuote.
+    """
     if isinstance(form, ParquetRows):
         head.columns.update({name: _ColumnStatistics() for name in parquet.read_columns(path) if name})
         yield from (row.values for row in parquet.read_rows(path, 0, path.stat().st_size, {}))
@@ -279,9 +287,9 @@ def _iter_objects(form: JsonLines, path: Path, head: _FileHead) -> Iterator[Mapp
 
 
 def iter_fields(row: Mapping[str, Any], path: str = "", depth: int = MAX_DEPTH) -> Iterator[tuple[str, Any]]:
-    """Yield (path, value) for each value in an object that is no object, list or null.
+    """Yield (path, value) for each value in an object, including nested objects. Lists and nulls are omitted.
 
-    `fields` finds the value under this path.
+    In a source's `fields` setting, the path refers to this value.
 
     >>> list(iter_fields({"id": 7, "meta": {"note": "a", "tags": ["b"]}, "none": None}))
     [('id', 7), ('meta.note', 'a')]
@@ -314,7 +322,7 @@ def _add_value(column: _ColumnStatistics, value: Any, seen: set[int]) -> None:
 
 
 def _to_text(value: Any) -> str | None:
-    """Return a string, or bytes that are one, as text; None for anything else."""
+    """Return a string, or bytes that are valid text, as a string. Returns None for anything else."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -324,7 +332,7 @@ def _to_text(value: Any) -> str | None:
 
 
 def count_letters(text: str) -> int:
-    """Count the letters of a text that are in words: not of addresses, numbers, digests, base64 or JSON.
+    """Count the letters in the words of a text, without addresses, numbers, digests, base64 and JSON.
 
     >>> count_letters("The ferry was late."), count_letters("https://example.org/a"), count_letters("9f86d081884c7d65")
     (15, 0, 0)

@@ -53,12 +53,12 @@ PLAIN = re.compile(rb'[^\s,"\[\]{}]++|[}\]]')  # a number, a word, or what is no
 
 
 class ValueLayout(NamedTuple):
-    """The places of the values in a file.
+    """The layout of the values in a JSON file.
 
     lines:  True if each line is a value
-    start:  the byte after the opening bracket of their array; 0 if there is none
-    around: the brackets that are open outside of the array
-    texts:  True if the first value is a string, and not an object
+    start:  byte offset after the opening bracket of the array that contains the values, or 0 if there is none
+    around: the opening brackets that enclose this array
+    texts:  True if the first value is a string rather than an object
     """
 
     lines: bool = False
@@ -68,7 +68,7 @@ class ValueLayout(NamedTuple):
 
 
 def find_layout(head: bytes) -> ValueLayout:
-    """Find the places of the values of a file, from its first bytes.
+    """Detect the layout of the values in a JSON file from its first bytes.
 
     >>> find_layout(b'{"a": 1}\\n{"a": 2}').lines, find_layout(b'{"data": [{"a": 1}, {"a": 2}]}').start
     (True, 10)
@@ -102,7 +102,7 @@ def find_layout(head: bytes) -> ValueLayout:
 
 
 def _is_lines(head: bytes) -> bool:
-    """Return True if the first two lines that are not blank begin objects, and the first one is whole."""
+    """Return True if the first two nonblank lines start with an object, and the first line is a complete one."""
     lines = head.lstrip().split(b"\n", 1)
     try:
         return len(lines) > 1 and lines[1].lstrip()[:1] == b"{" and isinstance(json.loads(lines[0]), dict)
@@ -111,7 +111,7 @@ def _is_lines(head: bytes) -> bool:
 
 
 def _add_array_size(sizes: dict[ValueLayout, int], stack: list[tuple[int, int]], stop: int, head: bytes) -> None:
-    """Add the size of an array of objects to `sizes` if it is in nothing but objects."""
+    """Add the size of an array of objects to `sizes` if it is enclosed only by objects."""
     if not 1 < len(stack) <= MAX_ARRAY_DEPTH + 1 or stack[-1][0] != ARRAY:
         return
     around, start = bytes(opener for opener, _ in stack[:-1]), stack[-1][1]
@@ -121,7 +121,13 @@ def _add_array_size(sizes: dict[ValueLayout, int], stack: list[tuple[int, int]],
 
 
 def read_values(stream: BufferedIOBase, max_bytes: int, layout: ValueLayout) -> Iterator[Line]:
-    """Yield the values of a file by their bytes; `data` is None for one of more than `max_bytes`."""
+    """Yield the bytes of each value in a file.
+
+    Args:
+        stream: The content of the file.
+        max_bytes: Maximum size of a value. `data` is None for a larger one.
+        layout: Layout of the values, as `find_layout` returns it.
+    """
     first = stream.read(layout.start or len(codecs.BOM_UTF8))
     begin = layout.start or (len(first) if first == codecs.BOM_UTF8 else 0)
     cutter = _ValueCutter(max_bytes, layout, begin)
@@ -132,7 +138,7 @@ def read_values(stream: BufferedIOBase, max_bytes: int, layout: ValueLayout) -> 
 
 
 class _ValueCutter:
-    """Cuts values out of pieces of a file that follow one another."""
+    """Extracts values from consecutive chunks of a file."""
 
     def __init__(self, max_bytes: int, layout: ValueLayout, offset: int) -> None:
         self._max = max_bytes
@@ -150,7 +156,7 @@ class _ValueCutter:
         self._done: list[Line] = []
 
     def feed(self, piece: bytes) -> list[Line]:
-        """Return the values that end in a piece."""
+        """Process the next chunk, and return the values that end in it."""
         at = 0
         while at < len(piece):
             at = self._read_inside(piece, at) if self._open else self._skip_to_value(piece, at)
@@ -159,13 +165,13 @@ class _ValueCutter:
         return done
 
     def close(self) -> list[Line]:
-        """Return the values that are left, with the one that is open at the end."""
+        """Return the remaining values, including one that is still incomplete."""
         if self._open:
             self._end()
         return self._done
 
     def _skip_to_value(self, piece: bytes, at: int) -> int:
-        """Advance to the next value, or past its beginning."""
+        """Advance to the next value, or past its start. Returns the new index in the chunk."""
         space = BETWEEN.match(piece, at)
         at = space.end() if space else at
         if at == len(piece):
@@ -215,7 +221,7 @@ class _ValueCutter:
             self._done.append(Line(self._start, self._length, data))
 
     def _read_inside(self, piece: bytes, at: int) -> int:
-        """Advance to the end of the open value, or of the piece."""
+        """Advance to the end of the current value or of the chunk. Returns the new index in the chunk."""
         begin = at
         while at < len(piece):
             if self._in_string:
@@ -251,7 +257,7 @@ class _ValueCutter:
             self._num_open[opener] -= 1
 
     def _skip_string(self, piece: bytes, at: int) -> int:
-        """Advance to the end of the open string, or of the piece."""
+        """Advance to the end of the current string or of the chunk. Returns the new index in the chunk."""
         match = REST.match(piece, at + self._escaped)
         assert match is not None
         self._end_string(match)
@@ -264,17 +270,20 @@ class _ValueCutter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonFile(JsonLines):
-    """The format `.json`: each value of a file is a record. `texts` is True if a string is one, too."""
+    """The `.json` format, in which each value of a file becomes a record.
+
+    `texts` is True if strings count as values too.
+    """
 
     texts: bool = False
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file into slices (byte ranges that are read independently) if each line is a value.
+        """Split a file into slices (byte ranges that are read independently) if each line is a value.
 
-        Any other file is one slice.
+        Any other file is a single slice.
 
         Raises:
-            InputError: If it cannot be read.
+            InputError: If the file cannot be read.
         """
         path = parse_raw_path(file.path)
         return JsonLines.slices(self, file) if self.read_layout(path).lines else [slice_whole_file(file)]
@@ -284,7 +293,7 @@ class JsonFile(JsonLines):
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows those in quarantine.
+            tally: Counts the records, and knows which are in quarantine.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.
@@ -300,14 +309,15 @@ class JsonFile(JsonLines):
                 yield reader._build_record(value, piece.file, tally, bool(wide))
 
     def read_layout(self, path: Path) -> ValueLayout:
-        """Find the places of the values of a file. Raises InputError if it cannot be read."""
+        """Detect the layout of the values in a file. Raises InputError if the file cannot be read."""
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             return find_layout(stream.read(HEAD_BYTES))
 
     def read_head(self, path: Path, max_bytes: int) -> Iterator[Line]:
         """Yield the values that begin in the first `max_bytes` bytes of a file.
 
-        Raises InputError if it cannot be read.
+        Raises:
+            InputError: If the file cannot be read.
         """
         layout = self.read_layout(path)
         if layout.lines:
@@ -320,7 +330,7 @@ class JsonFile(JsonLines):
                 yield value
 
     def parse(self, data: bytes, offset: int) -> dict[str, Json]:
-        """Parse a value into its fields. Raises BadRecord."""
+        """Parse a value into a dictionary of its fields. Raises BadRecord."""
         text = decode(data, self.encoding, offset)
         if not self.texts or not data.startswith(b'"'):
             return parse_object(text)

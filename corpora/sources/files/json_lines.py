@@ -21,15 +21,15 @@ NULL, QUOTE, OBJECT = b'n"{'  # what a value begins with
 
 
 def find_columns(lines: Lines, fields: Fields) -> tuple[dict[str, list[Any]], Bools]:
-    """Find the fields of all lines, by the names of `Record`.
+    """Find the values of record fields in many lines at once.
 
     Args:
-        lines: Some lines of a file.
-        fields: As for `find_fields`.
+        lines: Lines of a file.
+        fields: For each attribute of `Record`, its name or path in an object, as for `find_fields`.
 
     Returns:
-        A list of values for each field, and a bool `(lines,)`: False for a line that must be parsed in the long way,
-        because it is not plain, lacks a field, or is longer than a block.
+        A list of values for each field, and a bool array `(lines,)`. It is False for lines that must be fully parsed
+        instead, because they are not plain, lack a field, or are longer than a block.
     """
     wanted = {name: list_names(given) for name, given in with_text(fields).items()}
     spans, plain = find_values(lines, [name for names in wanted.values() for name in names])
@@ -52,13 +52,13 @@ def find_columns(lines: Lines, fields: Fields) -> tuple[dict[str, list[Any]], Bo
 
 
 def find_values(lines: Lines, paths: Sequence[str]) -> tuple[Int64s, Bools]:
-    """Find the values under names or paths in some lines.
+    """Find the values at names or paths in many lines at once.
 
-    A name is looked up as it is, then as a path, as `find_value` does.
+    Each name is looked up unchanged first, then as a path, as `find_value` does.
 
     Returns:
-        int64 `(lines, paths, 2)`, the first byte and the end of each value in `lines.data`, ABSENT if there is none;
-        and bool `(lines,)`, False for a line that must be parsed in the long way.
+        An int64 array `(lines, paths, 2)` with the first byte and the end of each value in `lines.data`, ABSENT if
+        there is none, and a bool array `(lines,)` that is False for lines that must be fully parsed instead.
     """
     spans, plain = _find_paths(np.frombuffer(lines.data, np.uint8), lines.starts, lines.ends, paths)
     offsets = pa.py_buffer(np.array([0, len(lines.data)], np.int64))
@@ -70,7 +70,10 @@ def find_values(lines: Lines, paths: Sequence[str]) -> tuple[Int64s, Bools]:
 
 
 def _find_paths(data: Bytes, starts: Int64s, ends: Int64s, paths: Sequence[str]) -> tuple[Int64s, Bools]:
-    """Do what `find_values` does for some objects in UTF-8."""
+    """Find the values at paths in UTF-8 objects, where object i is data[starts[i]:ends[i]].
+
+    Returns what `find_values` does.
+    """
     parts = {path: path.partition(".") for path in paths}
     names = [*dict.fromkeys([*paths, *(first for first, dot, _ in parts.values() if dot)])]
     encoded = [name.encode(errors="surrogatepass") for name in names]
@@ -91,22 +94,25 @@ def _find_paths(data: Bytes, starts: Int64s, ends: Int64s, paths: Sequence[str])
 
 
 def read_first_bytes(lines: Lines, spans: Int64s) -> Bytes:
-    """Return the byte that each value begins with; the first of "null" if there is none."""
+    """Return the first byte of each value, or "n" (as in "null") for a missing value."""
     starts = spans[..., 0]
     firsts = np.frombuffer(lines.data, np.uint8)[starts]
     return np.where(np.asarray(starts >= 0), firsts, np.uint8(NULL))
 
 
 def pick_first(spans: Int64s, wanted: Bools) -> Int64s:
-    """Return the span of the first wanted value of each line, int64 `(lines, 2)`; ABSENT if no value is wanted."""
+    """Return the span of the first wanted value in each line, int64 `(lines, 2)`.
+
+    It is ABSENT if no value is wanted.
+    """
     picked = spans[np.arange(len(spans)), wanted.argmax(axis=1)]
     return np.where(wanted.any(axis=1, keepdims=True), picked, ABSENT)
 
 
 def read_strings(lines: Lines, spans: Int64s, plain: Bools) -> pa.Array:
-    """Read the strings at some spans, null for ABSENT.
+    """Read the strings at spans. The result is null where the span is ABSENT.
 
-    A string with half a character sets its entry of `plain` to False.
+    For a string with an unpaired surrogate, the entry in `plain` is set to False.
     """
     starts, ends = spans.T.copy()
     offsets, out = np.zeros(len(starts) + 1, np.int64), np.empty(int((ends - starts).sum()), np.uint8)
@@ -117,7 +123,7 @@ def read_strings(lines: Lines, spans: Int64s, plain: Bools) -> pa.Array:
 
 
 def read_value(lines: Lines, span: Int64s) -> Any:
-    """Return the value at a span, as Python's json reads it."""
+    """Parse the value at a span with Python's json module."""
     return DECODER.raw_decode(lines.data[span[0] : span[1]].decode())[0]
 
 

@@ -29,15 +29,16 @@ _HEX[list(b"0123456789abcdefABCDEF")] = [*range(16), *range(10, 16)]
 def find_spans(
     data: Bytes, starts: Int64s, ends: Int64s, names: Bytes, name_ends: Int64s, spans: Int64s, plain: Bools
 ) -> None:
-    """Find the named values in lines of JSON, without building objects.
+    """Find the values of named keys in lines of JSON, without building objects.
 
     Args:
         data: UTF-8 bytes; line i is data[starts[i]:ends[i]].
-        names: The wanted keys in UTF-8, one after another.
-        name_ends: The end of each of them in `names`.
-        spans: int64 `(lines, names, 2)`, filled with ABSENT by the caller; receives the first byte and the end of each
-            value.
-        plain: bool `(lines,)`; receives False for lines that must be parsed in the long way; their spans mean nothing.
+        starts, ends: Start and end of each line in `data`.
+        names: The wanted keys in UTF-8, concatenated.
+        name_ends: The end of each key in `names`.
+        spans: int64 `(lines, names, 2)`, initialized to ABSENT by the caller. Filled with the first byte and the end of
+            each value.
+        plain: bool `(lines,)`. Set to False for lines that must be fully parsed instead; their spans are undefined.
     """
     for row in range(len(starts)):
         plain[row] = _read_object(data, starts[row], ends[row], names, name_ends, spans[row])
@@ -45,7 +46,7 @@ def find_spans(
 
 @kernel
 def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends: Int64s, spans: Int64s) -> bool:
-    """Find the values of one line; return False if it is not plain."""
+    """Find the values in one line. Return False if the line must be fully parsed instead."""
     name: Integer = ABSENT
     begin = at
     nested, depth, state = np.uint64(0), 0, _VALUE  # nested: a bit for each bracket, 1 for {
@@ -110,7 +111,10 @@ def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends
 
 @kernel
 def _find_string_end(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Return the end of the string with its first character at `at`, its quote included; -1 if it does not end."""
+    """Return the end of a JSON string, including its closing quote, or -1 if it is not closed.
+
+    `at` is the first byte after the opening quote.
+    """
     while at < end:
         if at + 64 <= end:
             others = equal_bits(data, at, _QUOTE) | equal_bits(data, at, _BACKSLASH) | below_bits(data, at, _SPACE)
@@ -146,7 +150,7 @@ def _read_four_digits(data: Bytes, at: Integer) -> Integer:
 
 @kernel
 def _find_scalar_end(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Return the end of a number or literal; -1 if there is none."""
+    """Return the end of the number or literal at `at`, or -1 if there is none."""
     for literal, size in ((0, 4), (5, 4), (10, 5)):
         if data[at] == _LITERALS[literal]:
             return at + size if _is_equal(data, at, end, _LITERALS, literal, size) else -1
@@ -181,7 +185,7 @@ def _find_digits_end(data: Bytes, at: Integer, end: Integer) -> Integer:
 
 @kernel
 def _find_name(data: Bytes, start: Integer, end: Integer, names: Bytes, name_ends: Int64s) -> Integer:
-    """Return the index of a key among the names; ABSENT for none of them, -2 for a key with an escape."""
+    """Return the index of a key in `names`, ABSENT if it is not one of them, or -2 for a key with an escape."""
     for at in range(start, end):
         if data[at] == _BACKSLASH:
             return -2
@@ -206,14 +210,14 @@ def _is_equal(data: Bytes, at: Integer, end: Integer, others: Bytes, other: Inte
 
 @kernel
 def copy_strings(data: Bytes, starts: Int64s, ends: Int64s, out: Bytes, offsets: Int64s, plain: Bools) -> None:
-    """Copy strings of JSON to `out` as UTF-8, with escapes replaced.
+    """Copy JSON strings to `out` as UTF-8, with escapes replaced.
 
     Args:
-        data: Bytes of JSON; string i is data[starts[i]:ends[i]], its quotes included. One that begins at ABSENT is
-            empty.
-        out: Receives the strings, one after another.
-        offsets: int64 `(n + 1,)`; receives the end of each string.
-        plain: bool `(n,)`; receives False for a string that holds half a character.
+        data: JSON bytes; string i is data[starts[i]:ends[i]], including its quotes.
+        starts, ends: Start and end of each string in `data`. A string that starts at ABSENT is empty.
+        out: Filled with the concatenated strings.
+        offsets: int64 `(n + 1,)`. Filled with the end of each string in `out`, from index 1 on.
+        plain: bool `(n,)`. Set to False for strings that contain an unpaired surrogate.
     """
     to = np.int64(0)
     for row in range(len(starts)):

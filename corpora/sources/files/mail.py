@@ -61,17 +61,17 @@ ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 
 class NotAMailbox(ValueError):
-    """A file with a first line that begins no message."""
+    """Raised if the first line of a file does not begin a message."""
 
 
 @dataclass(slots=True)
 class _Message:
     """A message of a mailbox that is being read.
 
-    lines:  its lines so far; None if they are too many bytes
-    begins: indices of `lines` at which another message might begin
-    length: bytes of its body as its head says; -1 if the head does not say it
-    end:    the byte after that body; -1 if it is not known
+    lines:  lines read so far, or None if the message is too large
+    begins: indices in `lines` at which another message may begin
+    length: length of the body in bytes according to the message header, or -1 if it is not stated
+    end:    byte offset after this body, or -1 if it is not known
     """
 
     start: int
@@ -83,7 +83,7 @@ class _Message:
     in_head: bool = True
 
     def add_line(self, line: Line, max_bytes: int) -> None:
-        """Add a line; of a message of more than `max_bytes` no line is kept."""
+        """Add a line. If the message exceeds `max_bytes`, all its lines are discarded."""
         if not self.in_head and self.length >= 0 and self.end < 0:
             self.end = line.offset + self.length
         if self.in_head and line.data is not None:
@@ -97,11 +97,14 @@ class _Message:
             self.lines.append(line)
 
     def can_end_at(self, offset: int) -> bool:
-        """Return True if its head says that it ends here, with or without a blank line after it."""
+        """Return True if the stated body length ends here, with or without a blank line after it."""
         return 0 <= self.end <= offset <= self.end + 2
 
     def iter_pieces(self, whole: bool) -> Iterator[Line]:
-        """Yield the message; if its head is wrong (`whole` is False), all messages that it may be."""
+        """Yield the message.
+
+        If `whole` is False, the stated length is wrong, and each possible message is yielded separately.
+        """
         if self.lines is None:
             yield Line(self.start, self.stop - self.start, None)
             return
@@ -111,10 +114,14 @@ class _Message:
 
 
 def read_messages(lines: Iterator[Line], max_bytes: int) -> Iterator[Line]:
-    """Yield the messages of a mailbox from its lines. `data` is None for a message of more than `max_bytes`.
+    """Yield the messages of a mailbox.
+
+    Args:
+        lines: The lines of the mailbox.
+        max_bytes: Maximum size of a message in bytes. `data` is None for a larger one.
 
     Raises:
-        NotAMailbox: If the first line that is not blank begins no message.
+        NotAMailbox: If the first nonblank line does not begin a message.
     """
     message: _Message | None = None
     blank = True
@@ -136,7 +143,7 @@ def read_messages(lines: Iterator[Line], max_bytes: int) -> Iterator[Line]:
 
 
 def _join_lines(lines: list[Line]) -> Line:
-    """Join the lines of a message with their ends between them."""
+    """Join the lines of a message with newlines between them."""
     pieces = [lines[0].data or b""]
     for before, line in pairwise(lines):
         pieces += [b"\n" if line.offset - before.offset - before.length == 1 else b"\r\n", line.data or b""]
@@ -144,7 +151,7 @@ def _join_lines(lines: list[Line]) -> Line:
 
 
 def strip_mbox_framing(data: bytes) -> bytes:
-    r"""Remove the line that a message begins with in a mailbox, and the signs before `From ` in its body.
+    r"""Remove the mbox separator line before a message, and the ">" that escapes `From ` in its body.
 
     >>> strip_mbox_framing(b"From a@b Mon Jan  1 10:00:00 2026\nSubject: a\n\n>From the sea")
     b'Subject: a\n\nFrom the sea'
@@ -161,14 +168,14 @@ ENCRYPTED = frozenset(("application/pkcs7-mime", "application/x-pkcs7-mime", "mu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mail:
-    """The content of a message of mail.
+    """The content of a mail message.
 
-    sender:    address, or None
-    date:      day as YYYY-MM-DD, as the sender has it, or None
-    left_out:  number of parts that are no text, such as attachments
+    sender:    address of the sender, or None
+    date:      day in the sender's time zone as YYYY-MM-DD, or None
+    left_out:  number of parts that are not text, such as attachments
     replaced:  number of characters that could not be decoded
-    hidden:    number of blocks that HTML does not show
-    encrypted: True if all of it is encrypted
+    hidden:    number of blocks that the HTML does not display
+    encrypted: True if the whole message is encrypted
     """
 
     text: str
@@ -182,10 +189,10 @@ class Mail:
 
 
 def read_mail(data: bytes) -> Mail:
-    """Read a message from its bytes.
+    """Parse a mail message from its bytes.
 
     Raises:
-        BadRecord: If Python's parser fails, or the message has over MAX_PARTS parts.
+        BadRecord: If Python's parser fails, or the message has more than MAX_PARTS parts.
     """
     try:
         message = message_from_bytes(data)
@@ -205,7 +212,7 @@ def read_mail(data: bytes) -> Mail:
 
 
 def _read_texts(message: "Message[Any, Any]") -> tuple[list[ShownText], int]:
-    """Return the texts of a message in order, and the number of parts that are no text."""
+    """Return the texts of a message in order, and the number of parts that are not text."""
     texts: list[ShownText] = []
     left_out = num_parts = 0
     waiting = [message]
@@ -229,7 +236,7 @@ def _read_texts(message: "Message[Any, Any]") -> tuple[list[ShownText], int]:
 
 
 def _choose_form(parts: list[Any]) -> Any:
-    """Choose among the forms of one text: a plain one that holds words, else the last that can be read."""
+    """Choose among alternative forms of a text: a plain one that contains words, otherwise the last readable one."""
     plain = [part for part in parts if part.get_content_type() == "text/plain" and _read_text(part, "text/plain").text]
     other = [part for part in parts if part.get_content_type() == "text/html" or part.is_multipart()]
     return (plain or other[-1:] or parts)[0]
@@ -248,9 +255,10 @@ def _read_text(part: "Message[Any, Any]", kind: str) -> ShownText:
 
 
 def read_html(html: str) -> ShownText:
-    """Return all text of a page of HTML, with blank lines between its blocks.
+    """Extract all text of an HTML page, with blank lines between blocks.
 
-    Raises BadRecord if it is too large or deep.
+    Raises:
+        BadRecord: If the page is too large or too deeply nested.
     """
     shown = extract_shown_text(html, LIMITS)
     if isinstance(shown, Refused):
@@ -259,7 +267,7 @@ def read_html(html: str) -> ShownText:
 
 
 def _join_flowed(text: str, without_space: bool) -> str:
-    """Join the lines that a sender has wrapped (RFC 3676); quoted ones are left as they are.
+    """Join lines that the sender's mail program wrapped (RFC 3676). Quoted lines stay unchanged.
 
     >>> _join_flowed("The ferry \\nwas late.\\n-- \\nAda", False)
     'The ferry was late.\\n-- \\nAda'
@@ -277,7 +285,7 @@ def _join_flowed(text: str, without_space: bool) -> str:
 
 
 def _read_header(message: "Message[Any, Any]", name: str) -> str | None:
-    """Return a header field with its encoded words as text; None if it is missing or empty."""
+    """Return a header field with its encoded words decoded, or None if it is missing or empty."""
     value = message.get(name)
     if value is None:
         return None
@@ -290,20 +298,23 @@ def _read_header(message: "Message[Any, Any]", name: str) -> str | None:
 
 
 def _read_raw_header(message: "Message[Any, Any]", name: str) -> str:
-    """Return a field with bytes beyond ASCII that are not encoded, as UTF-8 or else windows-1252."""
+    """Return a header field. Unencoded non-ASCII bytes are decoded as UTF-8 or, if invalid, as windows-1252."""
     raw = next(str(value) for key, value in message.raw_items() if key.lower() == name)
     return decode_html(raw.encode("utf-8", "surrogateescape")).text
 
 
 def _decode_word(piece: bytes, charset: str | None) -> str:
-    """Decode the bytes of an encoded word; `decode_header` gives plain ones as Latin-1."""
+    """Decode the bytes of an encoded word.
+
+    Plain words, which `decode_header` returns as Latin-1 bytes, are supported too.
+    """
     if charset is None:
         return piece.decode("raw-unicode-escape", "replace")
     return decode_html(piece, charset.partition("*")[0]).text
 
 
 def _to_day(text: str | None) -> str | None:
-    """Return the day of a date, as its sender has it; None if it is no date."""
+    """Return the day of a date in the sender's time zone, or None if it is not a valid date."""
     try:
         return parsedate_to_datetime(text).date().isoformat() if text else None
     except (ValueError, TypeError, OverflowError, IndexError):
@@ -312,7 +323,7 @@ def _to_day(text: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailFile(WholeFile):
-    """The format `.eml`: a file is one message and one record."""
+    """The `.eml` format, in which a file is a message and becomes one record."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """Build the record of a message. Raises BadRecord if it cannot be read."""
@@ -321,12 +332,12 @@ class MailFile(WholeFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailboxFile:
-    """The format `.mbox`: a file is a mailbox, and each of its messages is a record."""
+    """The `.mbox` format, in which a file is a mailbox and each message becomes a record."""
 
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return the whole file as one slice."""
+        """Return a single slice that contains the whole file."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
@@ -334,10 +345,10 @@ class MailboxFile:
 
         Args:
             piece: The slice, which is the whole file.
-            tally: Counts the records, and knows those in quarantine.
+            tally: Counts the records, and knows which are in quarantine.
 
         Raises:
-            InputError: During iteration, if the file cannot be read to its end or is no mailbox.
+            InputError: During iteration, if the file cannot be read to its end or is not a mailbox.
         """
         path, file = parse_raw_path(piece.file.path), piece.file
         with open_raw(path) as stream, explain_damage(path):
@@ -357,7 +368,7 @@ class MailboxFile:
                 raise InputError(f"{path} is no mailbox: {error}. Rename it, or take it out of `path`.") from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a message, with the line that it begins with, by its locator."""
+        """Return the bytes of the message at a locator, including its mbox separator line."""
         return read_again(file, locator.offset, locator.length)
 
 
@@ -365,10 +376,10 @@ def build_mail_record(raw: bytes, data: bytes, locator: Locator, tally: Tally) -
     """Build the record of a message.
 
     Args:
-        raw: The message as its file has it, which is kept.
-        data: The message to parse, without what a mailbox adds.
-        locator: Its place in the raw files.
-        tally: Knows the records in quarantine.
+        raw: The message as it is in the file, used as the record's `raw`.
+        data: The message to parse, without mbox framing.
+        locator: Location of the message in the raw files.
+        tally: Knows which records are in quarantine.
 
     Raises:
         BadRecord: If the message cannot be read.

@@ -38,7 +38,7 @@ FORMULAS = ("fenced", "display", "round", "square", "inline")
 
 
 def read_markdown(text: str) -> ShownText:
-    r"""Convert Markdown to the text that its reader sees.
+    r"""Convert Markdown to the text that a reader of the rendered page sees.
 
     >>> read_markdown("# Boats\n\n* the *old* [ferry](a.html)\n\nIt was $k/n$ or $\\frac{1}{2}$.[^1]").text
     'Boats\n\nthe old ferry\n\nIt was k/n or [formula].'

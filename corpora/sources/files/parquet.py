@@ -26,12 +26,12 @@ FAULTS = (pa.ArrowException, OSError, ValueError, OverflowError)  # what Arrow r
 
 
 class ParquetRow(NamedTuple):
-    """A row of Parquet.
+    """A row of a Parquet file.
 
-    group:  the byte at which its row group counts as beginning (`compute_group_starts`)
-    number: its index in the row group
-    values: by column
-    fault:  why it cannot be used; "" if it can
+    group:  byte offset at which the row group is considered to begin (see `compute_group_starts`)
+    number: index of the row in its row group
+    values: values by column name
+    fault:  why the row cannot be used, or "" if it can
     """
 
     group: int
@@ -41,15 +41,16 @@ class ParquetRow(NamedTuple):
 
 
 def cut_groups(path: Path, size_bytes: int) -> list[int]:
-    """Return the first byte of each slice of a file, one for each row group. Raises InputError."""
+    """Return the first byte of each slice of a file, one for each row group. Raises InputError if it cannot be read."""
     with open_parquet(path) as table:
         return [0, *compute_group_starts(table, size_bytes)[1:]]
 
 
 def count_rows(path: Path, start: int, stop: int) -> int:
-    """Count the rows of the row groups that begin in bytes `start` to `stop`, by the file's footer.
+    """Count the rows of the row groups that begin in bytes `start` to `stop`, according to the file's footer.
 
-    Raises InputError.
+    Raises:
+        InputError: If the file cannot be read.
     """
     with open_parquet(path) as table:
         starts = enumerate(compute_group_starts(table, path.stat().st_size))
@@ -60,12 +61,12 @@ def read_rows(path: Path, start: int, stop: int, fields: Mapping[str, str]) -> I
     """Yield the rows of the row groups that begin in bytes `start` to `stop`.
 
     Args:
-        path: The file.
-        start, stop: Bytes of the file.
-        fields: {name in `Record`: column}; the columns must be there.
+        path: Path of the file.
+        start, stop: Byte range in the file.
+        fields: Column name for each attribute of `Record`. All these columns must exist.
 
     Raises:
-        InputError: If the file lacks one of them, or cannot be read.
+        InputError: If a column is missing, or the file cannot be read.
     """
     with open_parquet(path) as table:
         _check_columns(table, path, fields)
@@ -77,13 +78,19 @@ def read_rows(path: Path, start: int, stop: int, fields: Mapping[str, str]) -> I
 def iter_all_batches(
     table: pq.ParquetFile, path: Path, rows: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of all row groups, as `iter_group_batches` does."""
+    """Yield the rows of all row groups in batches, as `iter_group_batches` does."""
     for group in range(table.num_row_groups):
         yield from iter_group_batches(table, group, path, rows, columns)
 
 
 def read_raw_row(path: Path, group: int, number: int) -> bytes:
-    """Return a row as JSON, by the beginning of its row group and its index there; b"" if there is none."""
+    """Return a row as JSON, or b"" if it does not exist.
+
+    Args:
+        path: Path of the file.
+        group: Byte offset at which the row group is considered to begin (see `compute_group_starts`).
+        number: Index of the row in its row group.
+    """
     for row in read_rows(path, group, group + 1, {}):
         if row.number == number:
             return to_row_json(row.values)
@@ -91,7 +98,7 @@ def read_raw_row(path: Path, group: int, number: int) -> bytes:
 
 
 def to_row_json(values: dict[str, Any]) -> bytes:
-    """Return a row as one line of JSON in UTF-8; half a character is escaped.
+    """Return a row as one line of UTF-8 JSON. Unpaired surrogates are escaped.
 
     >>> to_row_json({"text": "é", "id": 7, "hash": b"\\x01\\xff"}).decode()
     '{"text": "é", "id": 7, "hash": "01ff"}'
@@ -109,10 +116,10 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, default=_to_json_value)  # a ten
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:
-    """Open a Parquet file; the checksums of its pages are compared as they are read.
+    """Open a Parquet file. Page checksums are verified when the pages are read.
 
     Raises:
-        InputError: If it is no Parquet file, is damaged, or its footer states different numbers of rows.
+        InputError: If the file is not a Parquet file, is damaged, or its footer states inconsistent numbers of rows.
     """
     try:
         table = pq.ParquetFile(
@@ -135,13 +142,13 @@ def iter_group_batches(
     Args:
         table: The open file.
         group: Index of the row group.
-        path: Path of the file, for messages.
-        rows: Rows of a batch.
-        columns: The columns to read; if None, all are.
+        path: Path of the file, for error messages.
+        rows: Maximum number of rows in a batch.
+        columns: Columns to read. If None, all columns are read.
 
     Raises:
-        InputError: If it cannot be read, or after the last batch if its rows are not as many as the file states. Of
-            columns of lists the number is not compared.
+        InputError: If the group cannot be read, or after the last batch, if the number of rows differs from the
+            footer's. The number is not checked for list columns.
     """
     metadata, read = table.metadata.row_group(group), 0
     try:
@@ -164,18 +171,18 @@ def iter_group_batches(
 
 
 def read_columns(path: Path) -> dict[str, bool]:
-    """Read {column: True if there are others inside of it} of a file. Raises InputError."""
+    """Return the column names of a file, each with True if the column contains other columns. Raises InputError."""
     with open_parquet(path) as table:
         return {field.name: pa.types.is_struct(field.type) for field in table.schema_arrow}
 
 
 def _to_one_line(error: Exception) -> str:
-    """Return the message of Arrow, which may have several lines and end in a full stop, as one line."""
+    """Return the message of an Arrow error on one line, without a final full stop."""
     return " ".join(str(error).split()).rstrip(" .")
 
 
 def is_text_type(kind: pa.DataType) -> bool:
-    """Return True for a type of texts or bytes, also in a dictionary, and for one that holds only nulls."""
+    """Return True for string and binary types, also if dictionary-encoded, and for the null type."""
     own, types = kind.value_type if pa.types.is_dictionary(kind) else kind, pa.types
     tests = types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary
     return any(test(own) for test in (*tests, types.is_null))
@@ -195,10 +202,10 @@ def _check_columns(table: pq.ParquetFile, path: Path, fields: Mapping[str, str])
 
 
 def compute_group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
-    """Compute the byte at which each row group counts as beginning, from its share of the bytes that all of them hold.
+    """Compute the byte offset at which each row group is considered to begin, from its share of all groups' bytes.
 
-    Its true place is with its columns, and to ask for one ends the process if the footer is damaged (Arrow 26).
-    Whatever the footer says, each group begins at a byte of its own inside of the file.
+    The true offset is stored with the group's columns, but Arrow 26 crashes when they are accessed in a file with a
+    damaged footer. The computed offsets are always distinct and inside the file.
     """
     metadata, starts = table.metadata, list[int]()
     sizes = [max(metadata.row_group(group).total_byte_size, 1) for group in range(metadata.num_row_groups)]
@@ -215,9 +222,9 @@ def _iter_group_rows(table: pq.ParquetFile, group: int, start: int, path: Path) 
 
 
 def list_batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
-    """Return the rows of a batch, each with what is wrong with it or "".
+    """Return the rows of a batch as (values by column, fault). The fault is "" if the row can be used.
 
-    If one is not UTF-8, each is read by itself.
+    If any value cannot be converted, for example because it is not valid UTF-8, the rows are converted one at a time.
     """
     whole = pa.RecordBatch.from_arrays([_to_microseconds(column) for column in batch.columns], batch.schema.names)
     try:
@@ -227,12 +234,12 @@ def list_batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
 
 
 def list_values(column: pa.Array) -> list[Any]:
-    """Return the values of a column as `list_batch_rows` has them."""
+    """Return the values of a column, converted as by `list_batch_rows`."""
     return [row[""] for row, _ in list_batch_rows(pa.RecordBatch.from_arrays([column], [""]))]
 
 
 def _to_microseconds(column: pa.Array) -> pa.Array:
-    """Convert times in nanoseconds, which Python's cannot hold, to microseconds."""
+    """Convert times from nanoseconds, which Python does not support, to microseconds."""
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         return column.cast(pa.timestamp("us", column.type.tz), safe=False)
     if pa.types.is_time64(column.type) and column.type.unit == "ns":
@@ -241,7 +248,10 @@ def _to_microseconds(column: pa.Array) -> pa.Array:
 
 
 def _read_one_row(row: pa.RecordBatch) -> tuple[dict[str, Any], str]:
-    """Read one row; a time beyond Python's range becomes a text, and a text that is not UTF-8 its bytes."""
+    """Convert one row.
+
+    A time outside Python's range becomes a string, and a string that is not valid UTF-8 becomes bytes.
+    """
     values: dict[str, Any] = {}
     fault = ""
     for name, column in zip(row.schema.names, row.columns, strict=True):

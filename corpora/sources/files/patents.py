@@ -33,14 +33,14 @@ PARAGRAPHS = re.compile(r"PAL|PAR|PA[0-9C]|STM|EQU")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOrPatents(TextFile):
-    """The format of a file that is one text, or many patents if it begins as they do."""
+    """The format of a file that is a single text or, if it begins like a patent file, many patents."""
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for the text, or one for each patent.
+        """Yield one record for the text, or one record for each patent.
 
         Args:
             piece: The slice, which is the whole file.
-            tally: Counts the records, and knows those in quarantine.
+            tally: Counts the records, and knows which are in quarantine.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.
@@ -69,9 +69,9 @@ class TextOrPatents(TextFile):
 
 
 def _iter_patents(stream: BufferedIOBase, max_bytes: int) -> Iterator[tuple[int, int, bytes | None]]:
-    """Yield offset, length and bytes of each patent.
+    """Yield the offset, length and bytes of each patent.
 
-    The bytes are None if there are more than `max_bytes`; lines before the first patent are skipped.
+    The bytes are None if the patent has more than `max_bytes` bytes. Lines before the first patent are skipped.
     """
     offset = size = 0
     held: list[bytes] = []
@@ -91,13 +91,13 @@ def _iter_patents(stream: BufferedIOBase, max_bytes: int) -> Iterator[tuple[int,
 
 
 def read_patent(text: str) -> dict[str, Any]:
-    """Return the fields of a patent: "text", "key" (its number), "title" and "date" (YYYY-MM-DD or None).
+    """Parse a patent. Returns its "text", "key" (the patent number), "title" and "date" (YYYY-MM-DD or None).
 
     Args:
-        text: The patent, from its line PATN on.
+        text: The patent, starting with its line PATN.
 
     Raises:
-        BadRecord: If it has no number.
+        BadRecord: If the patent has no number.
     """
     facts: dict[str, list[str]] = {}
     paragraphs: list[list[str]] = []

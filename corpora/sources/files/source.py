@@ -131,16 +131,16 @@ class FilesSource:
             raise InputError(f"Source {self.name!r}: `delimiter` and `quote` are both {self.quote!r}. Set one of them.")
 
     def settings(self) -> dict[str, Json]:
-        """Return what decides the bytes of the source's documents, for fingerprints."""
+        """Return the settings that affect the bytes of the source's documents, for fingerprints."""
         encoding = self.encoding if self.encoding == AUTO else codecs.lookup(self.encoding).name
         settings = select_settings(self)
         return {**settings, "fields": settings["fields"] or {"text": "text"}, "encoding": encoding}
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the files that can be read, and those in zips, as (name, path) sorted by name.
+        """List the readable files, including those in zip archives, as (name, path) sorted by name.
 
         Raises:
-            InputError: If there are none; it says what is there instead.
+            InputError: If there are none. The message lists the files that were found instead.
         """
         wanted = f"a file with one of the endings {KNOWN_ENDINGS}, a folder of them, or a glob"
         refused = f"is none of {KNOWN_ENDINGS}. Rename or convert it."
@@ -162,9 +162,9 @@ class FilesSource:
         return sorted(files)
 
     def iter_inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
-        """Yield a file, or the members of a zip, as (name, path, why it is not read).
+        """Yield (name, path, reason) for a file, or for each member of a zip archive.
 
-        The reason is "" if only the ending decides.
+        The reason says why the file is not read. It is "" if this depends only on the file extension.
         """
         if is_of_saved_page(path):
             yield name, path, SAVED_PAGE_FILE
@@ -183,15 +183,16 @@ class FilesSource:
             yield f"{name}/{member.name}", place, member.kind or nested or explain_unread(member.name, place)
 
     def libraries_of(self, files: Sequence[RawFile]) -> tuple[str, ...]:
-        """Return the libraries that decide what comes of these files, besides `libraries`."""
+        """Return the libraries, besides those in `libraries`, that affect the documents produced from these files."""
         needed = {LIBRARY: PDF_ENDINGS, "markdown-it-py": MARKDOWN_ENDINGS}
         names = [file.name.lower() for file in files]
         return tuple(library for library, endings in needed.items() if any(name.endswith(endings) for name in names))
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file into slices (byte ranges that are read independently).
+        """Split a file into slices (byte ranges that are read independently).
 
-        Plain lines are cut every 8 MB, Parquet at its row groups, archives at records; any other file is one slice.
+        Uncompressed files of lines are split every 8 MB, Parquet files at row groups, and web archives at records. Any
+        other file is a single slice.
 
         Raises:
             InputError: If a Parquet, JSON or zip file cannot be read.
@@ -199,11 +200,11 @@ class FilesSource:
         return self.choose_format(file.name).slices(file)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a slice (byte range of a file): one for each file, line, row or record of an archive.
+        """Yield the records of a slice (byte range of a file): one for each file, line, row or archive record.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows those in quarantine.
+            tally: Counts the records, and knows which are in quarantine.
 
         Raises:
             InputError: During iteration, if the file cannot be read.
@@ -211,9 +212,9 @@ class FilesSource:
         return self.choose_format(piece.file.name).records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a record by its locator.
+        """Return the bytes of the record at a locator.
 
-        That is a file, a line or row without its end, or a row of Parquet as JSON.
+        These are the bytes of a file, of a line or row without its line ending, or of a Parquet row as JSON.
 
         Raises:
             InputError: If the file cannot be read.
@@ -221,7 +222,7 @@ class FilesSource:
         return self.choose_format(file.name).raw_record(file, locator)
 
     def choose_format(self, name: str) -> RecordFormat:
-        """Return the format by which a file is read, by the ending of its name (any case)."""
+        """Return the format for reading a file, according to its extension (case-insensitive)."""
         name, max_bytes = name.lower(), self.max_record_bytes
         if name.endswith(JSON_ENDINGS):
             return JsonFile(fields=self.fields, encoding=self.encoding, max_record_bytes=max_bytes)
@@ -262,10 +263,13 @@ class FilesSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadZip:
-    """The format of a zip with members that cannot be listed: reading it says why."""
+    """The format used for a zip archive whose members cannot be listed.
+
+    Reading the file raises an error that explains why.
+    """
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Raise InputError that says why the zip cannot be read."""
+        """Raise InputError that explains why the zip archive cannot be read."""
         path = parse_raw_path(file.path)
         try:
             list_members(path)
@@ -276,17 +280,17 @@ class BadZip:
         raise InputError(format_change(path))
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Raise InputError that says why the zip cannot be read."""
+        """Raise InputError that explains why the zip archive cannot be read."""
         self.slices(piece.file)
         yield from ()
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return b"": it has no records."""
+        """Return b"", because there are no records."""
         return b""
 
 
 def can_read(name: str) -> bool:
-    """Return True if a file of this name is read.
+    """Return True if files with this name are read.
 
     >>> can_read("a.TXT"), can_read("raw/mbox"), can_read("a.png"), can_read("raw/~$a.docx")
     (True, True, False, False)
@@ -300,7 +304,10 @@ def can_read(name: str) -> bool:
 
 
 def explain_unread(name: str, path: Path) -> str:
-    """Return why a file with an ending that is read is not (XML without a known preset); "" if it is read."""
+    """Explain why a file with a supported extension is not read (XML without a known preset).
+
+    Returns "" if it is read.
+    """
     try:
         return OTHER_ROOT if name.lower().endswith(XML_ENDINGS) and not find_preset(path) else ""
     except InputError:
@@ -308,13 +315,13 @@ def explain_unread(name: str, path: Path) -> str:
 
 
 def is_of_saved_page(path: Path) -> bool:
-    """Return True if a file is a picture, script or frame of a page that a browser saved next to its folder."""
+    """Return True if a file is a picture, script or frame that a browser saved along with a web page."""
     return _is_folder_of_page(path.parent)
 
 
 @lru_cache(maxsize=4096)
 def _is_folder_of_page(path: Path) -> bool:
-    """Return True if a folder, or one around it, is that of a saved page."""
+    """Return True if a folder, or one of its parents, contains the files of a saved web page."""
     return any(_is_of_page(folder) for folder in (path, *path.parents) if folder.name.lower().endswith(PAGE_FOLDERS))
 
 

@@ -62,7 +62,7 @@ FIELD_START, PLAIN, QUOTED, QUOTE_SEEN = range(4)  # where in a row the byte bef
 
 
 class OpenQuote(ValueError):
-    """A quote is not closed by the end of the file. `offset` is the first byte of its row."""
+    """Raised if a quote is not closed before the end of the file. `offset` is the first byte of its row."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(f"a quote in the row at byte {offset} is never closed")
@@ -70,15 +70,15 @@ class OpenQuote(ValueError):
 
 
 def find_row_ends_plain(data: bytes, state: int, delimiter: int, quote: int) -> tuple[list[int], int]:
-    """Find the line ends that end a row of a table: the reference implementation of `find_row_ends`.
+    """Find the newlines that end a row of a table. Reference implementation of `find_row_ends`, for tests.
 
     Args:
-        data: A piece of the file.
-        state: The state after the byte before it: FIELD_START, PLAIN, QUOTED or QUOTE_SEEN.
-        delimiter, quote: Byte values.
+        data: A chunk of the file.
+        state: The state after the preceding byte: FIELD_START, PLAIN, QUOTED or QUOTE_SEEN.
+        delimiter, quote: The delimiter and the quote as byte values.
 
     Returns:
-        The places after these line ends, and the state after the last byte.
+        The index after each of these newlines, and the state after the last byte.
 
     >>> find_row_ends_plain(b'a,"b\\nc"\\nd', FIELD_START, ord(","), ord('"'))
     ([8], 1)
@@ -101,7 +101,7 @@ def find_row_ends_plain(data: bytes, state: int, delimiter: int, quote: int) -> 
 
 @kernel
 def find_row_ends(data: Bytes, state: int, delimiter: int, quote: int) -> tuple[Int64s, int]:
-    """Find the line ends that end a row, as `find_row_ends_plain` does."""
+    """Find the newlines that end a row of a table, as `find_row_ends_plain` does."""
     ends = np.empty(data.size, np.int64)
     num_ends = 0
     for at in range(data.size):
@@ -123,18 +123,18 @@ def find_row_ends(data: Bytes, state: int, delimiter: int, quote: int) -> tuple[
 
 
 def read_rows(stream: BufferedIOBase, max_bytes: int, delimiter: str, quote: str, columns: int = 0) -> Iterator[Line]:
-    """Yield the rows of a table from its beginning, after a byte order mark of UTF-8.
+    """Yield the rows of a table from its beginning, after any UTF-8 byte order mark.
 
     Args:
         stream: The bytes of the table.
-        max_bytes: A longer row has `data` None; it is never in memory.
+        max_bytes: Maximum size of a row. A longer row is never held in memory, and its `data` is None.
         delimiter: The character between fields.
-        quote: The character around a field.
-        columns: The number of columns, by which rows are recognized that a lone quote has joined; with 0 every row is
-            as its quotes say.
+        quote: The character that encloses fields.
+        columns: The number of columns. It serves to recognize rows that an unpaired quote has joined. If 0, quotes are
+            always followed.
 
     Raises:
-        OpenQuote: If the last quote is never closed and what follows it is no table of rows.
+        OpenQuote: If the last quote is never closed, and the lines after it are not rows of the table.
     """
     pieces = iter(lambda: stream.read(PIECE_BYTES), b"")
     first = next(pieces, b"")
@@ -181,16 +181,17 @@ def read_rows(stream: BufferedIOBase, max_bytes: int, delimiter: str, quote: str
 
 @dataclass(frozen=True, slots=True)
 class _TableShape:
-    """What the rows of a table look like; by it rows are recognized that a lone quote has joined to one."""
+    """The shape of a table's rows, used to recognize rows that an unpaired quote has joined into one."""
 
     delimiter: str
     quote: str
     columns: int
 
     def is_joined(self, data: bytes) -> bool:
-        """Return True if a row of several lines is no row, and most of its lines are one each.
+        """Return True if a multi-line row is not a valid row, but most of its lines are.
 
-        A row between tabs of which all lines are rows is joined, too: a text in quotes has no such lines.
+        In tab-separated tables, a row counts as joined too if all its lines are valid rows, because quoted text has no
+        such lines.
         """
         full = data.count(b"\n") - data.count(b"\n\n") - data.count(b"\n\r\n")
         if (
@@ -207,14 +208,17 @@ class _TableShape:
         )
 
     def is_run(self, data: bytes) -> bool:
-        """Return True if a quote has opened so many lines and bytes that it is no field: all of them are rows."""
+        """Return True if a quote spans so many lines that it cannot be a field, and all these lines are valid rows."""
         lines = data.split(b"\n")[1:-1]
         return (
             self.columns > 2 - (self.delimiter == "\t") and len(lines) > MIN_RUN_LINES and all(map(self._is_row, lines))
         )
 
     def is_joined_to_the_end(self, data: bytes) -> bool:
-        """Return True if most lines after an open quote are rows; else the file is cut off in a field."""
+        """Return True if most lines after an unclosed quote are valid rows.
+
+        Otherwise the file is truncated within a field.
+        """
         lines = data.split(b"\n")
         return self.columns > 1 and len(lines) > MAX_CUT_LINES and self._are_rows(lines[1:])
 
@@ -232,7 +236,7 @@ class _TableShape:
 
 
 def _split_lines(offset: int, raw: bytes) -> list[Line]:
-    """Split a row that is none into its lines, each a row."""
+    """Split joined rows into their lines, each of which is a row."""
     lines = []
     for line in raw.split(b"\n") if not raw.endswith(b"\n") else raw[:-1].split(b"\n"):
         text = line.removesuffix(b"\r")
@@ -251,16 +255,16 @@ def _build_row(offset: int, data: bytes, length: int, max_bytes: int) -> Line:
 def parse_row(row: str, delimiter: str, quote: str) -> list[str]:
     r"""Parse the fields of a row without its line end.
 
-    A quote that is not closed is an ordinary character: what it would take in is rows of their own. So are quotes that
-    are not around a whole field, unless they may have joined lines.
+    An unclosed quote is an ordinary character, because the lines that it would span are separate rows. Quotes that do
+    not enclose a whole field are ordinary too, unless they may have joined lines.
 
     Args:
         row: The row.
         delimiter: The character between fields.
-        quote: The character around a field; "" if there is none.
+        quote: The character that encloses fields, or "" if there is none.
 
     Raises:
-        BadRecord: If a row of several lines has characters between a closing quote and the delimiter.
+        BadRecord: If a multi-line row has characters between a closing quote and the delimiter.
 
     >>> parse_row('a,"b, ""c""\nd",5" pipe,', ",", '"'), parse_row('a,"b,c', ",", '"')
     (['a', 'b, "c"\nd', '5" pipe', ''], ['a', '"b', 'c'])
@@ -300,7 +304,7 @@ def _build_field_pattern(delimiter: str, quote: str) -> "re.Pattern[str]":
 
 
 def name_fields(header: list[str], row: list[str]) -> dict[str, Any]:
-    """Return {column name: field} of a row. Raises BadRecord if it has more or fewer fields than there are columns."""
+    """Return the fields of a row by column name. Raises BadRecord if the row has more or fewer fields than columns."""
     if len(row) != len(header):
         raise BadRecord(f"{len(row)} fields where the header names {len(header)}")
     return dict(zip(header, row, strict=True))
@@ -318,13 +322,13 @@ YEARS = range(1800, 2101)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTable:
-    """The format of tables of text: each row that is not blank is a record, except a first row that names the columns.
+    """The format of text tables, in which each nonblank row becomes a record, except for a header row.
 
-    delimiter:        between the fields of a row
-    quote:            around a field that holds delimiters, line ends or, doubled, itself; "": there is none
-    other_delimiters: characters that are the delimiter instead if they divide more of the first rows alike
-    rows_above:       number of rows before the one that names the columns
-    has_names:        True if a row names the columns
+    delimiter:        character between the fields of a row
+    quote:            character that encloses fields with delimiters, newlines or (doubled) quotes; "" if there is none
+    other_delimiters: characters that are used as the delimiter instead if they split more of the first rows uniformly
+    rows_above:       number of rows before the header row
+    has_names:        True if there is a header row
     """
 
     fields: Fields
@@ -337,18 +341,18 @@ class TextTable:
     has_names: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a plain file in which no field can hold a line end into slices (byte ranges) of 8 MB.
+        """Split an uncompressed file without quoted newlines into slices (byte ranges) of 8 MB.
 
-        Any other file is one slice.
+        Any other file is a single slice.
         """
         return [slice_whole_file(file)] if self.quote else cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a slice (byte range of a file), one for each row that begins in it and is not blank.
+        """Yield the records of a slice (byte range of a file), one for each nonblank row that begins in it.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows those in quarantine.
+            tally: Counts the records, and knows which are in quarantine.
 
         Raises:
             InputError: During iteration, if the file or its header cannot be read, or a quote is never closed.
@@ -370,16 +374,16 @@ class TextTable:
                 ) from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a record's row without its end, by its locator; if the file is UTF-16, as UTF-8."""
+        """Return the bytes of the row at a record's locator, without the line ending. UTF-16 is converted to UTF-8."""
         return read_lines_again(file, locator.offset, locator.length, self.encoding)
 
     def fit_to_file(self, path: Path) -> tuple["TextTable", list[str] | None]:
-        """Fit the table to one file: find its delimiter, and whether a row names its columns.
+        """Adapt the format to a file: determine its delimiter, and whether it has a header row.
 
-        The usual delimiter stays if it finds all that `fields` names, or no other divides more rows alike.
+        The usual delimiter is kept if it yields all columns in `fields`, or if no other one splits more rows uniformly.
 
         Returns:
-            The fitted table, and the names of the columns; None for an empty file.
+            The adapted format and the column names. The names are None for an empty file.
 
         Raises:
             InputError: If the file or its header cannot be read.
@@ -412,7 +416,10 @@ class TextTable:
         return replace(table, has_names=False)._with_settled_fields(columns), columns
 
     def _read_stated_delimiter(self, path: Path) -> str:
-        """Return the delimiter that a file's first line states, as in `sep=;`; "" for none. Raises InputError."""
+        """Return the delimiter that a file's first line states, as in `sep=;`, or "" if there is none.
+
+        Raises InputError.
+        """
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             match = STATED_DELIMITER.fullmatch(stream.readline(MAX_STATED_BYTES).removeprefix(codecs.BOM_UTF8))
         return match[1].decode() if match else ""
@@ -421,7 +428,7 @@ class TextTable:
         return replace(self, fields=choose_names(self.fields, columns.__contains__))
 
     def iter_rows(self, path: Path, columns: list[str]) -> Iterator[dict[str, Any] | None]:
-        """Yield the rows of a file as {column name: field}; None for one that cannot be parsed. Raises InputError."""
+        """Yield the fields of each row by column name, or None for a row that cannot be parsed. Raises InputError."""
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             cut = self._read_rows(stream, 0, None, len(columns))
             rows = (row for row in cut if row.data is not None and row.data.strip())
@@ -447,7 +454,7 @@ class TextTable:
         return read_rows(stream, self.max_record_bytes, self.delimiter, self.quote, columns)
 
     def _read_first_rows(self, path: Path) -> list[list[str]]:
-        """Return the fields of a file's first rows, the names of its columns first; [] for an empty file.
+        """Return the fields of a file's first rows, starting with the column names, or [] for an empty file.
 
         Raises InputError and OpenQuote.
         """
@@ -469,13 +476,13 @@ class TextTable:
         return fields
 
     def _read_sample(self, path: Path, max_rows: int, columns: int = 0) -> list[Line]:
-        """Return the first `max_rows` rows of a file that are not blank. Raises InputError and OpenQuote."""
+        """Return the first `max_rows` nonblank rows of a file. Raises InputError and OpenQuote."""
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             rows = (row for row in self._read_rows(stream, 0, None, columns) if row.data is None or row.data.strip())
             return list(islice(_take_first(rows, SAMPLE_BYTES), self.rows_above, self.rows_above + max_rows))
 
     def _check_named(self, columns: list[str], path: Path) -> None:
-        """Raise InputError unless each column that `fields` names is there exactly once."""
+        """Raise InputError unless each column named in `fields` exists exactly once."""
         for name, names in self.fields.items():
             if columns.count(str(names)) != 1:
                 problem = "twice" if names in columns else "not"
@@ -514,9 +521,10 @@ def _take_first(rows: Iterator[Line], size: int) -> Iterator[Line]:
 
 
 def _score_split(rows: Sequence[Sequence[str]]) -> tuple[bool, int, int]:
-    """Score how well a delimiter divides rows; larger is better.
+    """Score how well a delimiter splits rows. Higher is better.
 
-    Returns True if over half of the rows have as many fields as the first, the number of these rows, and of the fields.
+    Returns True if more than half of the rows have as many fields as the first row, the number of these rows, and the
+    number of fields.
     """
     columns = len(rows[0]) if rows else 0
     alike = sum(len(row) == columns for row in rows[1:])
@@ -524,7 +532,9 @@ def _score_split(rows: Sequence[Sequence[str]]) -> tuple[bool, int, int]:
 
 
 def is_data(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
-    """Return True if the first row of a table names no columns: it holds a sentence, or a number as those below it do.
+    """Return True if the first row of a table is not a header.
+
+    This is the case if it contains a sentence, or a number in a column where the rows below have numbers too.
 
     >>> is_data(["1", "great film"], [["2", "a bore"]]), is_data(["id", "text"], [["2", "a bore"]])
     (True, False)

@@ -260,7 +260,7 @@ def read_record(path: Path, stream: int, offset: int, length: int) -> bytes:
 
 
 class _MemberCutter:
-    """Cuts one gzip member into its records."""
+    """Cuts one gzip member, or a plain archive, into its records."""
 
     def __init__(self, member: WarcMember, max_bytes: int) -> None:
         self.member, self.max_bytes = member, max_bytes

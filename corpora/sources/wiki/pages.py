@@ -118,13 +118,13 @@ class PageCounter:
         self._tail = b""
 
     def count_tags(self, data: bytes) -> int:
-        """Return the number of tags that end in `data`. A tag may begin in the previous chunk."""
+        """Return the number of tags that end in `data`, the next chunk. A tag may begin in the previous chunk."""
         data = self._tail + data
         self._tail = data[-len(b"<page") :]
         return data.count(b"<page>")
 
     def count_begun_tag(self, data: bytes) -> int:
-        """Return the number of tags (0 or 1) that end in `data` and began in the previous chunk."""
+        """Return the number of tags (0 or 1) that end in `data`, the next chunk, and began in the previous chunk."""
         return self.count_tags(data[: len(b"page>")])
 
 
@@ -155,7 +155,7 @@ class PageCutter:
         self._streams: deque[tuple[int, int, int]] = deque()  # (position, stream, offset there)
 
     def feed(self, piece: StreamPiece) -> Iterator[CutPage]:
-        """Yield the pages that end in this chunk."""
+        """Yield the pages that end in `piece`, the next chunk of the file."""
         end = self._buffer_start + len(self._buffer)
         if not self._streams or self._streams[-1][1] != piece.stream:
             self._streams.append((end, piece.stream, piece.offset))
@@ -173,7 +173,7 @@ class PageCutter:
         self._stop = self._buffer_start + len(self._buffer)
 
     def finish(self) -> Iterator[CutPage]:
-        """Yield the incomplete page at the end, if there is one. Call this after the last chunk."""
+        """Yield the incomplete page at the end of the file, if there is one. Call this after the last chunk."""
         if self._page_start is not None:
             yield self._cut_page(self._page_start, self._buffer_start + len(self._buffer), "no end")
 

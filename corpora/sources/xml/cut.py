@@ -76,7 +76,10 @@ class RecordCutter:
         self._size = 0
 
     def feed(self, piece: bytes) -> Iterator[CutElement]:
-        """Yield the records that end in this chunk. The last bytes of the chunk may be processed by the next call."""
+        """Yield the records that end in `piece`, the next chunk of the file.
+
+        A record that ends in the last few bytes of the chunk may be yielded by the next call.
+        """
         data = self._tail + piece
         yield from self._cut_records(data, _find_safe_length(data))
 
@@ -189,7 +192,10 @@ class RecordCounter:
         self._section_end = b""  # what ends the comment or CDATA section that we are in
 
     def feed(self, piece: bytes) -> int:
-        """Return the number of start tags in this chunk, excluding those in comments and CDATA sections."""
+        """Return the number of start tags in `piece`, the next chunk of the file.
+
+        Tags in comments and CDATA sections are not counted.
+        """
         data = self._tail + piece
         stop = _find_safe_length(data)
         self._tail = data[stop:]

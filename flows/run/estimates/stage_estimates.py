@@ -92,6 +92,10 @@ STAGE_SECONDS = 0.4  # by the clock: tasks that are sent, states that are writte
 def compute_cost(rates: Amounts, amounts: Amounts) -> float:
     """Multiply each rate by the amount of its unit, and return the sum. A unit without an amount costs nothing.
 
+    Args:
+        rates: cost per unit, by unit
+        amounts: number of units, by unit
+
     >>> round(compute_cost({"tokens": 1.5}, {"text_bytes": 1e6, "tokens": 250_000}))
     375000
     """

@@ -58,7 +58,7 @@ class TextSizes:
 
     @staticmethod
     def add_all(sizes: Iterable["TextSizes"]) -> "TextSizes":
-        """Return the sum of several sizes."""
+        """Return the field-wise sum of several sizes."""
         return TextSizes(**sum((Counter(asdict(some)) for some in sizes), Counter()))
 
 

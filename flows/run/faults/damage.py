@@ -205,7 +205,11 @@ class DamageTracker:
                         self._unmark({path})
 
     def list_faults(self, stage: Stage, survey: Survey) -> tuple[Damaged, ...]:
-        """Return the damage that makes a stage incomplete; () if the stage is complete."""
+        """Return the damage that makes a stage incomplete; () if the stage is complete.
+
+        Args:
+            survey: what the store contains of the stage
+        """
         if survey.manifest is not None:
             return ()
         where = stage.stage_folder if survey.damaged else stage.folder  # a manifest may point to older artifacts
@@ -216,6 +220,9 @@ class DamageTracker:
 
         Each of these raw files is read once, since whatever damaged the store may also have changed raw files without
         changing their size or times.
+
+        Args:
+            survey: what the store contains of the stage
 
         Raises:
             InputError: If the content of a file has changed.
@@ -302,7 +309,11 @@ def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
 
 
 def list_lost_parts(stage: Stage, survey: Survey) -> list[str]:
-    """Return the names of a stage's damaged parts (file sets) whose raw files are gone, so they cannot be rebuilt."""
+    """Return the names of a stage's damaged parts (file sets) whose raw files are gone, so they cannot be rebuilt.
+
+    Args:
+        survey: what the store contains of the stage
+    """
     planned = {part.name for part in stage.parts}
     return [name for name in survey.damaged if name not in planned]
 

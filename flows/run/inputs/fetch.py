@@ -96,14 +96,14 @@ def fetch_recipe(
     all_resolved = {name: value for name, value in resolved.items() if name in tables}
 
     def keep(name: str, resolution: ResolvedFetch) -> None:
-        """Write down what was resolved, if it is new."""
+        """Record what a source's `fetch` table was resolved to, unless it is recorded already."""
         value = resolution.to_json()
         if all_resolved.get(name) != value:
             all_resolved[name] = value
             record(dict(all_resolved))
 
     def fetch(name: str, settings: AcquireSettings) -> tuple[RawFile, ...]:
-        """Resolve, fetch, and write down the results of one source. Raises InputError."""
+        """Resolve the `fetch` table of one source, download its files and record the result. Raises InputError."""
         again = name in all_resolved and not asked.refresh
         before = ResolvedFetch.from_json(all_resolved[name], f"The lock, for source {name!r},") if again else None
         with closing(Hosts(settings, patience)) as hosts:

@@ -155,6 +155,7 @@ def describe_inputs(
     """Return lines about a run's raw files: their number, new files, and files that are not read.
 
     Args:
+        resolved: the lock with current paths, and the findings of the search for raw files
         describe: called with the files that are not read and `privacy.samples`; returns the lines about them
     """
     generations = resolved.lock.generations

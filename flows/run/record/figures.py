@@ -524,6 +524,7 @@ def list_crossings(
     """Return a line for each figure that crosses a bound of a recipe.
 
     Args:
+        bounds: the recipe's bounds
         after: the figures of the run
         before: the figures of the run to compare with; None if there is none
         chances: p-values of the scores that decreased, by figure name
@@ -540,6 +541,8 @@ def list_run_crossings(
     Paired tests are computed if a bound has the limit `worse`.
 
     Args:
+        bounds: the recipe's bounds
+        run: the record of the run
         after: the figures of the run
         before: the run to compare with, and its figures; None if there is none
 
@@ -632,6 +635,9 @@ def _format_crossing(change: Change, bound: str, how: str = "") -> str:
 
 def format_with_unit(value: float, unit: str, kind: str) -> str:
     """Format the value of a figure with its unit, for people. Shares are formatted as percentages.
+
+    Args:
+        kind: COUNT, SHARE or MEAN
 
     >>> format_with_unit(1234, "documents", COUNT), format_with_unit(0.0312, "records", SHARE)
     ('1,234 documents', '3.12 % of the records')

@@ -259,10 +259,13 @@ def _iter_token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
 def count_tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
     """Count the tokens of a tokens artifact that a shard set reads.
 
+    Args:
+        tokens: manifest of the tokens artifact
+        shards: manifest of the shard set
+
     Returns:
         The number of tokens of the shard set's sources, and the number of tokens in files without a source label, which
-        can
-        be of any source: documents restored by a later run have no label.
+        can be of any source: documents restored by a later run have no label.
     """
     sources = shards.settings.get("sources")
     if not sources:
@@ -408,6 +411,10 @@ Share = tuple[str, float, float, str]  # name, part, whole, of what
 def iter_shares(place: Place, shards: Manifest) -> Iterator[Share]:
     """Yield shares of a shard set, such as the share of truncated tokens, in the order in which they are displayed.
 
+    Args:
+        place: the store
+        shards: manifest of the shard set
+
     Yields:
         (name, part, whole, unit of both); the share is part / whole.
     """
@@ -447,6 +454,10 @@ def compute_label_deviation(shards: Manifest) -> float | None:
 
 def count_lost(place: Place, shards: Manifest) -> tuple[int, int]:
     """Count the examples in which some documents are deleted and others are not, in a sample of the shards.
+
+    Args:
+        place: the store
+        shards: manifest of the shard set
 
     Returns:
         The number of such examples, and the number of examples checked.

@@ -211,6 +211,11 @@ def build_apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[
 def call_command(settings: NotifySettings, notice: Notice, folder: Path) -> str:
     """Run the command of the settings with the notice as JSON on its standard input.
 
+    The command is killed after `settings.command_seconds`.
+
+    Args:
+        folder: working directory of the command
+
     Returns:
         Why the command failed, or "" if it succeeded.
     """

@@ -83,6 +83,9 @@ class StageProgress:
         """Return a dict with the keys built, parts, rate (per second) and seconds_left for the run's heartbeat.
 
         `rate` and `seconds_left` are None if the rate is unknown.
+
+        Args:
+            now: current time (`time.monotonic`)
         """
         rate = self.compute_rate(now)
         left = None if rate is None else round((self.parts - self.built) / rate)

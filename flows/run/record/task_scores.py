@@ -81,6 +81,7 @@ def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
     """Return the scores of an artifact of fine-tuned models as the table of a suite.
 
     Args:
+        tasks: manifest of the artifact
         called: title of the table; if "", the name of the suite is used
 
     Raises:
@@ -141,6 +142,7 @@ def compare_within(place: Place, tasks: Manifest, of: str) -> SuiteComparison | 
     """Compare the model of an artifact with its baseline or control model. Return None if there is no such model.
 
     Args:
+        tasks: artifact of the fine-tuned model
         of: BASELINE or CONTROL
 
     Raises:

@@ -127,7 +127,7 @@ def test_a_run_is_stopped_before_its_first_stage(site: Site, tmp_path: Path) -> 
         shown.press(CTRL_C)
         gone(shown, signal.SIGINT)
     assert states(world) == []
-    with terminal(site.home, *command) as shown:
+    with terminal(site.home, *command, "--watch") as shown:
         shown.wait_for("Starting the embedded Prefect server")
         shown.press(CTRL_C)
         gone(shown, signal.SIGINT, KEPT)

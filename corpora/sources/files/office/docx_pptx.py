@@ -57,13 +57,13 @@ def read_pptx(data: bytes, max_bytes: int) -> OfficeDocument:
     """Read a PowerPoint presentation from its bytes.
 
     Args:
-        data: The file.
-        max_bytes: The number of bytes that may be unpacked in all.
+        data: The bytes of the file.
+        max_bytes: Maximum total size of the uncompressed parts, in bytes.
 
     Raises:
-        BadRecord: If it is no presentation, or damaged.
-        LockedDocument: If it is encrypted.
-        LargeDocument: If more is unpacked than allowed.
+        BadRecord: If the file is damaged or not a presentation.
+        LockedDocument: If the file is encrypted.
+        LargeDocument: If the uncompressed parts exceed `max_bytes`.
     """
     with open_package(BytesIO(data), max_bytes) as package:
         main = package.find_main_part(PPTX_MAIN_PART)
@@ -82,7 +82,7 @@ def read_pptx(data: bytes, max_bytes: int) -> OfficeDocument:
 
 
 class _SlideOrder(Handler):
-    """Collects the ids of the slides, in their order."""
+    """Collects the relationship ids of the slides, in order."""
 
     def __init__(self) -> None:
         self.slides: list[str] = []
@@ -109,7 +109,7 @@ class _SlideReader(Handler):
         self._formulas = FormulaReader()
 
     def begin_slide(self) -> None:
-        """Prepare for a slide; its own part says first whether it is shown."""
+        """Prepare for reading the next slide. Its XML states first whether it is shown."""
         self.is_hidden = False
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
@@ -207,13 +207,13 @@ def read_docx(data: bytes, max_bytes: int) -> OfficeDocument:
     """Read a Word document from its bytes.
 
     Args:
-        data: The file.
-        max_bytes: The number of bytes that may be unpacked in all.
+        data: The bytes of the file.
+        max_bytes: Maximum total size of the uncompressed parts, in bytes.
 
     Raises:
-        BadRecord: If it is no document, or damaged.
-        LockedDocument: If it is encrypted.
-        LargeDocument: If more is unpacked than allowed.
+        BadRecord: If the file is damaged or not a document.
+        LockedDocument: If the file is encrypted.
+        LargeDocument: If the uncompressed parts exceed `max_bytes`.
     """
     with open_package(BytesIO(data), max_bytes) as package:
         main = package.find_main_part(DOCX_MAIN_PART)
@@ -232,10 +232,10 @@ def read_docx(data: bytes, max_bytes: int) -> OfficeDocument:
 class _Paragraph:
     """A paragraph that is being read.
 
-    contents: it is a line of a table of contents
-    hidden:   its style hides it, or the run with its text box does
-    goes_on:  its end was deleted, or is hidden
-    around:   what the run around it says about being hidden; None for nothing
+    contents: True if it is an entry in a table of contents
+    hidden:   True if its style, or the run that contains its text box, hides it
+    goes_on:  True if its paragraph mark is deleted or hidden, so that the next paragraph continues it
+    around:   whether the enclosing run is hidden; None if the run does not say
     """
 
     pieces: list[str] = field(default_factory=list)
@@ -263,7 +263,7 @@ class _HidingStyles(Handler):
             self._own[self._style] = _find_attribute(attributes, "val").lower() not in OFF
 
     def list_hidden(self) -> dict[str, bool]:
-        """Return {style: True if it hides text} for the styles that say so, or are based on one that does."""
+        """Return whether text is hidden, by style, for the styles that set this property or inherit it."""
         found = {}
         for style in {*self._own, *self._based}:
             at, passed = style, set[str]()
@@ -276,7 +276,7 @@ class _HidingStyles(Handler):
 
 
 class _BodyReader(Handler):
-    """Collects the paragraphs of a body, or of notes."""
+    """Collects the paragraphs of a document's body or notes."""
 
     def __init__(self, styles: dict[str, bool]) -> None:
         self.paragraphs: list[str] = []
@@ -309,7 +309,7 @@ class _BodyReader(Handler):
             self._begin_word(name, attributes)
 
     def _begin_property(self, name: str, attributes: dict[str, str]) -> None:
-        """Read a property of a paragraph, a run or a row."""
+        """Process a property of a paragraph, run or row."""
         value = _find_attribute(attributes, "val")
         is_on = value.lower() not in OFF
         self._properties.append(name)
@@ -400,7 +400,7 @@ class _BodyReader(Handler):
             self._codes.append(data)
 
     def _take(self, text: str) -> None:
-        """Add text to the open paragraph, unless the open run is hidden."""
+        """Append text to the current paragraph, unless the current run is hidden."""
         if not self._open or self._in_mark:
             return
         paragraph = self._open[-1]
@@ -415,7 +415,7 @@ class _BodyReader(Handler):
 
 
 def _read_symbol(font: str, code: str) -> str:
-    """Return a character by its place in a font; "" for a picture.
+    """Return the character at a code of a font, or "" for a picture.
 
     >>> _read_symbol("Symbol", "F061"), _read_symbol("Arial", "00E9"), _read_symbol("Wingdings", "F0FC")
     ('α', 'é', '')
@@ -428,18 +428,19 @@ def _read_symbol(font: str, code: str) -> str:
 
 
 def _find_attribute(attributes: dict[str, str], name: str) -> str:
-    """Return an attribute in Word's namespace; "" if there is none."""
+    """Return the value of an attribute in Word's namespace, or "" if it is missing."""
     return next((attributes[key] for space in WORD_SPACES if (key := f"{space} {name}") in attributes), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficeFile(WholeFile):
-    """The base of the formats of office documents: a file is one record. A subclass has `parse`."""
+    """The base class of office document formats, in which a file becomes one record. Subclasses implement `parse`."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build the record of a document; an encrypted or too large one is a drop.
+        """Build the record of a document. An encrypted or too large document yields a dropped record.
 
-        Raises BadRecord if it is damaged.
+        Raises:
+            BadRecord: If the document is damaged.
         """
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
@@ -458,7 +459,7 @@ class OfficeFile(WholeFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocxFile(OfficeFile):
-    """The format of Word documents."""
+    """The Word format, in which a file becomes one record."""
 
     def parse(self, data: bytes) -> OfficeDocument:
         """Parse a Word document, as `read_docx` does."""
@@ -467,7 +468,7 @@ class DocxFile(OfficeFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PptxFile(OfficeFile):
-    """The format of PowerPoint presentations."""
+    """The PowerPoint format, in which a file becomes one record."""
 
     def parse(self, data: bytes) -> OfficeDocument:
         """Parse a presentation, as `read_pptx` does."""
@@ -476,7 +477,7 @@ class PptxFile(OfficeFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PdfFile(OfficeFile):
-    """The format PDF."""
+    """The PDF format, in which a file becomes one record."""
 
     def parse(self, data: bytes) -> OfficeDocument:
         """Parse a PDF, as `read_pdf` does."""

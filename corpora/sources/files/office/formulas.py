@@ -13,7 +13,7 @@ IN_LINE = frozenset("oMath oMathPara oMathParaPr jc r rPr t nor sty scr lit aln 
 
 
 class FormulaReader:
-    """Collects the text of a formula, and returns it when the formula ends."""
+    """Collects the text of a formula from XML events, and returns the text when the formula ends."""
 
     def __init__(self) -> None:
         self._depth = 0  # of `oMath` in one another; 0: there is none
@@ -21,7 +21,7 @@ class FormulaReader:
         self._texts: list[str] = []
 
     def begin(self, space: str, name: str, attributes: dict[str, str]) -> bool:
-        """Receive the beginning of an element; return True if it is in a formula, or begins one."""
+        """Process the start of an element. Return True if it starts a formula or is inside one."""
         if space not in MATH_SPACES:
             self._in_text = self._in_text or (bool(self._depth) and name == "t")
             return bool(self._depth)
@@ -34,7 +34,7 @@ class FormulaReader:
         return True
 
     def end(self, space: str, name: str) -> str | None:
-        """Receive the end of an element; return the text of the formula that ends with it, or None."""
+        """Process the end of an element. Return the text of the formula that ends with it, or None."""
         if not self._depth:
             return None
         self._in_text = False
@@ -46,7 +46,7 @@ class FormulaReader:
         return None
 
     def add_text(self, data: str) -> bool:
-        """Receive text; return True if it is in a formula."""
+        """Process text. Return True if it is inside a formula."""
         if self._depth and self._in_text:
             self._texts.append(data)
         return bool(self._depth)

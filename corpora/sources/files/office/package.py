@@ -38,19 +38,19 @@ ZIP_FAULTS = (
 
 
 class LockedDocument(ValueError):
-    """A document that a password protects, or one of another format under the same name."""
+    """Raised if a document is protected by a password, or is of another format despite its extension."""
 
 
 class LargeDocument(ValueError):
-    """A document that unpacks to more than it may."""
+    """Raised if a document exceeds a size limit when uncompressed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficeDocument:
     """The content of an office document.
 
-    date:   when it was created, as YYYY-MM-DD
-    hidden: number of runs, rows, shapes and slides that it does not show
+    date:   creation date as YYYY-MM-DD
+    hidden: number of runs, rows, shapes and slides that are not displayed
     """
 
     paragraphs: tuple[str, ...]
@@ -60,30 +60,33 @@ class OfficeDocument:
 
 
 class Handler:
-    """Receives the XML of a part, element by element: a subclass overrides the methods that it needs."""
+    """Base class for processing the XML of a part, element by element.
+
+    Subclasses override the methods that they need.
+    """
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
-        """Receive the beginning of an element. `tag` is "NAMESPACE NAME"."""
+        """Process the start of an element. `tag` is "NAMESPACE NAME"."""
 
     def end(self, tag: str) -> None:
-        """Receive the end of an element."""
+        """Process the end of an element. `tag` is "NAMESPACE NAME"."""
 
     def add_text(self, data: str) -> None:
-        """Receive characters between tags."""
+        """Process the characters between tags."""
 
 
 @contextmanager
 def open_package(stream: IO[bytes], max_bytes: int) -> Iterator["Package"]:
-    """Open a package (a context manager).
+    """Open an Office package, which is a zip archive of XML parts (a context manager).
 
     Args:
-        stream: The bytes of the zip.
-        max_bytes: The number of bytes that may be unpacked in all.
+        stream: The bytes of the zip archive.
+        max_bytes: Maximum total size of the uncompressed parts, in bytes.
 
     Raises:
-        BadRecord: If it is no zip, or a damaged one.
-        LockedDocument: If it is an OLE file: encrypted, or of Office before 2007.
-        LargeDocument: If it has too many members.
+        BadRecord: If the bytes are not a zip archive or are damaged.
+        LockedDocument: If the file is an OLE file: either encrypted, or from Office before 2007.
+        LargeDocument: If the archive has too many members.
     """
     if stream.read(len(COMPOUND)) == COMPOUND:
         raise LockedDocument("an OLE file: encrypted, or of Office before 2007")
@@ -95,7 +98,10 @@ def open_package(stream: IO[bytes], max_bytes: int) -> Iterator["Package"]:
 
 @contextmanager
 def _explain_zip_faults(what: str) -> Iterator[None]:
-    """Turn the errors of a damaged zip in this block into BadRecord; faults of the machine pass unchanged."""
+    """Convert the errors of a damaged zip archive in this block to BadRecord.
+
+    Errors of the machine are raised unchanged.
+    """
     try:
         yield
     except (BadRecord, LockedDocument, LargeDocument):
@@ -108,7 +114,7 @@ def _explain_zip_faults(what: str) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Package:
-    """The parts of an open package; no more than `bytes_left` bytes of them are unpacked."""
+    """The parts of an open package. At most `bytes_left` more bytes of them are decompressed."""
 
     archive: zipfile.ZipFile
     bytes_left: int
@@ -117,20 +123,20 @@ class Package:
         """Parse a part with a handler.
 
         Args:
-            name: The part.
-            handler: Receives its elements.
+            name: Name of the part.
+            handler: Handler that processes the part's elements.
             needed: If False, a missing part is ignored.
 
         Raises:
-            BadRecord: If the part is missing or no XML.
-            LockedDocument: If it is encrypted.
-            LargeDocument: If more is unpacked than allowed.
+            BadRecord: If the part is missing or is not valid XML.
+            LockedDocument: If the part is encrypted.
+            LargeDocument: If more is decompressed than allowed.
         """
         for _ in self.iter_parse_steps(name, handler, needed):
             pass
 
     def iter_parse_steps(self, name: str, handler: Handler, needed: bool = True) -> Iterator[None]:
-        """Parse a part with a handler, and yield after each piece. Raises what `parse` does."""
+        """Parse a part with a handler, yielding after each chunk. Arguments and errors are as for `parse`."""
         if name not in self.archive.namelist():
             if needed:
                 raise BadRecord(f"it holds no {name}")
@@ -151,14 +157,17 @@ class Package:
         yield
 
     def find_main_part(self, usual: str) -> str:
-        """Return the name of the part that the others hang on; `usual` if the package does not say."""
+        """Return the name of the package's main part, or `usual` if the package does not state it."""
         targets = [
             target for kind, target in self._read_relations("", "_rels/.rels").values() if kind == "officeDocument"
         ]
         return targets[0] if targets else usual
 
     def list_related(self, name: str) -> dict[str, tuple[str, str]]:
-        """Return {id: (last word of the kind, name)} of the parts that a part refers to."""
+        """Return the parts that a part refers to, by relationship id.
+
+        Each value is (last word of the relationship type, part name).
+        """
         folder, _, last = name.rpartition("/")
         return self._read_relations(folder, f"{folder}/_rels/{last}.rels")
 
@@ -168,7 +177,7 @@ class Package:
         return relations.targets
 
     def read_core(self) -> "CoreProperties":
-        """Read the title and the date that the package states."""
+        """Read the title and creation date stated in the package."""
         core = CoreProperties()
         self.parse("docProps/core.xml", core, needed=False)
         return core
@@ -200,7 +209,7 @@ class _Relations(Handler):
 
 
 class CoreProperties(Handler):
-    """The title and the day of creation that a package states."""
+    """The title and creation date stated in a package."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
@@ -227,5 +236,5 @@ class CoreProperties(Handler):
 
 
 def find_relation_id(attributes: dict[str, str]) -> str:
-    """Return the id of the part that an element refers to; "" for none."""
+    """Return the relationship id of the part that an element refers to, or "" if there is none."""
     return attributes.get(f"{RELATIONS} id") or attributes.get(f"{STRICT_RELATIONS} id", "")

@@ -38,7 +38,7 @@ DATE = re.compile(r"D:(\d{4})(\d\d)(\d\d)")
 
 
 def can_read_pdf() -> bool:
-    """Return True if the library that reads PDF is installed."""
+    """Return True if the library for reading PDF files is installed."""
     return find_spec(LIBRARY) is not None
 
 
@@ -46,9 +46,9 @@ def read_pdf(data: bytes, max_characters: int) -> OfficeDocument:
     """Read a PDF from its bytes.
 
     Raises:
-        BadRecord: If it is no PDF, or damaged.
-        LockedDocument: If it needs a password.
-        LargeDocument: If its text has more than `max_characters` characters.
+        BadRecord: If the file is damaged or not a PDF.
+        LockedDocument: If the file needs a password.
+        LargeDocument: If the text has more than `max_characters` characters.
     """
     import pypdfium2
 
@@ -90,7 +90,7 @@ def _read_page_text(document: "pypdfium2.PdfDocument", number: int) -> str:
 
 
 def build_paragraphs(pages: Sequence[str]) -> list[str]:
-    """Build paragraphs from the lines of pages, without running titles and page numbers.
+    """Join the lines of pages into paragraphs, without running titles and page numbers.
 
     >>> build_paragraphs(["The ferry was late, for there was fog in the\\r\\nharbour and on the sea.\\r\\nWe waited."])
     ['The ferry was late, for there was fog in the harbour and on the sea. We waited.']
@@ -114,7 +114,7 @@ def _split_lines(page: str) -> list[str]:
 
 
 def without_titles(pages: Sequence[list[str]]) -> Iterator[list[str]]:
-    """Yield the lines of each page without page numbers, and without lines at its edges that are on several pages."""
+    """Yield the lines of each page, without page numbers and lines that are repeated at the edges of several pages."""
     edges = Counter(form for page in pages for form in {_replace_numbers(page[at]) for at in _list_edge_lines(page)})
     least = max(MIN_TITLE_PAGES, MIN_TITLE_SHARE * len(pages))
     for page in pages:
@@ -127,24 +127,27 @@ def without_titles(pages: Sequence[list[str]]) -> Iterator[list[str]]:
 
 
 def _list_edge_lines(page: Sequence[str]) -> list[int]:
-    """Return the indices of the lines at the top and at the bottom of a page."""
+    """Return the indices of the lines at the top and bottom of a page."""
     size = len(page)
     return [at for at in range(size) if at < EDGE_LINES or at >= size - EDGE_LINES]
 
 
 def _replace_numbers(line: str) -> str:
-    """Return a line, lower-case, with a # for each number."""
+    """Return a line in lower case, with each number replaced by "#"."""
     return NUMBER.sub("#", line.lower())
 
 
 def _measure_width(lines: Sequence[str]) -> int:
-    """Return the width that nine tenths of the lines stay within."""
+    """Return the line length that 90 % of the lines do not exceed."""
     lengths = sorted(map(len, lines))
     return lengths[int(0.9 * (len(lengths) - 1))] if lengths else 0
 
 
 def _is_continued(before: str, line: str, width: int) -> bool:
-    """Return True if a line continues the paragraph of the line before: that was full, and this one begins nothing."""
+    """Return True if a line continues the previous line's paragraph.
+
+    The previous line must be full, and this line must not start anything new.
+    """
     if ITEM.match(line) or NUMBERED.match(line):
         return False
     ended = ENDED.search(before) is not None
@@ -153,7 +156,7 @@ def _is_continued(before: str, line: str, width: int) -> bool:
 
 
 def _join_line(text: str, line: str, words: Counter[str]) -> str:
-    """Join a line to the text before it; a hyphen at its end goes if the document has the word without it."""
+    """Append a line to the text before it. A hyphen between them is removed if the document has the word without it."""
     if not text.endswith("-") or text.endswith((" -", "--")):
         return f"{text} {line}"
     head, tail = text.rpartition(" ")[2][:-1].lower(), line.partition(" ")[0].lower().rstrip(".,;:)")
@@ -161,7 +164,10 @@ def _join_line(text: str, line: str, words: Counter[str]) -> str:
 
 
 def _join_cut_word(head: str, tail: str, words: Counter[str]) -> str:
-    """Join a cut word, with a hyphen if its second part has a capital or the document has it only with one."""
+    """Join a split word.
+
+    The hyphen stays if the second part is capitalized or the document has the word only with one.
+    """
     whole, hyphened = f"{head}{tail}", f"{head}-{tail}"
     is_hyphened = tail[:1].isupper() or (words[hyphened.lower()] and not words[whole.lower()])
     return hyphened if is_hyphened and head else whole

@@ -27,13 +27,13 @@ MAX_UNPACK_RATIO = 100  # times `max_record_bytes`: what all sheets of a workboo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SheetRows:
-    """The format of Excel: each row of each sheet is a record."""
+    """The Excel format, in which each row of each sheet becomes a record."""
 
     fields: Fields
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return the whole file as one slice."""
+        """Return a single slice that contains the whole file."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
@@ -41,7 +41,7 @@ class SheetRows:
 
         Args:
             piece: The slice, which is the whole file.
-            tally: Counts the records, and knows those in quarantine.
+            tally: Counts the records, and knows which are in quarantine.
 
         Raises:
             InputError: During iteration, if the workbook cannot be read to its end.
@@ -54,17 +54,19 @@ class SheetRows:
                     yield self._build_record(row, piece.file, sheet, fields, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return a row as JSON, by its locator; b"" if there is none."""
+        """Return the row at a locator as JSON, or b"" if there is none."""
         with self.open_sheets(file) as sheets:
             rows = (row for sheet in sheets if sheet.number == locator.stream for row in sheet.rows)
             return next((to_row_json(row) for row in rows if row.number == locator.offset), b"")
 
     @contextmanager
     def open_sheets(self, path: Path) -> Iterator[Iterator[Worksheet]]:
-        """Open a workbook (a context manager) and give an iterator of its sheets, each to be read before the next.
+        """Open a workbook and yield an iterator of its sheets (a context manager).
+
+        Each sheet must be read before the next.
 
         Raises:
-            InputError: If it cannot be read to its end, needs a password, or unpacks to too much.
+            InputError: If the workbook cannot be read to its end, needs a password, or is too large when uncompressed.
         """
         try:
             with path.open("rb") as stream, open_package(stream, MAX_UNPACK_RATIO * self.max_record_bytes) as package:

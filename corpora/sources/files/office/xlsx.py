@@ -36,9 +36,12 @@ MAX_DAYS = 2_958_466  # 9999-12-31
 
 
 class SheetRow(NamedTuple):
-    """A row of a sheet. `values` is None if it is too large; `is_hidden` is True if the row or its sheet is hidden.
+    """A row of a sheet.
 
-    `sheet` is the number of the sheet in the workbook, `number` that of the row in the sheet, both from 1.
+    `values` is None if the row is too large. `is_hidden` is True if the row or its sheet is hidden.
+
+    `sheet` is the one-based number of the sheet in the workbook, and `number` the one-based number of the row in the
+    sheet.
     """
 
     sheet: int
@@ -49,7 +52,7 @@ class SheetRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Worksheet:
-    """A sheet of a workbook. `number` counts from 1; `rows` are those after the rows that name the columns."""
+    """A sheet of a workbook. `number` is its one-based number. `rows` are the rows after the header rows."""
 
     number: int
     name: str
@@ -58,15 +61,15 @@ class Worksheet:
 
 
 def read_sheets(package: Package, max_row: int) -> Iterator[Worksheet]:
-    """Yield the sheets of a workbook in order, each to be read before the next.
+    """Yield the sheets of a workbook in order. Each sheet must be read before the next one is requested.
 
     Args:
         package: The open workbook.
-        max_row: A row of more characters has `values` None.
+        max_row: Maximum number of characters in a row. `values` of a longer row is None.
 
     Raises:
         BadRecord: If the workbook is damaged.
-        LargeDocument: If more is unpacked than allowed.
+        LargeDocument: If more is decompressed than allowed.
     """
     main = package.find_main_part(MAIN_PART)
     book, related = _Workbook(), package.list_related(main)
@@ -107,7 +110,7 @@ def _build_sheet(number: int, name: str, rows: Iterator["_RawRow"]) -> Worksheet
 
 
 def _name_columns(head: list[dict[int, Any]]) -> tuple[dict[int, str], int]:
-    """Find the names of columns by their index; also return the number of rows that they are from.
+    """Return the column names by column index, and the number of header rows that they are taken from.
 
     >>> _name_columns([{0: "id", 1: "text"}, {0: 7, 1: "a"}])
     ({0: 'id', 1: 'text'}, 1)
@@ -149,12 +152,12 @@ def _build_row(sheet: int, row: "_RawRow", names: dict[int, str]) -> SheetRow:
 
 
 def to_row_json(row: SheetRow) -> bytes:
-    """Return a row as one line of JSON, from which its id is computed."""
+    """Return a row as one line of JSON, from which the record's id is computed."""
     return json.dumps(row.values, ensure_ascii=False).encode(errors="backslashreplace")
 
 
 class _Workbook(Handler):
-    """Collects the names and ids of the sheets, whether they are hidden, and from when days are counted."""
+    """Collects the names, relationship ids and visibility of the sheets, and the workbook's date system."""
 
     def __init__(self) -> None:
         self.sheets: list[tuple[str, str, bool]] = []
@@ -170,7 +173,7 @@ class _Workbook(Handler):
 
 
 class _Styles(Handler):
-    """Collects which formats of cells are dates. `dates` has a bool for each style of cells."""
+    """Collects which cell styles are date formats. `dates` has a bool for each cell style."""
 
     def __init__(self) -> None:
         self.dates: list[bool] = []
@@ -193,7 +196,7 @@ class _Styles(Handler):
 
 
 def is_date_format(code: str) -> bool:
-    """Return True if a number format shows a date or a time of day.
+    """Return True if a number format displays a date or a time of day.
 
     >>> [is_date_format(code) for code in ("yyyy\\\\-mm", "0.00", "[Red]#,##0", '0" days"', "[h]:mm", "h:mm")]
     [True, False, False, False, False, True]
@@ -203,7 +206,10 @@ def is_date_format(code: str) -> bool:
 
 
 class _SharedTexts(Handler):
-    """Collects the texts that cells share in one buffer. Raises LargeDocument for more than `max_bytes` bytes."""
+    """Collects the shared strings of a workbook in one buffer.
+
+    Raises LargeDocument if they exceed `max_bytes` bytes.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._bytes, self._ends, self._max_bytes = bytearray(), array("Q", [0]), max_bytes
@@ -234,7 +240,7 @@ class _SharedTexts(Handler):
 
 
 def _unescape(match: "re.Match[str]") -> str:
-    """Return the character that XML cannot hold and Excel escapes; "" for a control character."""
+    """Return the character that Excel escapes because XML cannot contain it, or "" for a control character."""
     character = chr(int(match[1], 16))
     if "\ud800" <= character < "\ue000":
         return match[0]
@@ -243,14 +249,14 @@ def _unescape(match: "re.Match[str]") -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ValueReader:
-    """Reads the value of a cell from its type, its style and its text."""
+    """Converts the type, style and text of a cell to a value."""
 
     shared: _SharedTexts
     dates: list[bool]
     epoch: datetime
 
     def __call__(self, kind: str, style: str, text: str) -> Any:
-        """Return a text, number, or boolean; None for an empty cell or an error. Raises BadRecord."""
+        """Return a string, number or boolean, or None for an empty cell or an error value. Raises BadRecord."""
         if kind == "s":
             return self.shared[_parse_index(text)] or None
         if kind in ("str", "inlineStr", "d"):
@@ -268,7 +274,10 @@ class _ValueReader:
         return int(number) if number.is_integer() and abs(number) < 1e15 else number if abs(number) < 1e308 else text
 
     def _to_date(self, days: float) -> str:
-        """Convert days to a date, a time of day, or both, as ISO 8601; Excel counts a 29th of February 1900."""
+        """Convert a day number to an ISO 8601 date, time of day, or both.
+
+        Excel's nonexistent February 29, 1900 is considered.
+        """
         shift = 1 if self.epoch is EPOCH and 1 <= days < 60 else 0
         moment = self.epoch + timedelta(days=int(days) + shift, seconds=round(days % 1 * 86_400))
         if days < 1:
@@ -284,7 +293,10 @@ def _parse_index(text: str) -> int:
 
 
 class _RawRow(NamedTuple):
-    """A row as it is read. `cells` are by index of column, without hidden ones; None if they are too large."""
+    """A row as read from XML.
+
+    `cells` are the values by column index, without hidden columns, or None if the row is too large.
+    """
 
     number: int
     cells: dict[int, Any] | None
@@ -293,7 +305,7 @@ class _RawRow(NamedTuple):
 
 @dataclass(slots=True)
 class _RowReader(Handler):
-    """Collects the rows of a sheet as they end. `hidden` is True if the sheet is."""
+    """Collects the completed rows of a sheet. `hidden` is True if the sheet is hidden."""
 
     read_value: Callable[[str, str, str], Any]
     max_characters: int
@@ -358,18 +370,18 @@ class _RowReader(Handler):
 
 
 def _is_hidden(attributes: dict[str, str], size: str) -> bool:
-    """Return True for a row or column that is hidden, or has no size."""
+    """Return True for a row or column that is hidden or has a size of zero."""
     return attributes.get("hidden") in YES or attributes.get(size) in NO_SIZE
 
 
 def _read_place(attributes: dict[str, str], name: str) -> int:
-    """Return the number of a column, from 1, within Excel's bounds; 0 if there is none."""
+    """Return a one-based column number within Excel's limits, or 0 if there is none."""
     given = attributes.get(name, "")
     return min(int(given), MAX_COLUMNS) if given.isdecimal() and len(given) < 8 else 0
 
 
 def _parse_column(letters: str) -> int:
-    """Return the zero-based index of a column.
+    """Convert column letters to a zero-based column index.
 
     >>> _parse_column("A"), _parse_column("AB")
     (0, 27)

@@ -313,10 +313,10 @@ def describe_choice(chances: Float64s, sizes: Int64s, chosen: Bools, expected: f
     """Compute the features of a choice of blocks, by which a forest judges whether it is the whole main text.
 
     Args:
-        chances: As passed to `choose_blocks`.
-        sizes: As passed to `choose_blocks`.
-        chosen: As returned by `choose_blocks`.
-        expected: The expected F1, as returned by `choose_blocks`.
+        chances: The probability of each block that it is main text.
+        sizes: The number of characters of each block.
+        chosen: True for each chosen block.
+        expected: The expected F1 of the choice.
 
     Returns:
         A float32 array [1, columns] with the columns `CHOICE_COLUMNS`.

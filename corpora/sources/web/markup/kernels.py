@@ -123,7 +123,11 @@ def _contains(data: Bytes, start: int, stop: int, word: Bytes, case: int) -> boo
     """Return True if a word occurs in `data[start:stop]`.
 
     Args:
-        case: The bit set in lower-case letters, to ignore case; 0 to compare exactly.
+        data: UTF-8 bytes.
+        start: First byte to search.
+        stop: End of the search.
+        word: The bytes of the word, in lower case.
+        case: The bit set in lower-case letters (32), to ignore case; 0 to compare exactly.
     """
     for at in range(start, stop - word.size + 1):
         size = 0

@@ -195,7 +195,12 @@ class _Builder:
             self.block_text.end_block(node, self.tags[node] or "body", self.tree.blocks)
 
     def start_element(self, name: str, attributes: str) -> None:
-        """Open an element."""
+        """Open an element.
+
+        Args:
+            name: Name of the element in lower case.
+            attributes: Raw attribute string of its start tag.
+        """
         self._count_element()
         self.needs_rewriting |= name in REWRITTEN_TAGS or name.endswith(":math")
         if name in INLINE_TAGS:
