@@ -135,6 +135,12 @@ def collect_settings(
     """Return the settings and versions that, besides the records, determine a source's documents.
 
     The returned dictionary is part of the stage's fingerprint.
+
+    Args:
+        source: The source that parses the files.
+        settings: Settings of the documents stage.
+        inputs: Evaluation sets and questions, as `read_inputs` returns them.
+        statistics: Manifest of the source's `fits` stage, or None if the settings do not need it.
     """
     described: dict[str, Json] = {"kind": source.kind, "version": source.version, "name": source.name}
     package = find_distribution(source.kind) if is_kind(source.kind) else None

@@ -89,11 +89,14 @@ def _build_line_signs(narrow: bool) -> Signs:
 
 
 def find_bad_pairs(pattern: str) -> list[tuple[frozenset[int], frozenset[int]]]:
-    """Find pairs of neighboring non-ASCII characters in ftfy's pattern of bad sequences.
+    """Find the pairs of neighboring non-ASCII characters without which ftfy's pattern of bad sequences cannot match.
+
+    Args:
+        pattern: The source of ftfy's pattern, a verbose regular expression.
 
     Returns:
-        For each alternative of the pattern that lists such neighbors, the pair of character sets with the fewest
-        matches.
+        For each alternative of the pattern that lists such neighbors, two sets of code points: the pair of neighbors
+            with the fewest combinations.
 
     >>> [["".join(map(chr, side)) for side in pair] for pair in find_bad_pairs("[a-z] Ã [©±] | вЂ")][1]
     ['в', 'Ђ']
@@ -136,6 +139,11 @@ def find_suspect_lines(
     """Find the lines of a column that repair might change.
 
     A "<" disables the replacement of HTML entities in its own line and the rest of the document.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 `(n + 1,)`, the first byte of each row in `data`.
+        flags, classes, pairs: Lookup tables, the fields of `Signs`.
 
     Returns:
         Five arrays with an entry for each line: its row, its first byte in `data`, the byte after it, whether an

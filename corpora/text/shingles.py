@@ -88,8 +88,8 @@ def keep_distinct(values: UInt64s, num_values: int, table: UInt64s) -> int:
     Args:
         values: Well-mixed hashes, whose low bits select the slot. Changed in place.
         num_values: Number of values to check.
-        table: Scratch memory, overwritten. Its size is at least the smallest power of two that is twice `num_values` or
-            more.
+        table: Scratch memory, overwritten. Its size must be at least the smallest power of two that is not less than 2
+            * `num_values`.
     """
     size = 1
     while size < 2 * num_values:
@@ -121,7 +121,14 @@ def write_shingles(
 ) -> int:
     """Write the shingle set of data[start:end] to the front of `out`. Return the size of the set.
 
-    `out` and `table` must have at least the sizes that `compute_buffer_sizes` returns.
+    Args:
+        data: UTF-8 bytes.
+        start, end: Start and end of the text in `data`.
+        length: Number of words in a shingle.
+        tables: Lookup tables, as `read_word_tables` returns them.
+        out: Filled with the hashes.
+        table: Scratch memory, overwritten. `out` and `table` must have at least the sizes that `compute_buffer_sizes`
+            returns.
     """
     num_words = hash_words(data, start, end, tables, out)
     return keep_distinct(out, hash_shingles(out, num_words, length), table)

@@ -88,10 +88,9 @@ def _flag_equal(word: np.uint64, bytes_: np.uint64) -> np.uint64:
 
 @kernel
 def _count_plain_bytes(word: np.uint64) -> int:
-    """Return the number of leading bytes that are text with single spaces, each followed by other text.
+    """Return the number of leading bytes that are text, including single spaces that are followed by more text.
 
-    Text is printable ASCII, and the bytes of all non-ASCII characters whose first byte cannot start a space or line
-    break.
+    Text is printable ASCII, and the bytes of non-ASCII characters whose first byte cannot start a space or line break.
     """
     seven = word & LOW_SEVEN
     spaces = ~((seven ^ CASE_BITS) + LOW_SEVEN) & ~word & TOP_BITS  # the bit of case is the space itself

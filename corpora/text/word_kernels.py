@@ -63,7 +63,11 @@ def read_entry(chunk: np.uint64, entries: UInt32s) -> tuple[int, int, int]:
 def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: UInt64s) -> int:
     """Write the hash of each word of data[start:stop] to `out`, in order. Return the number of words.
 
-    `out` needs at least (stop - start + 1) // 2 entries.
+    Args:
+        data: UTF-8 bytes.
+        start, stop: Start and end of the text in `data`.
+        tables: Lookup tables, as `read_word_tables` returns them.
+        out: Filled with the hashes. It needs at least (stop - start + 1) // 2 entries.
     """
     num_words, state, inside, calm, entries = 0, EMPTY_WORD, False, True, tables.entries
     at: Integer = np.int64(start)
@@ -147,9 +151,18 @@ def _hash_characters(
     """Hash words character by character from byte `at`, until an ASCII character follows the end of a word.
 
     Args:
+        data: UTF-8 bytes.
+        start: Byte before which the current word cannot have begun.
+        at: Byte at which to continue.
+        stop: End of the text in `data`.
+        tables: Lookup tables, as `read_word_tables` returns them.
         word: The unfinished word: its hash so far, the bytes not yet mixed in, and their number of bits.
+        inside: True if there is an unfinished word.
+        out: Filled with the hashes, from index `num_words` on.
+        num_words: Number of words hashed so far.
 
-    Returns the new number of words, and the byte at which to continue.
+    Returns:
+        The new number of words, and the byte at which to continue.
     """
     (state, pending, filled), begin, alone, last, disordered = word, at, False, 0, False
     entries, shapes, forms, pairs = tables.entries, tables.shapes, tables.forms, tables.pairs
@@ -328,7 +341,15 @@ def _find_next_order(orders: Int64s, begin: int, stop: int, lowest: int) -> int:
 
 @kernel
 def skip_words(data: Bytes, at: int, stop: int, count: int, tables: WordTables) -> int:
-    """Return the byte after the first `count` words from byte `at`, or `stop` if there are fewer words."""
+    """Return the byte after the first `count` words from byte `at`, or `stop` if there are fewer words.
+
+    Args:
+        data: UTF-8 bytes.
+        at: Byte at which to start.
+        stop: End of the text in `data`.
+        count: Number of words to skip.
+        tables: Lookup tables, as `read_word_tables` returns them.
+    """
     inside, alone, entries = False, False, tables.entries
     while at < stop and count > 0:
         _, entry, width = read_entry(load_up_to(data, np.int64(at), stop), entries)

@@ -83,7 +83,10 @@ class Progress(NamedTuple):
 def fill_pair_table(pairs: UInt64s, keys: UInt64s, values: UInt64s) -> None:
     """Insert distinct pairs into an empty hash table (see `ByteBpeModel.pairs`).
 
-    The table must have more entries than there are pairs.
+    Args:
+        pairs: uint64, the table, all `NO_VALUE`; it must have more entries than there are pairs
+        keys: uint64 [pairs], left id * 2^32 + right id of each pair
+        values: uint64 [pairs], the value of each pair (see `ByteBpeModel`)
     """
     for k in range(len(keys)):
         entry = _locate_entry(pairs, keys[k])
@@ -100,7 +103,13 @@ def _locate_entry(pairs: UInt64s, key: np.uint64) -> int:
 
 @kernel
 def _find_pair_value(pairs: UInt64s, left: np.uint32, right: np.uint32) -> np.uint64:
-    """Return the value of a pair of adjacent ids, or `NO_VALUE` if no merge joins them (see `ByteBpeModel`)."""
+    """Return the value of a pair of adjacent ids, or `NO_VALUE` if no merge joins them.
+
+    Args:
+        pairs: the hash table of pairs (see `ByteBpeModel`)
+        left: the left id
+        right: the right id
+    """
     key = np.uint64(left) << _HALF | np.uint64(right)
     entry = _locate_entry(pairs, key)
     while pairs[entry] != key and pairs[entry] != NO_VALUE:
@@ -113,7 +122,7 @@ def _find_pair_value(pairs: UInt64s, left: np.uint32, right: np.uint32) -> np.ui
 def _write_byte_ids(byte_ids: Int64s, data: Bytes, start: int, end: int, pieces: UInt32s) -> int:
     """Write the ids of the bytes data[start:end] into `pieces` and return how many were written.
 
-    Bytes without a token are skipped.
+    Bytes without a token, which have the id -1 in `byte_ids`, are skipped.
     """
     count = 0
     for i in range(start, end):
@@ -128,7 +137,11 @@ def _write_byte_ids(byte_ids: Int64s, data: Bytes, start: int, end: int, pieces:
 def fill_byte_pairs(byte_pairs: UInt64s, byte_ids: Int64s, pairs: UInt64s) -> None:
     """Fill `byte_pairs` with the merge value of every pair of bytes.
 
-    Entries of bytes that have no token are left unchanged, so the array must be initialized to `NO_VALUE`.
+    Args:
+        byte_pairs: uint64 [65536], output: the value of each pair, at index 256 * first byte + second byte. It must be
+            initialized to `NO_VALUE`, because entries of bytes that have no token are left unchanged.
+        byte_ids: int64 [256], the id of each byte, or -1 if the byte has no token
+        pairs: the hash table of pairs (see `ByteBpeModel`)
     """
     for left in range(256):
         for right in range(256):
@@ -153,10 +166,15 @@ def _merge_short(
     The pair with the lowest rank is merged first. If several pairs have that rank, the leftmost one is merged.
 
     Args:
-        values: scratch space, overwritten with the values of the pairs
+        byte_pairs: the values of pairs of bytes (see `ByteBpeModel`)
+        pairs: the hash table of pairs (see `ByteBpeModel`)
+        pieces: uint32, the ids of the word's bytes; overwritten with the ids of its tokens
+        values: uint64, scratch space as long as `pieces`; overwritten with the values of the pairs
+        data: the bytes of the text
         start: offset of the word in `data`
         length: length of the word in bytes. If it equals `count`, every byte has a token, and the first values are read
             from `byte_pairs`.
+        count: number of ids in `pieces`
     """
     for i in range(count - 1):
         if count == length:
@@ -193,10 +211,11 @@ def _find_lowest(values: UInt64s, count: int) -> tuple[np.uint64, int]:
 
 @kernel
 def _merge_long(pairs: UInt64s, pieces: UInt32s, count: int) -> int:
-    """Merge the first `count` ids of `pieces` with a heap, and return how many are left. `count` must be below 2^32.
+    """Merge the first `count` ids of `pieces` in place with a heap, and return how many are left. `count` must be below
+    2^32.
 
     The result is the same as that of `_merge_short`. A heap entry is rank * 2^32 + index of the left id. An entry is
-    outdated if the pair at this index now has another rank.
+    outdated if the pair at this index now has another rank. `pairs` is the hash table of pairs (see `ByteBpeModel`).
     """
     values = np.full(count, NO_VALUE, np.uint64)
     previous, following = np.arange(-1, count - 1), np.arange(1, count + 1)
@@ -229,7 +248,15 @@ def _merge_long(pairs: UInt64s, pieces: UInt32s, count: int) -> int:
 def _push_pair(heap: list[np.uint64], pairs: UInt64s, pieces: UInt32s, left: int, right: int) -> np.uint64:
     """Push a pair of adjacent ids onto the heap and return its value.
 
-    Returns `NO_VALUE` without pushing anything if `right` is past the end or no merge joins the pair.
+    Args:
+        heap: entries of rank * 2^32 + index of the left id
+        pairs: the hash table of pairs (see `ByteBpeModel`)
+        pieces: the ids of the word
+        left: index of the left id in `pieces`
+        right: index of the right id in `pieces`
+
+    Returns:
+        The value, or `NO_VALUE` without pushing anything if `right` is past the end or no merge joins the pair.
     """
     if right >= len(pieces):
         return NO_VALUE
@@ -241,8 +268,17 @@ def _push_pair(heap: list[np.uint64], pairs: UInt64s, pieces: UInt32s, left: int
 
 @kernel
 def _write_pieces(pieces: UInt32s, count: int, ids: Ids, word_starts: Bytes, used: int) -> np.uint64:
-    """Write the ids of one word to ids[used:] and mark the word start. Returns the first eight bytes of ids as one
-    integer.
+    """Write the ids of one word to the output, and mark the word start.
+
+    Args:
+        pieces: the ids of the word
+        count: number of ids
+        ids: output: written from index `used` on
+        word_starts: output: 1 at index `used`, which must exist even if `count` is 0, and 0 at the word's other ids
+        used: number of ids written before
+
+    Returns:
+        The first eight bytes of the word's ids as one integer, with the first id in the lowest bits.
     """
     packed = np.uint64(0)
     for i in range(count):
@@ -256,7 +292,17 @@ def _write_pieces(pieces: UInt32s, count: int, ids: Ids, word_starts: Bytes, use
 
 @kernel
 def _encode_long(bpe: ByteBpeModel, data: Bytes, start: int, end: int, ids: Ids, word_starts: Bytes, used: int) -> int:
-    """Write the ids of a word of any length, data[start:end], to ids[used:] and return how many were written."""
+    """Encode the word data[start:end] of any length and return how many ids were written.
+
+    Args:
+        bpe: the vocabulary
+        data: the bytes of the text
+        start: first byte of the word
+        end: end of the word
+        ids: output: written from index `used` on; must have room for one id per byte
+        word_starts: output: set to 1 at the word's first id, 0 at the others
+        used: number of ids written before
+    """
     pieces = np.empty(end - start, np.uint32)
     num_letters = _write_byte_ids(bpe.byte_ids, data, start, end, pieces)
     count = _merge_long(bpe.pairs, pieces[:num_letters], num_letters)
@@ -280,6 +326,17 @@ def _encode_short(
 
     Functions called here for each word have a single return and only inlined calls. Otherwise numba would count
     references for each array argument, which costs more than encoding the word.
+
+    Args:
+        data: the bytes of the text
+        classes: the class of each code point (see `load_character_classes`)
+        bpe: the vocabulary; its scratch space is overwritten
+        cache: ids of short words; new words are added
+        ids: output: written from index `used` on
+        word_starts: output: set to 1 at the first id of each word, 0 at the others
+        at: byte offset of the first word
+        end: end of the text
+        used: number of ids written before
 
     Returns:
         The byte offset at which it stopped, the end of the word there, and the number of ids written so far.
@@ -324,11 +381,21 @@ def encode_ranges(
     offsets: Int64s,
     progress: Progress,
 ) -> int:
-    """Encode the texts data[starts[r]:ends[r]] with byte-level BPE, starting at `progress`, which is updated.
+    """Encode the texts data[starts[r]:ends[r]] with byte-level BPE, starting at `progress`.
+
+    Args:
+        classes: the class of each code point (see `load_character_classes`)
+        add_prefix_space: whether to put a space before a text that does not begin with one
+        bpe: the vocabulary; its scratch space is overwritten
+        cache: ids of short words; new words are added
+        ids: filled with the ids of all texts
+        word_starts: filled with 1 at the first id of each word, 0 at the others; as long as `ids`
+        offsets: int64 [texts + 1]; offsets[r + 1] is set to the end of text r in `ids`, offsets[0] is left unchanged
+        progress: the point at which to start; updated in place
 
     Returns:
         0 if all texts are encoded. Otherwise the minimum number of free entries that `ids` and `word_starts` need after
-        `progress.used`: pass larger arrays and call again.
+        `progress.used`: pass larger arrays that start with the same values and call again.
     """
     used, first_byte = progress.used[0], progress.position[1]
     for r in range(progress.position[0], len(starts)):

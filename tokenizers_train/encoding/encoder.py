@@ -53,10 +53,11 @@ _HIDDEN_SUFFIX = f" {secrets.token_hex(16)}"  # no document can know it; no word
 
 
 def hide_special_tokens(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Return the parsed tokenizer.json with each special token renamed to a string that cannot occur in a text.
+    """Return a vocabulary's parsed tokenizer.json with each special token renamed to a string that cannot occur in a
+    text.
 
-    Ids do not change. Single letters and bytes such as `<0x0A>` in the model keep their names, because ordinary text is
-    spelled with them.
+    Ids do not change. Single characters and bytes such as `<0x0A>` in the model keep their names, because ordinary text
+    is spelled with them.
     """
     content = vocabulary.content
     pieces = content["model"]["vocab"]
@@ -81,7 +82,11 @@ def _is_special(token: Mapping[str, Any], names: Mapping[str, str]) -> bool:
 
 
 def _rename_pieces(model: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a model with renamed pieces. Merges that contain or produce a renamed piece are removed."""
+    """Return a model of a tokenizer.json with renamed pieces. Merges that contain or produce a renamed piece are
+    removed.
+
+    `names` maps each piece to rename to its new name.
+    """
     if isinstance(model["vocab"], list):
         return {**model, "vocab": [[names.get(piece, piece), score] for piece, score in model["vocab"]]}
     renamed = {**model, "vocab": {names.get(piece, piece): number for piece, number in model["vocab"].items()}}
@@ -98,8 +103,9 @@ def _rename_pieces(model: Mapping[str, Any], names: Mapping[str, str]) -> dict[s
 
 
 def _keep_offset_processor(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the part of the post-processor that adjusts offsets, or None. Templates that add special tokens are
-    removed.
+    """Return the part of a tokenizer.json's post-processor that adjusts offsets, or None if there is none.
+
+    Templates that add special tokens are left out. `content` is the parsed tokenizer.json.
     """
     post = content.get("post_processor") or {}
     parts = [part for part in post.get("processors", [post]) if part.get("type") in ("ByteLevel", "RobertaProcessing")]
@@ -151,7 +157,7 @@ def mark_word_starts(encoding: Encoding) -> list[bool]:
 
 
 def _iter_batches(data: Bytes, starts: Int64s, ends: Int64s) -> Iterator[list[str]]:
-    """Yield the sentences as strings, in batches of about `BATCH_BYTES` bytes."""
+    """Yield the sentences data[starts[s]:ends[s]] as strings, in batches of about `BATCH_BYTES` bytes."""
     batch: list[str] = []
     size = 0
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):

@@ -56,7 +56,10 @@ def build_piece_cache(num_words: int = 1 << 17) -> PieceCache:
 def find_entry(cache: PieceCache, low: np.uint64, high: np.uint64, length: int) -> int:
     """Return the index of a word's entry, or -1 if the word is not cached.
 
+    The index refers to `cache.entries` and is passed to `get_packed_ids` and `count_ids`.
+
     Args:
+        cache: the cache
         low: bytes 0-7 of the word. The first byte is the lowest, and missing bytes are zero.
         high: bytes 8-15 of the word, in the same format
         length: length of the word in bytes, from 1 to 16
@@ -72,8 +75,9 @@ def find_entry(cache: PieceCache, low: np.uint64, high: np.uint64, length: int) 
 
 @kernel
 def get_packed_ids(cache: PieceCache, entry: int) -> np.uint64:
-    """Return the ids of an entry packed into one integer. The first id is in the lowest bits, and unused bits
-    are zero.
+    """Return the ids of an entry, whose index is that of `find_entry`, packed into one integer.
+
+    The first id is in the lowest bits, and unused bits are zero.
     """
     ids: np.uint64 = cache.entries[entry + 2]
     return ids
@@ -81,7 +85,7 @@ def get_packed_ids(cache: PieceCache, entry: int) -> np.uint64:
 
 @kernel
 def count_ids(cache: PieceCache, entry: int) -> int:
-    """Return the number of ids in an entry."""
+    """Return the number of ids in an entry, whose index is that of `find_entry`."""
     return int(np.int64(cache.entries[entry + 3] & _COUNT_MASK))
 
 
@@ -108,15 +112,19 @@ def remember(cache: PieceCache, low: np.uint64, high: np.uint64, length: int, id
 
 @kernel
 def _locate_bucket(entries: UInt64s, low: np.uint64, high: np.uint64) -> int:
-    """Return the index of the first of the two entries that may hold a word."""
+    """Return the index in `entries` of the first of the two entries that may hold a word.
+
+    `low` and `high` are the bytes of the word, as in `find_entry`.
+    """
     mixed = (low ^ high * _SPREAD_HIGH) * GOLDEN_RATIO
     return int(np.int64((mixed >> _TOP_SHIFT) * np.uint64(len(entries) // _BUCKET) >> _TOP_SHIFT)) * _BUCKET
 
 
 @kernel
 def _has_word(entries: UInt64s, entry: int, low: np.uint64, high: np.uint64, length: np.uint64) -> bool:
-    """Return whether an entry holds the word. A single comparison is used, so that there is only one branch to
-    predict.
+    """Return whether the entry at index `entry` of `entries` holds a word, given as in `find_entry`.
+
+    A single comparison is used, so that there is only one branch to predict.
     """
     other = (entries[entry] ^ low) | (entries[entry + 1] ^ high) | ((entries[entry + 3] >> _COUNT_BITS) ^ length)
     return bool(other == 0)

@@ -91,7 +91,14 @@ def _build_sorted(
     values: Int64s,
     first_of_root: Int64s,
 ) -> Trie:
-    """Build the trie of sorted pieces. The number of cells is doubled until they fit."""
+    """Build the trie of sorted pieces. The number of cells is doubled until they fit.
+
+    Args:
+        data: the bytes of all pieces, one after another, sorted by root and then by bytes
+        offsets: int64 [pieces + 1], the start of each piece in `data`
+        values: int64 [pieces], the id of each piece
+        first_of_root: int64 [roots + 1], the index of the first piece of each root, and the number of pieces
+    """
     num_roots = len(first_of_root) - 1
     num_cells = len(data) + 8 * _NUM_LABELS
     while True:
@@ -117,7 +124,10 @@ def keep_values_below(trie: Trie, limit: int) -> Trie:
 
 @kernel
 def find_child(trie: Trie, node: int, byte: int) -> int:
-    """Return the child of a node for the given byte, or -1 if no piece continues with this byte."""
+    """Return the child of a node for the given byte, or -1 if no piece continues with this byte.
+
+    A node is the content of a cell, so the search begins with an entry of `trie.roots`.
+    """
     child = trie.cells[(node >> (_LABEL_BITS + _VALUE_BITS)) + byte]
     return child if child & _LABEL_MASK == byte else -1
 
@@ -139,8 +149,13 @@ def fill_cells(
 ) -> int:
     """Write the trie of sorted pieces into empty cells, level by level from the roots.
 
+    Args:
+        data, offsets, values, first_of_root: the sorted pieces, as in `_build_sorted`
+        cells: int64, output; every cell must be initialized to `_EMPTY`
+        roots: int64 [roots], output: the node of each root
+
     Returns:
-        The number of cells used, or -1 if there are not enough cells.
+        The number of cells used, or -1 if there are not enough cells. In that case the output must not be used.
     """
     limit = len(cells) - 2 * _NUM_LABELS
     used_bases = np.zeros(len(cells), np.uint8)
@@ -190,8 +205,18 @@ def _queue_children(
     queue: Int64s,
     queued: int,
 ) -> None:
-    """Append the children of a node to the queue. Each child gets its own range of the sorted pieces from `first` to
-    `last`.
+    """Append the children of a node to the queue. Each child gets its own range of the sorted pieces.
+
+    Args:
+        data: the bytes of all pieces
+        offsets: int64 [pieces + 1], the start of each piece in `data`
+        first: index of the first piece that is longer than `depth` and below the node
+        last: index after the last such piece
+        depth: number of bytes on the path from the root to the node
+        labels: the distinct bytes at position `depth` of these pieces, ascending
+        base: base index of the node: the child for a byte has the cell base + byte
+        queue: int64 [nodes, 4], output: the first piece, the end of the pieces, the depth and the cell of each child
+        queued: number of nodes in the queue, after which the children are written
     """
     for number, label in enumerate(labels):
         entry = queue[queued + number]
@@ -210,8 +235,11 @@ def _list_labels(
     depth: int,
     labels: Int64s,
 ) -> int:
-    """Write the distinct bytes at position `depth` of the sorted pieces into `labels`, in ascending order. Returns
-    their number.
+    """Write the distinct bytes at position `depth` of the pieces in [first, last) into `labels`, and return their
+    number.
+
+    The bytes are in ascending order. Every piece must be longer than `depth`, and the pieces must be sorted: piece p
+    has the bytes data[offsets[p]:offsets[p + 1]].
     """
     number = 0
     for piece in range(first, last):
@@ -235,6 +263,14 @@ def _find_free_base(
 
     The search tries the first label in each empty cell from `low` on. If no cell fits within `_MAX_CELLS_TRIED` cells,
     the base is `top`, and the next search starts at a later cell.
+
+    Args:
+        cells: int64, the cells of the trie
+        used_bases: uint8 [cells], 1 for each index that is already the base of a node
+        labels: the bytes of the children, ascending
+        num_labels: number of labels
+        low: the cell at which the search starts
+        top: the cell after the last one that may be used
 
     Returns:
         The base index, and the cell at which the next search starts.

@@ -96,7 +96,10 @@ def _check_scores(pieces: Sequence[tuple[str, float]], lowest: float) -> None:
 
 
 def _extend_arrays(ids: Ids, word_starts: Bytes, used: int) -> tuple[Ids, Bytes]:
-    """Return copies of both arrays with twice the length. The first `used` entries are kept."""
+    """Return copies of both arrays with twice the length. The first `used` entries are kept.
+
+    In the copy of `word_starts`, all later entries are zero, as `encode_ranges` requires.
+    """
     more_ids, more_starts = np.empty(2 * len(ids), ids.dtype), np.zeros(2 * len(ids), np.uint8)
     more_ids[:used], more_starts[:used] = ids[:used], word_starts[:used]
     return more_ids, more_starts

@@ -82,7 +82,7 @@ def build_paths(num_bytes: int) -> BestPaths:
 def write_best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: Ids, used: int) -> int:
     """Write the ids of the best segmentation of paths.word[:length] to ids[used:] and return how many were written.
 
-    At most one id is written per byte.
+    At most one id is written per byte. The other arrays of `paths` are overwritten.
     """
     word, scores, starts, last_ids = paths
     for place in range(1, length + 1):
@@ -114,14 +114,24 @@ def write_best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: I
 
 @kernel
 def _locate_next_character(word: Bytes, at: int) -> int:
-    """Return the start of the UTF-8 character after the one that starts at `at`."""
+    """Return the start of the UTF-8 character after the one that starts at index `at` of `word`."""
     first = word[at]
     return at + (1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4)
 
 
 @kernel
 def _write_path(unknown_id: int, paths: BestPaths, length: int, ids: Ids, used: int) -> int:
-    """Write the ids of the best segmentation and return their number. Consecutive unknown characters become one id."""
+    """Write the ids of the best segmentation that ends at position `length`, and return their number.
+
+    Consecutive unknown characters become one id.
+
+    Args:
+        unknown_id: the id for characters that no piece covers
+        paths: the best segmentation up to each position of the word
+        length: length of the word in bytes
+        ids: output: written from index `used` on
+        used: number of ids written before
+    """
     number, place, next_id = 0, length, -1
     while place > 0:
         piece = paths.ids[place]
@@ -151,6 +161,10 @@ def encode_ranges(
     """Encode the texts data[starts[r]:ends[r]] with Unigram, continuing from `state`.
 
     Args:
+        rules: the table of normalized characters
+        lowercase: whether to lower-case words
+        model: the vocabulary
+        cache: ids of short words; new words are added
         ids: filled with the ids of all texts
         word_starts: must be zero-initialized; set to 1 at the first token of each word
         offsets: int64 [texts + 1]; offsets[r + 1] is set to the end of text r in `ids`
@@ -190,7 +204,20 @@ def encode_range(
     word_starts: Bytes,
     used: int,
 ) -> tuple[int, int]:
-    """Encode data[at:end], writing ids to ids[used:] until the output is full.
+    """Encode data[at:end] until the output is full.
+
+    Args:
+        data: the bytes of all texts
+        at: byte offset of the first byte to encode
+        end: end of the text
+        rules: the table of normalized characters
+        lowercase: whether to lower-case words
+        model: the vocabulary
+        cache: ids of short words; new words are added
+        paths: scratch space for `_MAX_SHARED_BYTES` bytes of text, from `build_paths`
+        ids: output: written from index `used` on
+        word_starts: must be zero from `used` on; set to 1 at the first token of each word
+        used: number of ids written before
 
     Returns:
         The byte offset at which it stopped, and the number of ids written so far.
@@ -236,9 +263,18 @@ def encode_chunk(
     word_starts: Bytes,
     used: int,
 ) -> tuple[int, int]:
-    """Encode the words of data[at:end], which has no ASCII white space, writing ids to ids[used:].
+    """Encode the words of data[at:end], which has no ASCII white space.
 
-    `word_starts` must be zero from `used` on.
+    Args:
+        data: the bytes of all texts
+        at: byte offset of the first byte to encode
+        end: end of the chunk
+        rules: the table of normalized characters
+        model: the vocabulary
+        paths: scratch space for at least end - at bytes of text, from `build_paths`
+        ids: output: written from index `used` on
+        word_starts: must be zero from `used` on; set to 1 at the first token of each word
+        used: number of ids written before
 
     Returns:
         The new end of the ids and the number of words. If `ids` is too short, the end is -1, and `word_starts` is
@@ -269,7 +305,10 @@ def encode_long_chunk(
     word_starts: Bytes,
     used: int,
 ) -> tuple[int, int]:
-    """Call `encode_chunk` with newly allocated scratch space, for text of any length."""
+    """Call `encode_chunk` with newly allocated scratch space, for text of any length.
+
+    The other arguments and the result are those of `encode_chunk`.
+    """
     return encode_chunk(data, at, end, rules, model, build_paths(end - at), ids, word_starts, used)
 
 

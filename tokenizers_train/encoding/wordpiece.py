@@ -113,8 +113,16 @@ class WordPieceEngine:
         return EncodedSentences(output.ids, output.offsets, output.word_starts)
 
     def _append_words(self, output: Output, words: list[str], state: Int64s) -> Output:
-        """Encode words found by the reference tokenizer, append them to the output and update state[2]. Returns the
-        output, which may be a larger copy.
+        """Encode words found by the reference tokenizer and append them to the output.
+
+        Args:
+            output: the arrays that the kernels fill
+            words: the normalized words
+            state: the state of `encode_ranges`. Tokens are written from index state[2] on, and only state[2] is
+                updated.
+
+        Returns:
+            The output, which may be a larger copy.
         """
         encoded = [word.encode() for word in words]
         ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
@@ -133,7 +141,11 @@ class WordPieceEngine:
         return Output(np.empty(size, self._dtype), np.empty(size, np.uint8), offsets)
 
     def _make_room(self, output: Output, stop_reason: int) -> Output:
-        """Double the output arrays or the word buffer, depending on why the kernel stopped. Returns the output."""
+        """Double the output arrays or the word buffer, depending on why the kernel stopped. Returns the output.
+
+        `stop_reason` is NEEDS_ROOM (the output arrays are doubled) or NEEDS_BUFFER (the word buffer of this engine is
+        doubled).
+        """
         if stop_reason == NEEDS_BUFFER:
             self._buffer = build_word_buffer(2 * len(self._buffer.text))
             return output
@@ -150,6 +162,10 @@ def _build_trie(ids: tuple[tuple[str, int], ...], prefix: str) -> Trie:
 
     The second root stores the pieces without their prefix. The result is cached because building it takes 0.1 s and
     every thread has its own engine.
+
+    Args:
+        ids: each token and its id
+        prefix: the prefix of pieces that continue a word
     """
     tokens = [token.encode() for token, _ in ids]
     encoded_prefix = prefix.encode()

@@ -75,10 +75,14 @@ def encode_ranges(
     """Encode the texts of `ranges` with WordPiece, continuing from `state`.
 
     Args:
-        output: filled with ids, word starts and offsets
+        ranges: the texts
+        rules: the character tables
+        model: the vocabulary
+        cache: ids of short words; new words are added
+        output: filled with ids, word starts and offsets; offsets[0] is left unchanged
         buffer: scratch space for normalized words
         state: int64 [3], updated in place: the index of the current text, the byte offset in the data, and the number
-            of tokens written
+            of tokens written. Initialize it to (0, start of the first text, 0).
 
     Returns:
         DONE, or what is needed before calling again: NEEDS_ROOM (a larger output), NEEDS_BUFFER (a larger word buffer)
@@ -133,11 +137,19 @@ def encode_ranges(
 
 @kernel
 def encode_words(words: Ranges, model: WordPieceModel, output: Output, state: Int64s) -> int:
-    """Encode words that are already normalized, starting with word state[0] and writing tokens from index state[2] on.
+    """Encode words that are already normalized. `output.offsets` is not changed.
+
+    Args:
+        words: the words, as byte ranges
+        model: the vocabulary
+        output: filled with ids and word starts
+        state: int64 [3], updated in place: the index of the first word to encode, an unused entry, and the number of
+            tokens written. If the result is NEEDS_ROOM, state[0] is set to the next word; otherwise it is left
+            unchanged.
 
     Returns:
-        DONE, or NEEDS_ROOM if the output is too short. state[2] is updated in both cases; NEEDS_ROOM also sets state[0]
-        to the next word.
+        DONE, or NEEDS_ROOM if the output is too short: pass a larger one that starts with the same values and call
+        again.
     """
     data, starts, ends = words
     for w in range(state[0], len(starts)):
@@ -160,7 +172,12 @@ def write_longest_pieces(
     If nothing matches or the word has too many characters, only the unknown token is written.
 
     Args:
+        text: bytes that contain the word
+        start: first byte of the word
+        end: end of the word
         characters: number of characters in the word
+        model: the vocabulary
+        output: the ids and word starts are written from index `total` on
         total: number of tokens written before
 
     Returns:
@@ -194,7 +211,19 @@ def write_longest_pieces(
 def _write_buffered_words(
     buffer: WordBuffer, num_words: int, model: WordPieceModel, cache: PieceCache, output: Output, total: int
 ) -> int:
-    """Write the pieces of all words in the buffer and return the number of tokens written so far."""
+    """Write the pieces of the first `num_words` words in the buffer.
+
+    Args:
+        buffer: the normalized words
+        num_words: number of words
+        model: the vocabulary
+        cache: ids of short words; new words are added
+        output: the ids and word starts are written from index `total` on
+        total: number of tokens written before
+
+    Returns:
+        The number of tokens written so far.
+    """
     text, word_ends, characters = buffer
     ids, word_starts, _ = output
     start = 0
@@ -226,7 +255,21 @@ def _write_new_word(
     total: int,
     buffer: WordBuffer,
 ) -> int:
-    """Write the pieces of an uncached ASCII word and cache them. Returns the number of tokens written so far."""
+    """Write the pieces of an uncached ASCII word and cache them.
+
+    Args:
+        low: bytes 0-7 of the word. The first byte is the lowest, and missing bytes are zero.
+        high: bytes 8-15 of the word, in the same format
+        length: length of the word in bytes, from 1 to 16
+        model: the vocabulary
+        cache: the word is added to it
+        output: the ids and word starts are written from index `total` on
+        total: number of tokens written before
+        buffer: scratch space; the first 16 bytes of its text are overwritten
+
+    Returns:
+        The number of tokens written so far.
+    """
     store8(buffer.text, 0, low)
     store8(buffer.text, 8, high)
     after = write_longest_pieces(buffer.text, 0, length, length, model, output, total)
@@ -238,7 +281,10 @@ def _write_new_word(
 def _remember_pieces(
     cache: PieceCache, low: np.uint64, high: np.uint64, length: int, ids: Ids, first: int, after: int
 ) -> None:
-    """Cache the ids ids[first:after] of a short word, if they fit into eight bytes."""
+    """Cache the ids ids[first:after] of a short word, if they fit into eight bytes.
+
+    The word is given by `low`, `high` and `length`, as in `piece_cache.find_entry`.
+    """
     count = after - first
     if count * ids.itemsize <= 8:
         packed, bits = np.uint64(0), 8 * ids.itemsize
@@ -249,6 +295,14 @@ def _remember_pieces(
 
 @kernel
 def _save_state(state: Int64s, r: int, at: int, total: int, stop_reason: int) -> int:
-    """Store the current position in `state` and return `stop_reason`."""
+    """Store the current position in `state` and return `stop_reason`.
+
+    Args:
+        state: int64 [3], output: the next three arguments
+        r: index of the current text
+        at: byte offset in the data
+        total: number of tokens written so far
+        stop_reason: DONE, NEEDS_ROOM, NEEDS_BUFFER or NEEDS_REFERENCE (see `encode_ranges`)
+    """
     state[0], state[1], state[2] = r, at, total
     return stop_reason

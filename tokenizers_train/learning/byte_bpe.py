@@ -53,10 +53,10 @@ class SpelledWords(NamedTuple):
     """Distinct words, spelled as sequences of piece ids.
 
     Attributes:
-        letters: the strings of the initial pieces, i.e. single letters, in the order of their ids
+        letters: the strings of the initial pieces (single characters or bytes), in the order of their ids
         cells: the words
-        mergeable: int64, one entry per group of words with the same count: how many of them have at least two letters
-            and no skipped letter
+        mergeable: int64, one entry per group of words with the same count, by ascending count: how many words of the
+            group have at least two letters and no skipped letter
     """
 
     letters: list[str]
@@ -105,7 +105,10 @@ def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int
 
 def learn_merges_plain(words: SpelledWords, max_merges: int, min_frequency: int) -> list[tuple[int, int]]:
     """Learn merges by counting all pairs again before each merge. This is the reference implementation for testing
-    `learn_merges`.
+    `learn_merges`, with the same arguments.
+
+    Returns:
+        The ids of the left and right piece of each merge, in order.
     """
     pieces, runs = words.cells.pieces, words.cells.runs
     edges = np.flatnonzero(pieces == EDGE)
@@ -129,7 +132,7 @@ def learn_merges_plain(words: SpelledWords, max_merges: int, min_frequency: int)
 
 
 def _join_pair(pieces: list[int], pair: tuple[int, int], new: int) -> list[int]:
-    """Replace each occurrence of a pair by the id `new`, from left to right."""
+    """Replace each occurrence of a pair of ids in `pieces` by the id `new`, from left to right."""
     joined: list[int] = []
     for piece in pieces:
         if joined and (joined[-1], piece) == pair:
@@ -188,7 +191,10 @@ def _build_empty_pairs() -> Pairs:
 
 
 def _build_empty_changes(num_ids: int) -> MergeChanges:
-    """Allocate the arrays in which a merge records the pairs that it changes."""
+    """Allocate the arrays in which a merge records the pairs that it changes.
+
+    `num_ids` is the number of ids after all merges.
+    """
     return MergeChanges(
         neighbour_sums=np.zeros(4 * num_ids, np.int64),
         lefts=np.empty(num_ids, np.int32),

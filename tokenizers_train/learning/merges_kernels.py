@@ -189,7 +189,13 @@ class MergeChanges(NamedTuple):
 
 @kernel
 def _find_slot(slots: Int32s, keys: Int64s, key: Integer) -> np.int64:
-    """Return the slot that has the pair with this key, or the empty slot at which it must be inserted."""
+    """Return the slot that has the pair with this key, or the empty slot at which it must be inserted.
+
+    Args:
+        slots: `Pairs.slots`
+        keys: `Pairs.keys`
+        key: left id * 2^32 + right id of the pair
+    """
     value = np.uint64(key) * GOLDEN_RATIO
     mask = len(slots) - 1
     slot = np.int64((value ^ (value >> _HALF)) & np.uint64(mask))
@@ -229,6 +235,13 @@ def _with_place_room(cells: Int32s, sizes: Int32s, pairs: Pairs, more: int, min_
     """Return the pairs with capacity for `more` additional entries in `places`.
 
     Outdated entries are removed first. The array is enlarged if that is not enough.
+
+    Args:
+        cells: `Cells.pieces`, to recognize outdated entries
+        sizes: int32, the number of cells of each id
+        pairs: the pairs; `places`, `begins` and `ends` are changed in place
+        more: number of additional entries
+        min_count: minimum count of a pair to be merged. The lists of less frequent pairs are emptied.
     """
     if pairs.used[1] + more <= len(pairs.places):
         return pairs
@@ -253,8 +266,16 @@ def _with_place_room(cells: Int32s, sizes: Int32s, pairs: Pairs, more: int, min_
 
 @kernel
 def _enter_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer) -> np.int64:
-    """Insert a new pair with a list of `num_places` cells, and return the start of this list. There must be enough
-    capacity.
+    """Insert a new pair into the table and reserve a list of cells for it. There must be enough capacity.
+
+    Args:
+        pairs: the table; changed in place
+        key: left id * 2^32 + right id of the pair, which must not be in the table
+        count: how often the pair occurs, weighted by word counts
+        num_places: number of cells in the list, which are not filled
+
+    Returns:
+        The start of the list in `pairs.places`.
     """
     number, begin = pairs.used[0], pairs.used[1]
     pairs.slots[_find_slot(pairs.slots, pairs.keys, key)] = number
@@ -267,7 +288,7 @@ def _enter_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer)
 
 @kernel
 def _find_word_count(cells: Cells, cell: Integer) -> np.int64:
-    """Return the count of the word that a cell belongs to."""
+    """Return the count of the word that contains the cell with this index."""
     count = cells.blocks[cell // BLOCK]
     if count > 0:
         return np.int64(count)
@@ -279,10 +300,15 @@ def _find_word_count(cells: Cells, cell: Integer) -> np.int64:
 
 @kernel
 def _number_pairs(cells: Cells, pairs: Pairs, done: int) -> int:
-    """Count the pairs that begin at cell `done` or later. `pairs.ends` counts their cells.
+    """Count the pairs that begin at cell `done` or later, and give each new pair an index.
+
+    Args:
+        cells: the words
+        pairs: changed in place: `counts` is increased by the counts of the words, `ends` by the number of cells
+        done: index of the first cell to count
 
     Returns:
-        The cell at which the table of pairs was full, or the number of cells.
+        The cell at which the table of pairs was full, or the number of cells if all pairs were counted.
     """
     pieces, keys, totals, ends, used = cells.pieces, pairs.keys, pairs.counts, pairs.ends, pairs.used
     for at in range(done, len(pieces) - 1):
@@ -305,8 +331,15 @@ def _number_pairs(cells: Cells, pairs: Pairs, done: int) -> int:
 
 @kernel
 def count_pairs(cells: Cells, pairs: Pairs, min_count: int) -> Pairs:
-    """Count all pairs of letters, and list the cells of pairs that occur at least `min_count` times. Returns
-    the pairs.
+    """Count all pairs of letters, and list the cells of pairs that occur at least `min_count` times.
+
+    Args:
+        cells: the words
+        pairs: an empty table, which may have no capacity
+        min_count: minimum count of a pair, weighted by word counts, to list its cells
+
+    Returns:
+        The filled table, which is a larger copy if `pairs` had too little capacity.
     """
     pieces, done = cells.pieces, 0
     while done < len(pieces):
@@ -342,6 +375,15 @@ def _join_places(
     """Merge a pair at its cells, from left to right, and move the cells that were merged to the front of `places`.
 
     The right neighbor recorded in `changes` is the one before any later occurrence was merged.
+
+    Args:
+        cells: the words; changed in place
+        sizes: int32, the number of cells of each id
+        places: the cells at which the pair may begin, ascending; overwritten
+        left: the left id of the pair
+        right: the right id of the pair
+        new: the id of the merged piece
+        changes: filled with the neighbors of the merged piece. Its `neighbour_sums` and `repeats` must be zero.
 
     Returns:
         The number of occurrences merged, the number of ids in `changes.lefts` and the number in `changes.rights`.
@@ -384,7 +426,9 @@ def _join_places(
 
 @kernel
 def _lower_count(pairs: Pairs, key: Integer, count: Integer) -> None:
-    """Subtract `count` from the count of a pair, if the pair is in the table."""
+    """Subtract `count` from the count of the pair with this key (left id * 2^32 + right id), if the pair is in the
+    table.
+    """
     number = pairs.slots[_find_slot(pairs.slots, pairs.keys, key)]
     if number >= 0:
         pairs.counts[number] -= count
@@ -392,8 +436,10 @@ def _lower_count(pairs: Pairs, key: Integer, count: Integer) -> None:
 
 @kernel
 def _note_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer, min_count: int) -> Integer:
-    """Insert a new pair if it occurs at least `min_count` times. Returns the start of its list, or -1 if it was not
-    inserted.
+    """Insert a new pair if it occurs at least `min_count` times. The arguments before it are those of `_enter_pair`.
+
+    Returns:
+        The start of the pair's list in `pairs.places`, or -1 if it was not inserted.
     """
     if count < min_count or num_places == 0:
         return -1
@@ -413,10 +459,19 @@ def _note_neighbours(
 ) -> Integer:
     """Lower the counts of the pairs that a merge removed and insert the pairs that it created.
 
-    In `changes.neighbour_sums`, the unweighted counts are replaced by the start of the new pair's list of cells.
+    Args:
+        pairs: the table; must have capacity for the new pairs
+        left: the left id of the merged pair
+        right: the right id of the merged pair
+        new: the id of the merged piece
+        changes: the result of `_join_places`. In `neighbour_sums`, the weighted counts are set to 0, and the unweighted
+            counts are replaced by the start of the new pair's list of cells, or -1 if the pair was not inserted.
+        num_lefts: number of ids in `changes.lefts`
+        num_rights: number of ids in `changes.rights`
+        min_count: minimum count of a new pair to be inserted
 
     Returns:
-        The start of the list for the pair of the new piece with itself, or -1.
+        The start of the list for the pair of the new piece with itself, or -1 if the pair was not inserted.
     """
     sums, repeats = changes.neighbour_sums, changes.repeats
     for i in range(num_lefts):
@@ -446,7 +501,16 @@ def _list_places(
     next_repeat: Integer,
     changes: MergeChanges,
 ) -> None:
-    """Fill the lists of cells of the new pairs in ascending order."""
+    """Fill the lists of cells of the new pairs in ascending order.
+
+    Args:
+        pairs: the table; `places` is changed in place
+        joined: the cells at which the merged piece begins, ascending
+        sizes: int32, the number of cells of each id
+        new: the id of the merged piece
+        next_repeat: the start of the list for the pair of the new piece with itself, or -1 if there is none
+        changes: the neighbors and the starts of the lists, from `_note_neighbours`; the starts are advanced in place
+    """
     sums, places, neighbours = changes.neighbour_sums, pairs.places, changes.neighbours
     for i in range(len(joined)):
         left_id, right_id = np.int64(neighbours[2 * i]), np.int64(neighbours[2 * i + 1])
@@ -476,8 +540,19 @@ def _join_pair(
     changes: MergeChanges,
     min_count: int,
 ) -> Pairs:
-    """Merge pair `number` into the piece `new` in all words. Returns the pairs, which may have been copied to larger
-    arrays.
+    """Merge the pair with the index `number` into the piece `new` in all words.
+
+    Args:
+        cells: the words; changed in place
+        sizes: int32, the number of cells of each id; sizes[new] is set
+        pairs: the table; changed in place
+        number: index of the pair in the table
+        new: the id of the merged piece
+        changes: scratch space. `neighbour_sums` must be zero, and is zero again afterwards.
+        min_count: minimum count of a new pair to be inserted
+
+    Returns:
+        The table, which may have been copied to larger arrays.
     """
     left, right = pairs.keys[number] >> 32, pairs.keys[number] & 0xFFFFFFFF
     sizes[new] = sizes[left] + sizes[right]
@@ -499,7 +574,9 @@ def _join_pair(
 
 @kernel
 def _compute_next_bound(pairs: Pairs, min_count: int) -> np.int64:
-    """Return three quarters of the highest count, but at least `min_count`. Returns 0 if no pair is that frequent."""
+    """Return three quarters of the highest count of a pair, but at least `min_count`. Returns 0 if no pair is that
+    frequent.
+    """
     highest = np.int64(0)
     for number in range(pairs.used[0]):
         highest = max(highest, pairs.counts[number])
@@ -515,11 +592,20 @@ def join_pairs(
     min_count: int,
     merges: Int64s,
 ) -> int:
-    """Merge the most frequent pairs one after another, write their ids to `merges` and return the number of merges.
+    """Merge the most frequent pairs one after another, and return the number of merges.
 
-    The cells are overwritten. A heap holds the pairs with a count of at least `bound`. When the heap is empty, the
-    bound is lowered. Counts of existing pairs only fall, so an entry of the heap is never too low. If it is too high,
-    it is pushed again with the current count.
+    A heap holds the pairs with a count of at least `bound`. When the heap is empty, the bound is lowered. Counts of
+    existing pairs only fall, so an entry of the heap is never too low. If it is too high, it is pushed again with the
+    current count.
+
+    Args:
+        cells: the words; overwritten
+        sizes: int32, the number of cells of each id, including the ids of all possible merges; must be initialized to 1
+        pairs: the table from `count_pairs`
+        changes: scratch space from `_build_empty_changes`
+        min_count: minimum count of a pair for it to be merged
+        merges: int64 [maximum number of merges, 2], output: the left and right id of each merge. Merge k creates the id
+            len(sizes) - len(merges) + k.
     """
     heap = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]
     first_new, done, bound = len(sizes) - len(merges), 0, np.int64(0)

@@ -125,7 +125,7 @@ def cut_at_rare_characters(counts: WordCounts, coverage: float) -> WordCounts:
     """Split words at rare characters, so that the remaining characters cover the share `coverage` of the text.
 
     Characters are kept in order of frequency until they reach this share, as in sentencepiece. Ties are broken by the
-    lower code point.
+    lower code point. Rare characters are removed from the words in `counts`, and the parts are counted as words.
     """
     totals, _ = count_characters(counts)
     codes = np.flatnonzero(totals)
@@ -193,7 +193,11 @@ def find_seeds(spelling: Spelling, max_length: int, max_pieces: int) -> tuple[Se
 
 
 def _find_character_seeds(spelling: Spelling, order: Int32s) -> tuple[RepeatedStrings, Int64s]:
-    """Return the single characters in descending order of frequency, and how often each occurs."""
+    """Return the single characters in descending order of frequency, and how often each occurs, weighted by word
+    counts.
+
+    `order` is the suffix array of `spelling.text` without the zeros after words.
+    """
     ends = np.cumsum(count_suffixes(spelling.text, np.zeros(len(spelling.alphabet), np.int64)))
     by_count = np.lexsort((spelling.alphabet[1:], spelling.occurrences[1:]))[::-1] + 1
     lefts, rights = (ends[numbers].astype(np.int32) for numbers in (by_count - 1, by_count))
@@ -204,9 +208,15 @@ def _find_character_seeds(spelling: Spelling, order: Int32s) -> tuple[RepeatedSt
 def _find_string_seeds(
     spelling: Spelling, order: Int32s, max_length: int, max_strings: int
 ) -> tuple[RepeatedStrings, Int64s]:
-    """Return the `max_strings` repeated strings with the highest scores, and their scores.
+    """Return the `max_strings` repeated strings with the highest scores, and their scores, both by descending score.
 
     A first pass only counts the scores, so that memory is allocated only for strings that may be chosen.
+
+    Args:
+        spelling: the words
+        order: the suffix array of `spelling.text` without the zeros after words
+        max_length: maximum length of a string in characters
+        max_strings: maximum number of strings
     """
     by_score, no_room = np.zeros(_NUM_SCORES, np.int64), np.empty(0, np.int32)
     find_repeated_strings(spelling.text, order, max_length, 0, by_score, no_room, no_room, np.empty(0, np.uint8))
@@ -221,7 +231,9 @@ def _find_string_seeds(
 
 
 def _build_lattice(spelling: Spelling, stretches: RepeatedStrings) -> Lattice:
-    """Build the lattice of all occurrences of the strings. The ids of the pieces are the indices of the strings."""
+    """Build the lattice of all occurrences of `stretches` in the words. The ids of the pieces are the indices of the
+    strings.
+    """
     by_left = np.argsort(stretches.lefts.astype(np.int64) << 8 | stretches.lengths, kind="stable").astype(np.int32)
     longest, parents = np.full(len(spelling.text), -1, np.int32), np.empty(len(by_left), np.int32)
     match_pieces(stretches, by_left, longest, parents)
@@ -327,14 +339,20 @@ def _check_trainable(spelling: Spelling, settings: UnigramSettings, max_pieces: 
 
 
 def compute_unknown_score(scores: Float64s) -> float:
-    """Return the score of a character that is not a piece."""
+    """Return the score of a character that is not a piece, which is a fixed penalty below the lowest of `scores`."""
     return float(scores.min()) - UNKNOWN_PENALTY
 
 
 def _improve_scores(lattice: Lattice, scores: Float64s, max_length: int) -> Float64s:
     """Run one expectation-maximization step and return the new scores, with -inf for pieces that are too rare.
 
-    Raises InputError if all pieces are too rare.
+    Args:
+        lattice: the occurrences of the pieces
+        scores: float64, the logarithm of each piece's probability
+        max_length: maximum length of a piece in characters
+
+    Raises:
+        InputError: If all pieces are too rare.
     """
     expected = count_expected_pieces(lattice, scores, compute_unknown_score(scores), max_length)
     improved = np.empty_like(scores)
@@ -347,10 +365,17 @@ def _improve_scores(lattice: Lattice, scores: Float64s, max_length: int) -> Floa
 
 
 def choose_kept_pieces(lattice: Lattice, pieces: SeedPieces, scores: Float64s, settings: UnigramSettings) -> Int64s:
-    """Choose the pieces that are kept in one round of pruning, and return their indices.
+    """Choose the pieces that are kept in one round of pruning.
 
-    Pieces that have no alternative segmentation come first. Then follow the pieces that would lower the likelihood most
-    if they were removed.
+    Args:
+        lattice: the occurrences of the pieces
+        pieces: the pieces
+        scores: float64, the score of each piece
+        settings: the settings, which determine how many pieces may be pruned
+
+    Returns:
+        The indices of the kept pieces. Pieces that have no alternative segmentation come first. Then follow the pieces
+        that would lower the likelihood most if they were removed.
     """
     unknown = compute_unknown_score(scores)
     counts, unknowns = count_best_pieces(lattice, scores, unknown)
@@ -366,7 +391,10 @@ def choose_kept_pieces(lattice: Lattice, pieces: SeedPieces, scores: Float64s, s
 def _select_pieces(
     lattice: Lattice, pieces: SeedPieces, scores: Float64s, kept: Int64s
 ) -> tuple[Lattice, SeedPieces, Float64s]:
-    """Return the lattice, pieces and scores reduced to the `kept` pieces, in this order."""
+    """Return the lattice, pieces and scores reduced to the pieces whose indices are in `kept`, in the order of `kept`.
+
+    `lattice.longest` is overwritten.
+    """
     chosen = SeedPieces(pieces.places[kept], pieces.sizes[kept], pieces.values[kept])
     return thin_lattice(lattice, kept), chosen, scores[kept]
 
@@ -374,10 +402,16 @@ def _select_pieces(
 def _finish_pieces(
     spelling: Spelling, pieces: SeedPieces, scores: Float64s, max_pieces: int
 ) -> list[tuple[str, float]]:
-    """Return at most `max_pieces` pieces by descending score: all characters, then the first strings. Scores are
-    rounded.
+    """Return at most `max_pieces` pieces and their rounded scores by descending score: all characters, then the first
+    strings.
 
     A character that training removed gets a score slightly above the lowest one.
+
+    Args:
+        spelling: the words
+        pieces: the pieces that training kept, in the order of preference
+        scores: float64, the score of each piece
+        max_pieces: maximum number of pieces
     """
     names = list_piece_texts(spelling, pieces)
     scored = dict(zip(names, scores.tolist(), strict=True))
@@ -398,7 +432,7 @@ def _finish_pieces(
 
 
 def list_piece_texts(spelling: Spelling, pieces: SeedPieces) -> list[str]:
-    """Return the strings of the pieces."""
+    """Return the string of each piece, in the order of `pieces`. `spelling` has the text in which they occur."""
     codes = spelling.alphabet[spelling.text]
     ends = (pieces.places + pieces.sizes).tolist()
     return [

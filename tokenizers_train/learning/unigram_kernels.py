@@ -129,7 +129,9 @@ class WordScratch(NamedTuple):
 
 @kernel
 def _list_pieces(lattice: Lattice, place: int | np.int64, scratch: WordScratch) -> int:
-    """Write the pieces that begin at a position to `scratch.pieces_here`, longest first, and return their number."""
+    """Write the pieces that begin at a position of the text to `scratch.pieces_here`, longest first, and return their
+    number.
+    """
     number, piece = 0, lattice.longest[place]
     while piece >= 0:
         scratch.pieces_here[number] = piece
@@ -140,7 +142,10 @@ def _list_pieces(lattice: Lattice, place: int | np.int64, scratch: WordScratch) 
 
 @kernel
 def _has_character(lattice: Lattice, number: int, scratch: WordScratch) -> bool:
-    """Return whether the last of the `number` listed pieces is a single character."""
+    """Return whether the last of the first `number` pieces in `scratch.pieces_here` is a single character.
+
+    `number` is the result of `_list_pieces`, so the last piece is the shortest.
+    """
     return number > 0 and lattice.sizes[scratch.pieces_here[number - 1]] == 1
 
 
@@ -163,8 +168,18 @@ def _compute_forward(
     max_length: int,
     scratch: WordScratch,
 ) -> int:
-    """Compute the probability of each prefix of a word, summed over all segmentations. Returns how often values were
-    rescaled.
+    """Compute the probability of each prefix of a word, summed over all segmentations, in `scratch.forward`.
+
+    Args:
+        lattice: the occurrences of the pieces
+        word: index of the word
+        probabilities: float64, the probability of each piece
+        unknown_probability: the probability of a character that is not a piece
+        max_length: maximum length of a piece in characters
+        scratch: `forward` and `lifts` are overwritten
+
+    Returns:
+        How often `forward` was rescaled.
     """
     start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
     forward, lifts = scratch.forward, 0
@@ -196,6 +211,16 @@ def _compute_backward(
 ) -> None:
     """Compute the probability of each suffix of a word, and add the expected count of each piece in this word to
     `expected`.
+
+    Args:
+        lattice: the occurrences of the pieces
+        word: index of the word
+        probabilities: float64, the probability of each piece
+        unknown_probability: the probability of a character that is not a piece
+        max_length: maximum length of a piece in characters
+        lifts: the result of `_compute_forward` for the same word
+        scratch: `forward` and `lifts` from `_compute_forward`; `backward` is overwritten
+        expected: float64, the expected count of each piece; incremented in place, weighted by the word's count
     """
     start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
     backward = scratch.backward
@@ -273,7 +298,7 @@ def count_expected_pieces(lattice: Lattice, scores: Float64s, unknown_score: flo
 
 @kernel
 def fill_scores(expected: Float64s, scores: Float64s) -> None:
-    """Compute new scores from expected counts as digamma(count) - digamma(sum of counts).
+    """Fill `scores` with new scores, computed from expected counts as digamma(count) - digamma(sum of counts).
 
     Pieces with an expected count below 0.5 get -inf and are left out of the sum.
     """
@@ -298,8 +323,19 @@ def _find_best_cut(
     """Find the best segmentation of text[start:start + size] into at least two pieces, or one if it is a single
     character.
 
-    Returns the score. The last piece up to each position is left in `scratch`. If two segmentations have the same
-    score, the one with the longer last piece is chosen.
+    If two segmentations have the same score, the one with the longer last piece is chosen.
+
+    Args:
+        lattice: the occurrences of the pieces
+        start: position in the text
+        size: number of characters
+        scores: float64, the score of each piece
+        unknown_score: the score of a character that is not a piece
+        scratch: `ids` and `lengths` are filled with the last piece of the best segmentation up to each position,
+            counted from `start`; `forward` is overwritten
+
+    Returns:
+        The sum of the scores of the best segmentation.
     """
     best = scratch.forward
     best[0] = 0.0
@@ -324,8 +360,14 @@ def _find_best_cut(
 def count_best_pieces(lattice: Lattice, scores: Float64s, unknown_score: float) -> tuple[Int64s, int]:
     """Count how often each piece occurs in the best segmentations of all words.
 
+    Args:
+        lattice: the occurrences of the pieces
+        scores: float64, the score of each piece
+        unknown_score: the score of a character that is not a piece
+
     Returns:
-        int64 [pieces], the counts weighted by word counts, and the number of unknown characters.
+        int64 [pieces], the counts weighted by word counts, and the number of unknown characters, weighted in the same
+        way.
     """
     counts, num_unknown = np.zeros(len(scores), np.int64), 0
     scratch = _build_scratch(lattice)
@@ -363,7 +405,8 @@ def judge_pieces(
         unknown_score: the score of a character that is not a piece
         counts: the counts returned by `count_best_pieces`
         num_unknown: the number of unknown characters returned by `count_best_pieces`
-        losses: float64, filled with the log likelihood lost by removing each piece that gets WEIGH
+        losses: float64 [pieces], filled with the log likelihood lost by removing each piece that gets WEIGH; the other
+            entries are left unchanged
 
     Returns:
         uint8 [pieces]: DROP, KEEP or WEIGH.
@@ -399,6 +442,15 @@ def _compute_loss(
 
     As in the reference, the total grows by `count` for each piece of the vocabulary, not only for the pieces of the
     segmentation. That may be a mistake there, but it affects which frequent pieces are kept.
+
+    Args:
+        size: number of characters in the piece
+        count: how often the piece occurs in the best segmentations
+        counts: int64 [pieces], the same for every piece
+        num_unknown: number of unknown characters in the best segmentations
+        total: the sum of `counts` and `num_unknown`
+        log_total: the logarithm of `total`
+        scratch: `ids` and `lengths` from `_find_best_cut`; `values` is overwritten
     """
     pieces, end = 0, size
     while end > 0:

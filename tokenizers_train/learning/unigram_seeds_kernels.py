@@ -36,7 +36,10 @@ class RepeatedStrings(NamedTuple):
 
 @kernel
 def _is_before(text: Int32s, one: int, other: int, limit: int) -> bool:
-    """Return whether the suffix at `one` sorts before the suffix at `other`, comparing at most `limit` characters."""
+    """Return whether the suffix at position `one` of the text sorts before the suffix at position `other`.
+
+    At most `limit` characters are compared, and none after the 0 at the end of a word. Equal suffixes give False.
+    """
     for i in range(limit):
         if text[one + i] != text[other + i]:
             return bool(text[one + i] < text[other + i])
@@ -47,7 +50,10 @@ def _is_before(text: Int32s, one: int, other: int, limit: int) -> bool:
 
 @kernel
 def _sort_by_insertion(text: Int32s, order: Int32s, depth: int, limit: int) -> None:
-    """Sort a few suffixes that share their first `depth` characters."""
+    """Sort a few suffixes that share their first `depth` characters by their first `limit` characters.
+
+    `order` has the positions of the suffixes in `text`, and is sorted in place.
+    """
     for i in range(1, len(order)):
         place = order[i]
         j = i
@@ -67,8 +73,10 @@ def _find_median(a: int, b: int, c: int) -> int:
 def _partition_suffixes(text: Int32s, order: Int32s, depth: int) -> tuple[int, int, int]:
     """Partition suffixes by their character at `depth`: less than a pivot, equal to it, or greater.
 
+    `order` has the positions of the suffixes in `text`, and is reordered in place.
+
     Returns:
-        The end of the first group, the end of the second group, and the pivot.
+        The end of the first group and the end of the second group as indices into `order`, and the pivot.
     """
     last = len(order) - 1
     pivot = _find_median(text[order[0] + depth], text[order[last // 2] + depth], text[order[last] + depth])
@@ -89,9 +97,14 @@ def _partition_suffixes(text: Int32s, order: Int32s, depth: int) -> tuple[int, i
 
 @kernel
 def sort_suffixes(text: Int32s, order: Int32s, limit: int) -> None:
-    """Sort the suffixes at the positions `order` by their first `limit` characters, up to the end of the word.
+    """Sort suffixes by their first `limit` characters, up to the end of the word.
 
     Uses multikey quicksort (Bentley and Sedgewick 1997).
+
+    Args:
+        text: int32, the words as character numbers, with a 0 after each word
+        order: int32, the positions of the suffixes in `text`; sorted in place
+        limit: maximum number of characters to compare
     """
     waiting = [(0, len(order), 0)]
     while len(waiting) > 0:
@@ -108,8 +121,10 @@ def sort_suffixes(text: Int32s, order: Int32s, limit: int) -> None:
 
 @kernel
 def _count_shared(text: Int32s, one: int, other: int, limit: int) -> int:
-    """Return the length of the common prefix of two suffixes, at most `limit`. The 0 at the end of a word counts as a
-    character.
+    """Return the length of the common prefix of the suffixes at positions `one` and `other` of the text, at most
+    `limit`.
+
+    The 0 at the end of a word counts as a character.
     """
     for i in range(limit):
         if text[one + i] != text[other + i]:
@@ -148,7 +163,7 @@ def find_repeated_strings(
 
     Args:
         text: int32, the words as character numbers, with a 0 after each word
-        order: int32, the suffix array of the text
+        order: int32, the suffix array of the text without the zeros, sorted by at least `max_length` + 1 characters
         max_length: maximum length of a string in characters
         min_score: minimum score of strings to store
         by_score: int64, the number of strings with each score, incremented in place. The last entry is for all higher
@@ -185,8 +200,8 @@ def match_pieces(strings: RepeatedStrings, by_left: Int32s, longest: Int32s, par
     Args:
         strings: the pieces
         by_left: the indices of the pieces, sorted by `lefts`, then by length
-        longest: must be initialized to -1; filled with the longest piece at each position
-        parents: filled with the parent of each piece
+        longest: int32 [text], must be initialized to -1; filled with the longest piece at each position
+        parents: int32 [pieces], filled with the parent of each piece, or -1 if there is none
     """
     open_pieces = np.empty(256, np.int32)
     top, following = 0, 0

@@ -78,7 +78,10 @@ def spell_letters(counts: WordCounts, limit_alphabet: int) -> SpelledWords:
 
 
 def _choose_alphabet(totals: Int64s, limit: int) -> Int64s:
-    """Return the `limit` most frequent code points in ascending order. Ties are broken by the lower code point."""
+    """Return the `limit` most frequent code points in ascending order. Ties are broken by the lower code point.
+
+    `totals` has the count of each code point: int64 [NUM_CODES]. Code points that do not occur are never returned.
+    """
     codes = np.flatnonzero(totals)
     return np.sort(codes[np.lexsort((codes, -totals[codes]))[:limit]])
 

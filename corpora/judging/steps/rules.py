@@ -334,6 +334,11 @@ def judge_texts(texts: pa.Array, settings: RulesSettings, languages: Sequence[st
 def judge_counts(counts: Counts, settings: RulesSettings, languages: Sequence[str]) -> Int16s:
     """Judge each row by counts that were computed before.
 
+    Args:
+        counts: Counts of the rows.
+        settings: The rules.
+        languages: Language code of each row.
+
     Returns:
         For each row, the index in REASONS of the first rule that it fails, or 0 if it passes all.
     """

@@ -149,7 +149,12 @@ def _skip_padding(data: bytes, pieces: Iterator[bytes], name: str, position: int
 
 
 class ByteReader:
-    """A `Reader` of chunks of bytes, which holds only one of them in memory. `position` is the initial byte offset."""
+    """A `Reader` of chunks of bytes, which holds only one of them in memory.
+
+    Args:
+        pieces: The chunks.
+        position: Initial value of `position`: the byte offset of the first chunk.
+    """
 
     def __init__(self, pieces: Iterator[bytes], position: int = 0) -> None:
         self.pieces, self.position = pieces, position

@@ -121,7 +121,13 @@ def _add_array_size(sizes: dict[ValueLayout, int], stack: list[tuple[int, int]],
 
 
 def read_values(stream: BufferedIOBase, max_bytes: int, layout: ValueLayout) -> Iterator[Line]:
-    """Yield the bytes of each value in a file. `data` is None for a value of more than `max_bytes` bytes."""
+    """Yield the bytes of each value in a file.
+
+    Args:
+        stream: The content of the file.
+        max_bytes: Maximum size of a value. `data` is None for a larger one.
+        layout: Layout of the values, as `find_layout` returns it.
+    """
     first = stream.read(layout.start or len(codecs.BOM_UTF8))
     begin = layout.start or (len(first) if first == codecs.BOM_UTF8 else 0)
     cutter = _ValueCutter(max_bytes, layout, begin)

@@ -114,7 +114,11 @@ class _Message:
 
 
 def read_messages(lines: Iterator[Line], max_bytes: int) -> Iterator[Line]:
-    """Yield the messages of a mailbox from its lines. `data` is None for a message of more than `max_bytes` bytes.
+    """Yield the messages of a mailbox.
+
+    Args:
+        lines: The lines of the mailbox.
+        max_bytes: Maximum size of a message in bytes. `data` is None for a larger one.
 
     Raises:
         NotAMailbox: If the first nonblank line does not begin a message.

@@ -51,6 +51,14 @@ def find_run_end_at(
     """Find the end of a run of terminators in UTF-8 bytes, as `find_run_end` does.
 
     Also returns 1 if the run contains a wide terminator, otherwise 0.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        begin: First byte of the run.
+        stop: End of the row in `data`.
+        classes: Character classes, as `read_character_classes` returns them.
+        words: Hash table of the language's words, as `build_word_slots` returns it.
     """
     wide, at = 0, begin
     while True:
@@ -132,7 +140,16 @@ def is_wide_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def is_wide_end_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, classes: Bytes) -> bool:
-    """Compute `is_wide_end` on UTF-8 bytes: True if the terminator at byte `at` ends a Chinese or Japanese sentence."""
+    """Compute `is_wide_end` on UTF-8 bytes: True if the terminator at byte `at` ends a Chinese or Japanese sentence.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        at: First byte of the terminator.
+        run_end: Byte after the run of terminators and closing marks.
+        stop: End of the row in `data`.
+        classes: Character classes, as `read_character_classes` returns them.
+    """
     code, _ = decode(data, at)
     if code == 0xFF0E and at > sentence and classify_before(data, at, classes) == DIGIT:
         return False
@@ -175,7 +192,16 @@ def _is_in_quotes_at(data: Bytes, sentence: int, at: int, stop: int, classes: By
 def find_colon_end_at(
     data: Bytes, sentence: int, at: int, stop: int, classes: Bytes, words: Int64s
 ) -> tuple[int, int, int]:
-    """Compute `find_colon_end` on UTF-8 bytes. If no sentence ends at the colon, the returned end is `sentence`."""
+    """Compute `find_colon_end` on UTF-8 bytes. If no sentence ends at the colon, the returned end is `sentence`.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        at: Byte of the colon or semicolon.
+        stop: End of the row in `data`.
+        classes: Character classes, as `read_character_classes` returns them.
+        words: Hash table of the language's words, as `build_word_slots` returns it.
+    """
     following, newlines = skip_space(data, at + 1, stop, classes)
     first = following
     if first < stop and words[-1] & NOUNS == 0:
@@ -192,7 +218,15 @@ def find_colon_end_at(
 
 @kernel
 def find_spaced_start_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
-    """Return the first byte of the next sentence if a Thai or Lao sentence ends here (`is_spaced_end`), otherwise 0."""
+    """Return the first byte of the next sentence if a Thai or Lao sentence ends here (`is_spaced_end`), otherwise 0.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        at: Byte of the space.
+        stop: End of the row in `data`.
+        classes: Character classes, as `read_character_classes` returns them.
+    """
     following, newlines = skip_space(data, at, stop, classes)
     if newlines or at - sentence < MIN_CLAUSE_BYTES or following >= stop:
         return 0

@@ -144,7 +144,12 @@ def _is_link_at(data: Bytes, at: int, stop: int) -> bool:
 def can_open_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> bool:
     """Return True if a sentence can start at byte `at`, as `_can_open` does.
 
-    `cased` is 0 if the row contains no capital.
+    Args:
+        data: UTF-8 bytes of all rows.
+        at: First byte of what may be the next sentence.
+        stop: End of the row in `data`.
+        classes: Character classes, as `read_character_classes` returns them.
+        cased: 1 if the row contains a capital letter, otherwise 0.
     """
     lead, spaced = 0, False
     if (data[at] == 40 and _is_lettered_at(data, at, stop)) or _is_left_out_at(data, at, stop):
@@ -197,7 +202,16 @@ def is_list_item_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def can_open_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop: int, classes: Bytes) -> bool:
-    """Return True if three dots after the full stop at byte `at` open the next sentence, as `_can_open_dotted` does."""
+    """Return True if three dots after the full stop at byte `at` open the next sentence, as `_can_open_dotted` does.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        at: Byte of the full stop.
+        following: First byte after the white space that follows.
+        stop: End of the row in `data`.
+        classes: Character classes, as `read_character_classes` returns them.
+    """
     if following + 6 >= stop or at == sentence or classify_before(data, at, classes) <= PERIOD:
         return False
     for step in range(6):
@@ -229,7 +243,18 @@ def flag_marks(data: Bytes, at: int, run_end: int) -> int:
 def can_open_small_at(
     data: Bytes, sentence: int, at: int, run_end: int, following: int, stop: int, classes: Bytes, words: Int64s
 ) -> bool:
-    """Return True if a lower-case letter starts a sentence at byte `following`, as `_can_open_small` does."""
+    """Return True if a lower-case letter starts a sentence at byte `following`, as `_can_open_small` does.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        at: First byte of the run of terminators.
+        run_end: Byte after the run of terminators and closing marks.
+        following: First byte after the white space that follows.
+        stop: End of the row in `data`.
+        classes: Character classes, as `read_character_classes` returns them.
+        words: Hash table of the language's words, as `build_word_slots` returns it.
+    """
     following += run_end - at == 1 and data[at] == 46 and data[following] == 40
     if following >= stop or classify_at(data, following, classes)[0] != LOWER:
         return False
@@ -288,7 +313,17 @@ def _is_word_end_at(
 
 @kernel
 def is_joined_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, classes: Bytes, words: Int64s) -> bool:
-    """Return True if two sentences meet without a space at byte `run_end`, as `_is_joined` does."""
+    """Return True if two sentences meet without a space at byte `run_end`, as `_is_joined` does.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        at: First byte of the run of terminators.
+        run_end: Byte after the run of terminators and closing marks.
+        stop: End of the row in `data`.
+        classes: Character classes, as `read_character_classes` returns them.
+        words: Hash table of the language's words, as `build_word_slots` returns it.
+    """
     if not 65 <= data[run_end] <= 90 or flag_marks(data, at, run_end) == 0:
         return False
     end = find_word_end(data, run_end, stop)
@@ -317,7 +352,15 @@ def is_joined_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, c
 
 @kernel
 def find_word_start(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64s) -> int:
-    """Return the first byte of the word that ends before byte `at`, after its opening quotes."""
+    """Return the first byte of the word that ends before byte `at`, after its opening quotes.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        at: Byte after the word.
+        classes: Character classes, as `read_character_classes` returns them.
+        words: Hash table of the language's words, as `build_word_slots` returns it.
+    """
     start = at
     while start > sentence:
         before = find_start_before(data, start)
@@ -340,7 +383,18 @@ def find_word_start(data: Bytes, sentence: int, at: int, classes: Bytes, words: 
 def is_abbreviation_at(
     data: Bytes, sentence: int, at: int, following: int, stop: int, cased: int, classes: Bytes, words: Int64s
 ) -> bool:
-    """Return True if the full stop at byte `at` marks an abbreviation, as `_is_abbreviation` does."""
+    """Return True if the full stop at byte `at` marks an abbreviation, as `_is_abbreviation` does.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        at: Byte of the full stop.
+        following: First byte after the white space that follows.
+        stop: End of the row in `data`.
+        cased: 1 if the row contains a capital letter, otherwise 0.
+        classes: Character classes, as `read_character_classes` returns them.
+        words: Hash table of the language's words, as `build_word_slots` returns it.
+    """
     start = find_word_start(data, sentence, at, classes, words)
     kind = find_kind_at(data, start, at, words)
     ahead_class, width = classify_at(data, following, classes)
