@@ -142,7 +142,10 @@ def open_trainer(
 
 
 def forward_lines(arguments: Sequence[str], tell: Callable[[str], None]) -> None:
-    """Run `python -m trainer`, and call `tell` with each line of its output. Raises the same errors as `open_trainer`."""
+    """Run `python -m trainer`, and call `tell` with each line of its output.
+
+    Raises the same errors as `open_trainer`.
+    """
     with open_trainer(arguments) as (output, _):
         for line in output:
             tell(line.decode().rstrip("\n"))
