@@ -93,7 +93,7 @@ def is_chunk_end(data: Bytes, at: int, end: int) -> bool:
 
 @kernel
 def _mark_low_bytes(word: np.uint64) -> np.uint64:
-    """Return 0x80 in each of the eight bytes of `word` that has a value from 0 to 32 (the space), and 0 in the others."""
+    """Return 0x80 in each of the eight bytes of `word` that has a value from 0 to 32 (the space), and 0 elsewhere."""
     return ~((word & _LOW_SEVEN) + _ABOVE_SPACE) & ~word & _TOP_BITS
 
 
