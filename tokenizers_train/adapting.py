@@ -183,14 +183,26 @@ class UnigramCutter:
 def _keep_better_path(
     paths: list[tuple[float, int, bool] | None], end: int, score: float, start: int, is_known: bool
 ) -> None:
-    """Replace the best segmentation that ends at `end` if this one has a higher score."""
+    """Replace the best segmentation that ends at index `end` of a word if this one has a higher score.
+
+    Args:
+        paths: for each end, the score, the start of the last piece and whether the piece is known, or None if no
+            segmentation ends there; changed in place
+        end: end of the last piece
+        score: the sum of the scores of all pieces
+        start: start of the last piece
+        is_known: whether the last piece is in the vocabulary
+    """
     current = paths[end]
     if current is None or score > current[0]:
         paths[end] = (score, start, is_known)
 
 
 def _trace_best_path(word: str, paths: list[tuple[float, int, bool] | None]) -> Pieces:
-    """Return the pieces of the best segmentation. Adjacent unknown characters are joined into one piece."""
+    """Return the pieces of the best segmentation of a word. Adjacent unknown characters are joined into one piece.
+
+    `paths` has the last piece of the best segmentation that ends at each index of the word (see `_keep_better_path`).
+    """
     pieces: list[str] = []
     end, after_unknown = len(word), False
     while end:
@@ -246,7 +258,7 @@ class WordMerger:
             self._add_pairs(number, 1)
 
     def _add_pairs(self, number: int, sign: int) -> None:
-        """Add the pairs in a word to the counts, or subtract them if `sign` is -1."""
+        """Add the pairs in the word with the index `number` to the counts, or subtract them if `sign` is -1."""
         for pair in pairwise(self._words[number]):
             self._words_with_pair[pair].add(number)
             if self._are_eligible[number]:
@@ -493,7 +505,10 @@ class _TokenChooser:
         return len(self._words[number]) if cut.is_unknown else len(cut.pieces)
 
     def _add_token(self, token: str, count: int) -> Choice:
-        """Add a token permanently and update the pieces of the words that it changes."""
+        """Add a token permanently and update the pieces of the words that it changes.
+
+        `count` is how often the token occurs in the eligible words; it is copied to the result.
+        """
         before, saved_tokens, rescued_words = self._cutter.cut(token), 0, 0
         for number, cut in self._find_changed_cuts(token).items():
             saved_tokens += self._counts[number] * (len(self._current_cuts[number].pieces) - len(cut.pieces))
@@ -507,7 +522,11 @@ class _TokenChooser:
 
 
 def _keep_leading_letters(word: str, settings: AdaptSettings) -> str:
-    """Cut a SentencePiece word before its first character that is not allowed, so that `word,` becomes `word`."""
+    """Cut a SentencePiece word before its first character that the settings do not allow, so that `word,` becomes
+    `word`.
+
+    A word-start mark at the beginning is kept.
+    """
     without_mark = word.removeprefix(WORD_MARK)
     is_allowed = str.isalpha if settings.characters == LETTERS else str.isalnum
     end = next((place for place, letter in enumerate(without_mark) if not is_allowed(letter)), len(without_mark))
@@ -535,6 +554,12 @@ def _iter_merge_choices(
 ) -> Iterator[Choice]:
     """Repeatedly merge the most frequent pair in the eligible words and yield it, until no pair occurs `min_count`
     times.
+
+    Args:
+        vocabulary: the byte-level BPE vocabulary to adapt
+        words: the words of the domain
+        counts: how often each word occurs
+        settings: which words are eligible, and `min_count`
     """
     model = vocabulary.to_tokenizer().model
     cuts = (tuple(piece.value for piece in model.tokenize(spell_for_model(vocabulary, word))) for word in words)
@@ -595,7 +620,7 @@ def with_added_tokens(vocabulary: Vocabulary, choices: Sequence[Choice], mode: s
 
 
 def list_slot_ids(vocabulary: Vocabulary) -> list[int]:
-    """Return the ids of the unused tokens that may be replaced, in ascending order. Empty for Unigram."""
+    """Return the ids of a vocabulary's unused tokens that may be replaced, in ascending order. Empty for Unigram."""
     if vocabulary.algorithm == UNIGRAM:
         return []
     needed = {left + right for left, right in vocabulary.merges}
@@ -604,7 +629,13 @@ def list_slot_ids(vocabulary: Vocabulary) -> list[int]:
 
 
 def _build_files(vocabulary: Vocabulary, tokens: Sequence[str], choices: Sequence[Choice]) -> dict[str, bytes]:
-    """Return the vocabulary's files, updated with the new tokens. A SentencePiece model file is dropped."""
+    """Return the vocabulary's files, updated with the new tokens. A SentencePiece model file is dropped.
+
+    Args:
+        vocabulary: the vocabulary before it is adapted
+        tokens: all tokens of the adapted vocabulary, in the order of their ids
+        choices: the new tokens, with their pieces and scores
+    """
     content, files = json.loads(vocabulary.definition), dict(vocabulary.to_files())
     _edit_model(content["model"], vocabulary.algorithm, tokens, choices)
     files["tokenizer.json"] = json.dumps(content, ensure_ascii=False).encode()
@@ -625,6 +656,12 @@ def _edit_model(model: dict[str, Any], algorithm: str, tokens: Sequence[str], ch
 
     Special tokens that were only in `added_tokens` are put into the model with their ids, so that the following ids can
     be used.
+
+    Args:
+        model: the model as parsed JSON; changed in place
+        algorithm: the vocabulary's algorithm
+        tokens: all tokens of the adapted vocabulary, in the order of their ids
+        choices: the new tokens, with their pieces and scores
     """
     if algorithm == UNIGRAM:
         scores = dict(model["vocab"]) | {choice.token: choice.score for choice in choices}
@@ -636,7 +673,10 @@ def _edit_model(model: dict[str, Any], algorithm: str, tokens: Sequence[str], ch
 
 
 def _check_reachable(vocabulary: Vocabulary, choices: Sequence[Choice]) -> None:
-    """Raise InputError if the tokenizer does not encode the text of a new token as that token."""
+    """Raise InputError if the tokenizer of an adapted vocabulary does not encode the text of a new token as that token.
+
+    `choices` are the new tokens.
+    """
     tokenizer, is_whole_word = vocabulary.to_tokenizer(), vocabulary.algorithm != BYTE_BPE
     lost = [
         choice.token
@@ -652,8 +692,9 @@ def _check_reachable(vocabulary: Vocabulary, choices: Sequence[Choice]) -> None:
 
 
 def _encode_token(tokenizer: Tokenizer, token: str, is_whole_word: bool) -> list[int]:
-    """Encode the text of a token: with the whole tokenizer if the token is a whole word, otherwise with only
-    the model.
+    """Return the ids of the text of a token.
+
+    The text is encoded with the whole tokenizer if `is_whole_word` is True, otherwise with only the tokenizer's model.
     """
     if is_whole_word:
         ids: list[int] = tokenizer.encode(token.removeprefix(WORD_MARK), add_special_tokens=False).ids

@@ -71,7 +71,7 @@ def select_nested_sizes(
 
 
 def count_tokens_before_merges(vocabulary: Vocabulary, settings: VocabularySettings) -> int:
-    """Return the number of tokens that precede the first merged token.
+    """Return the number of tokens that precede the first merged token of a vocabulary trained with these settings.
 
     In byte-level BPE, special tokens at the end of the vocabulary are counted too.
     """
@@ -225,7 +225,12 @@ def build_measures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _build_ledger(corpus: Measures, counts: Manifest) -> Ledger:
-    """Account for each counted word as a single token, as several tokens, or as unknown."""
+    """Account for each counted word as a single token, as several tokens, or as unknown.
+
+    Args:
+        corpus: the statistics of all words
+        counts: the manifest of the word counts, which has the total number of words
+    """
     split = corpus.words - corpus.whole_words - corpus.unknown_words
     outcomes = {"one piece": corpus.whole_words, "several pieces": split, "unknown": corpus.unknown_words}
     account = Account(unit="words", total=counts.ledger.figures.get("words", 0), outcomes=outcomes)

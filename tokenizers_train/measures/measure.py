@@ -168,12 +168,15 @@ def measure_words(pieces: EncodedWords, unknown_id: int, size: int, counts: Int6
 
 
 def count_unknown_tokens(pieces: EncodedWords, unknown_id: int) -> Int64s:
-    """Count the unknown tokens of each word. Returns int64 [words]."""
+    """Count the unknown tokens of each word. Returns int64 [words], in the order of `pieces`.
+
+    `unknown_id` is the id of the unknown token, or -1 if there is none.
+    """
     return _count_true_tokens(pieces, pieces.ids == unknown_id)
 
 
 def _count_true_tokens(pieces: EncodedWords, is_true: Bools) -> Int64s:
-    """Count the tokens of each word for which `is_true` is set. Returns int64 [words]."""
+    """Count the tokens of each word for which `is_true` (bool [tokens]) is set. Returns int64 [words]."""
     before = np.concatenate([[0], np.cumsum(is_true, dtype=np.int64)])
     return np.diff(before[pieces.offsets])
 
@@ -221,10 +224,15 @@ class SplitWord:
 
 
 def find_most_split(pieces: EncodedWords, number: int) -> list[SplitWord]:
-    """Return the words of at least two tokens that use the most tokens in total, i.e. tokens per word times
+    """Find the words of at least two tokens that use the most tokens in total, which is tokens per word times
     occurrences.
 
-    At most `number` words are returned. Ties are broken by the order of the words.
+    Args:
+        pieces: the encoded words
+        number: maximum number of words to return
+
+    Returns:
+        The words in descending order of their total. Ties are broken by the order of the words in `pieces`.
     """
     lengths = pieces.lengths
     num_tokens = np.where(lengths > 1, lengths * pieces.counts, 0)

@@ -124,7 +124,7 @@ def cut_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> list[CutText]:
 
 
 def find_boundaries(cut: CutText) -> set[int]:
-    """Return the positions at which tokens begin, not including the start and the end of the text.
+    """Return the positions at which the tokens of a text begin, not including the start and the end of the text.
 
     A position is the number of characters before it that are not white space.
     """

@@ -83,6 +83,8 @@ def build_tokenizer(pieces: Sequence[ScoredPiece], words: SentencePieceWords) ->
 def build_config(words: SentencePieceWords) -> dict[str, Json]:
     """Return the content of tokenizer_config.json for an ALBERT vocabulary, from which transformers rebuilds the
     normalization rules.
+
+    `words` is the vocabulary's word rule.
     """
     return {
         "tokenizer_class": "AlbertTokenizer",
@@ -144,10 +146,14 @@ def to_definition(tokenizer: Tokenizer) -> str:
 
 
 def _format_scores(written: Sequence[str], values: Float64s) -> list[str]:
-    """Return the text of each score.
+    """Return the text of each score, in the order of `written`.
 
     A score that every parser reads alike is not rewritten. Others are written as a decimal that is read exactly, or
     rounded if there is no such decimal.
+
+    Args:
+        written: the text of each score as the tokenizers library writes it
+        values: float64, the same scores as numbers
     """
     texts = list(written)
     inexact = np.array([n for n, text in enumerate(written) if not _is_read_exactly(text)], np.int64)
@@ -163,8 +169,9 @@ def _format_scores(written: Sequence[str], values: Float64s) -> list[str]:
 
 
 def _find_numerators(power: float, values: Float64s) -> Float64s:
-    """Find, for each value, an integer that gives exactly this value when divided by `power`. The entry is -1 if there
-    is none.
+    """Find, for each value, an integer that gives exactly this value when divided by `power`.
+
+    `values` must not be negative. The entry of a value without such an integer is -1.
     """
     nearest = np.rint(np.minimum(values, _MAX_NUMERATOR) * power)
     numerators = np.full(len(values), -1.0)
@@ -175,7 +182,7 @@ def _find_numerators(power: float, values: Float64s) -> Float64s:
 
 
 def _is_read_exactly(text: str) -> bool:
-    """Return whether the number parser of the tokenizers library reads a decimal without a rounding error."""
+    """Return whether the number parser of the tokenizers library reads the decimal `text` without a rounding error."""
     digits, _, exponent = text.lstrip("-").lower().partition("e")
     whole, _, decimals = digits.partition(".")
     power, number = int(exponent or 0) - len(decimals), int(whole + decimals)
@@ -186,7 +193,7 @@ def _is_read_exactly(text: str) -> bool:
 
 
 def _format_decimal(whole: int, decimals: int, negative: bool) -> str:
-    """Return whole / 10^decimals as a decimal string."""
+    """Return whole / 10^decimals as a decimal string, with a minus sign if `negative` is True."""
     digits = f"{whole:0{decimals + 1}d}"
     sign = "-" if negative else ""
     return f"{sign}{digits[: len(digits) - decimals]}.{digits[len(digits) - decimals :] or '0'}"

@@ -67,12 +67,14 @@ def build_tokenizer(
 
 
 def build_vocabulary_files(tokens: Sequence[str]) -> dict[str, str]:
-    """Return {"vocab.txt": content}, with one token per line, for tools that do not read tokenizer.json."""
+    """Return {"vocab.txt": content}, with one token per line in the order of `tokens`, for tools that do not read
+    tokenizer.json.
+    """
     return {"vocab.txt": "".join(f"{token}\n" for token in tokens)}
 
 
 def build_config(lowercase: bool, max_word_length: int, strip_accents: bool | None = None) -> dict[str, Json]:
-    """Return the content of tokenizer_config.json for a BERT vocabulary.
+    """Return the content of tokenizer_config.json for a BERT vocabulary. The arguments are those of `build_tokenizer`.
 
     If `max_word_length` is not 100, the tokenizer class is PreTrainedTokenizerFast, because BertTokenizer would ignore
     it.

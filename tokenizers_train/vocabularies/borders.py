@@ -37,8 +37,12 @@ def keep_spaces(tokenizer: Tokenizer) -> bool | None:
 
 
 def _stop_trimming(state: dict[str, Any]) -> Iterator[bool]:
-    """Turn off `trim_offsets` in a post-processor and those nested in it. Yields the `add_prefix_space` flag of each
-    one changed.
+    """Turn off `trim_offsets` in a post-processor and those nested in it.
+
+    `state` is the post-processor as parsed JSON, and is changed in place.
+
+    Yields:
+        The `add_prefix_space` flag of each post-processor that was changed.
     """
     for inner in state.get("processors", ()):
         yield from _stop_trimming(inner)

@@ -144,6 +144,10 @@ def check_json_ids(content: Any, origin: str) -> None:
 
     The tokenizers library would allocate memory up to the largest id, and silently drop one of two tokens with the same
     id. Content of any other structure is not checked here.
+
+    Args:
+        content: the parsed tokenizer.json
+        origin: the name of the folder in the error message
     """
     model = content.get("model") if isinstance(content, dict) else None
     pieces = model.get("vocab") if isinstance(model, dict) else None
@@ -261,10 +265,14 @@ def read_bounded_bytes(path: Path) -> bytes:
 
 
 def _check_model(model: Mapping[str, Any], origin: str) -> None:
-    """Raise InputError if a model is not supported.
+    """Raise InputError if the model of a tokenizer.json is not supported.
 
-    It is not if BPE dropout makes its output random, if a Unigram model has no unknown token, or if a Unigram score
-    exceeds `MAX_SCORE` in absolute value.
+    It is not supported if BPE dropout makes its output random, if a Unigram model has no unknown token, or if a Unigram
+    score exceeds `MAX_SCORE` in absolute value.
+
+    Args:
+        model: the model, as parsed JSON
+        origin: the name of the folder in the error message
     """
     if model.get("dropout"):
         raise InputError(
@@ -327,7 +335,17 @@ def _refuse_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _from_words(data: bytes, config: Mapping[str, Any], lowercase: bool | None, origin: str) -> Tokenizer:
-    """Build a BERT tokenizer from a vocab.txt with one token per line."""
+    """Build a BERT tokenizer from a vocab.txt with one token per line.
+
+    Args:
+        data: the content of vocab.txt
+        config: the parsed tokenizer_config.json, or an empty dict
+        lowercase: whether the vocabulary is uncased (default: see `read_tokenizer_files`)
+        origin: the name of the folder in error messages
+
+    Raises:
+        InputError: If a line is empty, a token occurs twice, or a special token is missing.
+    """
     tokens = _decode_text(data, WORDS, origin).replace("\r\n", "\n").removesuffix("\n").split("\n")
     ids: dict[str, int] = {}
     for number, token in enumerate(tokens):
@@ -349,7 +367,16 @@ def _from_words(data: bytes, config: Mapping[str, Any], lowercase: bool | None, 
 
 
 def _from_merges(files: Mapping[str, bytes], config: Mapping[str, Any], origin: str) -> Tokenizer:
-    """Build a RoBERTa tokenizer from a vocab.json and a merges.txt."""
+    """Build a RoBERTa tokenizer from a vocab.json and a merges.txt.
+
+    Args:
+        files: maps file names to contents; must have both files
+        config: the parsed tokenizer_config.json, or an empty dict
+        origin: the name of the folder in error messages
+
+    Raises:
+        InputError: If one of the files cannot be read, or if the files contradict each other.
+    """
     try:
         ids = json.loads(_decode_text(files[IDS], IDS, origin), object_pairs_hook=_refuse_duplicates)
         merges = roberta.parse_merges_text(_decode_text(files[MERGES], MERGES, origin), origin)
@@ -366,8 +393,15 @@ def _from_merges(files: Mapping[str, bytes], config: Mapping[str, Any], origin: 
 
 
 def _add_tokens(tokenizer: Tokenizer, added: Mapping[str, Any], origin: str) -> None:
-    """Add the tokens of an added_tokens.json in the order of their ids. Raises InputError if a token would get another
-    id.
+    """Add the tokens of an added_tokens.json to a tokenizer in the order of their ids.
+
+    Args:
+        tokenizer: the tokenizer; changed in place
+        added: maps each token to its id
+        origin: the name of the folder in error messages
+
+    Raises:
+        InputError: If a token would get another id.
     """
     wrong = next((token for token, number in added.items() if type(number) is not int or not token), None)
     if wrong is not None:
@@ -382,7 +416,13 @@ def _add_tokens(tokenizer: Tokenizer, added: Mapping[str, Any], origin: str) -> 
 
 
 def _check_other_files(tokenizer: Tokenizer, files: Mapping[str, bytes], origin: str) -> None:
-    """Raise InputError if vocab.txt, vocab.json or merges.txt contradicts tokenizer.json."""
+    """Raise InputError if vocab.txt, vocab.json or merges.txt contradicts tokenizer.json.
+
+    Args:
+        tokenizer: the tokenizer that was read from tokenizer.json
+        files: maps file names to contents; files that are missing are not checked
+        origin: the name of the folder in error messages
+    """
     contrary = None
     if WORDS in files:
         words = _decode_text(files[WORDS], WORDS, origin).replace("\r\n", "\n").removesuffix("\n").split("\n")
@@ -402,10 +442,15 @@ def _check_other_files(tokenizer: Tokenizer, files: Mapping[str, bytes], origin:
 
 
 def find_special_tokens(tokenizer: Tokenizer, config: Mapping[str, Any], origin: str) -> dict[str, str]:
-    """Return the special token of each role.
+    """Return the special token of each role (pad, unk, cls, sep, mask).
 
     A token named in the configuration is preferred. Other roles get the token that BERT, RoBERTa or ALBERT uses,
     whichever family has the most of its special tokens in the vocabulary. Roles without a token are left out.
+
+    Args:
+        tokenizer: the tokenizer
+        config: the parsed tokenizer_config.json, or an empty dict
+        origin: the name of the folder in error messages
 
     Raises:
         InputError: If the configuration names a token that is not in the vocabulary.
@@ -440,8 +485,15 @@ def _check_present(roles: Mapping[str, str], ids: Mapping[str, int], file: str, 
 
 
 def _parse_object(files: Mapping[str, bytes], name: str, origin: str) -> dict[str, Any]:
-    """Parse a file that contains a JSON object. Returns an empty dict if the file is missing, and raises InputError if
-    it is invalid.
+    """Parse the file `name`, which must contain a JSON object. Returns an empty dict if the file is missing.
+
+    Args:
+        files: maps file names to contents
+        name: name of the file
+        origin: the name of the folder in error messages
+
+    Raises:
+        InputError: If the file is not UTF-8 or not a JSON object.
     """
     try:
         content = json.loads(_decode_text(files.get(name, b"{}"), name, origin))

@@ -141,7 +141,13 @@ def parse_merges_text(text: str, origin: str = "The vocabulary") -> Merges:
 
 
 def check_merges(ids: Mapping[str, int], merges: Merges, origin: str) -> None:
-    """Raise InputError if a merge contains or produces a token that is not in `ids`."""
+    """Raise InputError if a merge contains or produces a token that is not in `ids`.
+
+    Args:
+        ids: maps each token to its id
+        merges: pairs of tokens
+        origin: the name of the vocabulary in the error message
+    """
     for left, right in merges:
         if left not in ids or right not in ids or left + right not in ids:
             raise InputError(

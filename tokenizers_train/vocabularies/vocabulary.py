@@ -146,7 +146,7 @@ def _is_plain_unigram(model: TokenizerContent) -> bool:
 
 
 def _collect_types(part: Any) -> set[str]:
-    """Return the types of a pre-tokenizer or decoder and of everything nested in it."""
+    """Return the types of a pre-tokenizer or decoder, given as parsed JSON, and of everything nested in it."""
     if not isinstance(part, dict):
         return set()
     inner = [*part.get("pretokenizers", ()), *part.get("decoders", ())]
@@ -443,7 +443,12 @@ def _build_vocabulary(
 
 
 def _build_config_file(content: Mapping[str, Any], special_tokens: Mapping[str, str]) -> dict[str, bytes]:
-    """Return {"tokenizer_config.json": content} for a tokenizer that has no such file."""
+    """Return {"tokenizer_config.json": content} for a tokenizer that has no such file.
+
+    Args:
+        content: the parsed tokenizer.json
+        special_tokens: maps each role that has a token to this token
+    """
     names = {f"{role}_token": token for role, token in special_tokens.items()}
     config: dict[str, Json] = {"tokenizer_class": "PreTrainedTokenizerFast", **names}
     rule = find_word_rule(content)
@@ -457,8 +462,10 @@ def _build_config_file(content: Mapping[str, Any], special_tokens: Mapping[str, 
 
 
 def _number_tokens(tokens: Sequence[str], required: Sequence[str]) -> dict[str, int]:
-    """Return the id of each token, i.e. its position. Raises InputError if a token occurs twice or a required one is
-    missing.
+    """Return the id of each token, which is its index in `tokens`.
+
+    Raises:
+        InputError: If a token occurs twice or one of the `required` tokens is missing.
     """
     ids = {token: number for number, token in enumerate(tokens)}
     if len(ids) < len(tokens):

@@ -87,7 +87,7 @@ class BertWords:
         return [word for word, _ in pieces]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count BERT's words in the texts data[starts[r]:ends[r]].
+        """Count the words into which BERT splits the texts data[starts[r]:ends[r]].
 
         Raises:
             InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.
@@ -143,7 +143,9 @@ def split_by_reference(words: BertWords, ranges: Ranges, state: Int64s, rules: W
 
 
 def build_ranges(data: Bytes, starts: Int64s, ends: Int64s) -> Ranges:
-    """Build contiguous, read-only ranges, so that each kernel is compiled for only one type of array."""
+    """Build contiguous, read-only ranges data[starts[r]:ends[r]], so that each kernel is compiled for only one type of
+    array.
+    """
     return Ranges(make_read_only(data), make_read_only(starts), make_read_only(ends))
 
 

@@ -114,10 +114,12 @@ def load_ascii_word(data: Bytes, at: int, case_bits: np.uint64) -> tuple[int, np
 
 @kernel
 def classify_word_end(data: Bytes, at: int, end: int, rules: WordRules) -> int:
-    """Classify the character after a word of ASCII letters or digits that ends at `at`.
+    """Classify the character after a word of ASCII letters or digits that ends at byte offset `at` of the data.
+
+    `end` is the end of the text. The word must not extend past it.
 
     Returns:
-        SPACE for white space or the end of the range; STANDALONE for a character that ends the word and must be read
+        SPACE for white space or the end of the text; STANDALONE for a character that ends the word and must be read
         next; UNCLASSIFIED if `write_words` has to process the word.
     """
     if at >= end:
@@ -201,7 +203,9 @@ def write_words(
 
 @kernel
 def locate_space(data: Bytes, at: int, end: int, rules: WordRules) -> int:
-    """Return the offset of the next white space in data[at:end], or `end`."""
+    """Return the byte offset of the next white space in data[at:end], or `end`. `rules` has the class of each
+    character.
+    """
     while at < end:
         code, width = decode(data, at)
         if rules.classes[code] == SPACE:
@@ -212,7 +216,10 @@ def locate_space(data: Bytes, at: int, end: int, rules: WordRules) -> int:
 
 @kernel
 def pack_word(text: Bytes, start: int, length: int) -> tuple[np.uint64, np.uint64]:
-    """Return bytes 0-7 and 8-15 of a word in the buffer, in the format of `load_ascii_word`."""
+    """Return bytes 0-7 and 8-15 of the word text[start:start + length], in the format of `load_ascii_word`.
+
+    `text` must have at least start + 16 bytes.
+    """
     return keep_bytes(load8(text, start), length), keep_bytes(load8(text, start + 8), max(0, length - 8))
 
 
@@ -220,9 +227,11 @@ def pack_word(text: Bytes, start: int, length: int) -> tuple[np.uint64, np.uint6
 def count_bert_words(
     ranges: Ranges, rules: WordRules, table: WordTable, standalone_counts: Int64s, buffer: WordBuffer, state: Int64s
 ) -> int:
-    """Count BERT's words in the texts of `ranges`, continuing from `state`.
+    """Count words as BERT splits the texts of `ranges`, continuing from `state`.
 
     Args:
+        ranges: the texts
+        rules: the character tables
         table: incremented in place
         standalone_counts: int64 [128], incremented in place for each ASCII character that is a word by itself. These
             words are not added to the table.
@@ -271,8 +280,16 @@ def count_bert_words(
 
 @kernel
 def _count_buffered_words(buffer: WordBuffer, num_words: int, table: WordTable, done: int) -> int:
-    """Count the words in the buffer, starting with word `done`. Returns the first word that did not fit in the table,
-    or `num_words`.
+    """Count the words in the buffer, starting with word `done`.
+
+    Args:
+        buffer: the normalized words
+        num_words: number of words in the buffer
+        table: incremented in place
+        done: index of the first word to count
+
+    Returns:
+        The index of the first word that did not fit in the table, or `num_words`.
     """
     text, word_ends, _ = buffer
     for w in range(done, num_words):

@@ -67,7 +67,10 @@ class _Run(NamedTuple):
 def build_bert_tables(
     clean_text: bool, handle_chinese_chars: bool, strip_accents: bool | None, lowercase: bool
 ) -> CharacterTables:
-    """Build the character tables of BertNormalizer and BertPreTokenizer. They are computed once and cached on disk."""
+    """Build the character tables of BertNormalizer and BertPreTokenizer. They are computed once and cached on disk.
+
+    The arguments are the fields of `BertWords`.
+    """
     normalizer = normalizers.BertNormalizer(
         clean_text=clean_text,
         handle_chinese_chars=handle_chinese_chars,
@@ -118,7 +121,10 @@ def _build_tables(runs: Iterable[_Run]) -> CharacterTables:
 def _iter_runs(
     normalizer: normalizers.Normalizer, pre_tokenizer: pre_tokenizers.PreTokenizer, reorders: bool
 ) -> Iterator[_Run]:
-    """Yield the class and replacement of all code points in order. Blocks of 256 that behave alike are one run."""
+    """Yield the class and replacement of all code points in order. Blocks of 256 that behave alike are one run.
+
+    The arguments are those of `probe_characters`.
+    """
 
     def words(normal: str) -> list[str]:
         text = PreTokenizedString(normal)
@@ -142,9 +148,15 @@ def _iter_runs(
 def _iter_single_runs(
     first: int, normalizer: normalizers.Normalizer, find_words: FindWords, reorders: bool
 ) -> Iterator[_Run]:
-    """Yield the class and replacement of each code point in a block.
+    """Yield the class and replacement of each code point in a block of 256.
 
     ASCII characters are normalized one at a time, all others in a single call.
+
+    Args:
+        first: the first code point of the block
+        normalizer: the normalizer
+        find_words: splits a normalized text into words
+        reorders: whether the normalizer puts combining marks into canonical order
     """
     codes = range(first, first + _BLOCK_SIZE)
     ascii_ones = [normalizer.normalize_str(f"0{chr(code)}0")[1:-1] for code in codes if code < 0x80]
@@ -160,7 +172,7 @@ def _iter_single_runs(
 
 
 def _classify_characters(normal: list[str], find_words: FindWords) -> list[tuple[int, str]]:
-    """Return the class of each character and its text within a word.
+    """Return the class of each character and its text within a word, in the order of `normal`.
 
     Args:
         normal: the normalized form of each character
@@ -177,7 +189,10 @@ def _classify_characters(normal: list[str], find_words: FindWords) -> list[tuple
 
 
 def _classify_character(normal: str, find_words: FindWords) -> tuple[int, str]:
-    """Return the class of one character and its text within a word, by splitting it between two digits."""
+    """Return the class of one character and its text within a word, by splitting it between two digits.
+
+    `normal` is the normalized form of the character, and `find_words` splits a normalized text into words.
+    """
     if not normal:
         return DROPPED, ""
     parts = find_words(f"0{normal}0")

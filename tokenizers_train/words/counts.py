@@ -111,7 +111,10 @@ def merge_counts(parts: Iterable[WordCounts], weights: Sequence[Weight] | None =
 
 
 def merge_two_counts(one: WordCounts, other: WordCounts) -> WordCounts:
-    """Add up two tables of word counts. Each must be sorted by word and have a single chunk per column."""
+    """Add up two tables of word counts, and return a table sorted by word.
+
+    Each table must be sorted by word and have a single chunk per column.
+    """
     if not one.num_rows or not other.num_rows:
         return one if one.num_rows else other
     columns = [(*to_text_buffers(each["word"].chunk(0)), each["count"].to_numpy()) for each in (one, other)]

@@ -66,7 +66,7 @@ class Gpt2Words:
         return [_DECODER.decode([word]) for word, _ in letters]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count GPT-2's words in the texts data[starts[r]:ends[r]].
+        """Count the words into which GPT-2 splits the texts data[starts[r]:ends[r]].
 
         Raises:
             InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.
@@ -82,13 +82,16 @@ class Gpt2Words:
 
 
 def to_kernel_buffer(data: Bytes) -> Bytes:
-    """Return the bytes as a read-only array, padded with zeros to at least eight bytes."""
+    """Return `data` as a read-only array of bytes, padded with zeros to at least eight bytes."""
     return make_read_only(data if len(data) >= 8 else np.pad(data, (0, 8 - len(data))))
 
 
 @lru_cache(maxsize=2)
 def build_gpt2_pre_tokenizer(add_prefix_space: bool = False) -> pre_tokenizers.ByteLevel:
-    """Build Hugging Face's ByteLevel pre-tokenizer, which writes each byte of a word as one letter."""
+    """Build Hugging Face's ByteLevel pre-tokenizer, which writes each byte of a word as one character.
+
+    `add_prefix_space` is the field of `Gpt2Words`.
+    """
     return pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space, use_regex=True)
 
 

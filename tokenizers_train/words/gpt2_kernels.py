@@ -44,7 +44,10 @@ def load8_padded(data: Bytes, at: int) -> np.uint64:
 
 @kernel
 def load16_padded(data: Bytes, at: int, length: int) -> tuple[np.uint64, np.uint64]:
-    """Load bytes 0-7 and 8-15 of a word. Bytes after its end are zero."""
+    """Load bytes 0-7 and 8-15 of the word of `length` bytes at byte offset `at`. Bytes after the word's end are zero.
+
+    `data` must have at least eight bytes.
+    """
     low, high = load8_padded(data, at), load8_padded(data, min(at + 8, len(data) - 1))
     return keep_bytes(low, length), keep_bytes(high, max(length - 8, 0))
 
@@ -97,6 +100,10 @@ def locate_word_end(data: Bytes, at: int, end: int, classes: Bytes, has_assumed_
     """Return the end of the word at `at`, trying the alternatives of GPT-2's regular expression in order.
 
     Args:
+        data: the bytes of all texts
+        at: byte offset of the word
+        end: end of the text
+        classes: the class of each code point (see `load_character_classes`)
         has_assumed_space: whether to assume a space before `at`, at which there must be no space. If the word is only
             the assumed space, `at` is returned.
     """
@@ -130,7 +137,11 @@ def locate_word_end(data: Bytes, at: int, end: int, classes: Bytes, has_assumed_
 
 @kernel
 def _mark_kind(word: np.uint64, kind: int) -> np.uint64:
-    """Return 0x80 in each byte that is an ASCII character of the given class. The class must not be SPACE."""
+    """Return 0x80 in each of the eight bytes of `word` that is an ASCII character of the class `kind`, and 0 in the
+    others.
+
+    The class must not be SPACE.
+    """
     letters, digits = flag_letters(word), flag_digits(word)
     others = ~(letters | digits | flag_spaces(word) | word) & TOP_BITS
     return letters if kind == LETTER else digits if kind == NUMBER else others
@@ -140,6 +151,8 @@ def _mark_kind(word: np.uint64, kind: int) -> np.uint64:
 def _measure_contraction(word: np.uint64, room: int) -> int:
     """Return the length of an English contraction ('s 't 'm 'd 're 've 'll) at the start of the bytes, or 0 if there is
     none.
+
+    `word` has eight bytes, the first one lowest, and `room` is the number of these bytes that belong to the text.
     """
     first, second, third = word & _BYTE, word >> np.uint64(8) & _BYTE, word >> np.uint64(16) & _BYTE
     length = 0
@@ -161,9 +174,12 @@ def count_gpt2_words(
     table: WordTable,
     position: Int64s,
 ) -> bool:
-    """Count GPT-2's words in the texts data[starts[r]:ends[r]], continuing from `position`.
+    """Count words as GPT-2 splits the texts data[starts[r]:ends[r]], continuing from `position`.
 
     Args:
+        data: the bytes of all texts, from `to_kernel_buffer`
+        starts: int64 [texts], the first byte of each text
+        ends: int64 [texts], the end of each text
         classes: the class of each code point (see `load_character_classes`)
         add_prefix_space: whether to put a space before a text that does not begin with one
         table: incremented in place

@@ -71,7 +71,7 @@ class SentencePieceWords:
         return [word for word, _ in build_metaspace().pre_tokenize_str(normalized)]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count ALBERT's SentencePiece words in the texts data[starts[r]:ends[r]].
+        """Count the words into which ALBERT splits the texts data[starts[r]:ends[r]].
 
         Raises:
             InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.
@@ -90,7 +90,7 @@ class SentencePieceWords:
 
 @lru_cache(maxsize=4)
 def build_albert_normalizer(lowercase: bool, strip_accents: bool) -> normalizers.Sequence:
-    """Build the normalizer of transformers' AlbertTokenizer."""
+    """Build the normalizer of transformers' AlbertTokenizer. The arguments are the fields of `SentencePieceWords`."""
     steps: list[normalizers.Normalizer] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if strip_accents:
         steps += [normalizers.NFKD(), normalizers.StripAccents()]

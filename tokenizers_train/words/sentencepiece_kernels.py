@@ -64,7 +64,8 @@ def locate_chunk_end(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def load_short_chunk(data: Bytes, at: int, end: int) -> tuple[np.uint64, np.uint64, int]:
-    """Load up to 16 bytes from `at` on, stopping before the first byte that is white space or a control character.
+    """Load up to 16 bytes of `data` from byte offset `at` on, stopping before `end` and the first white space or
+    control character.
 
     The bytes end a chunk (text between ASCII white space) if `is_chunk_end` is true for the offset after them.
 
@@ -86,19 +87,19 @@ def load_short_chunk(data: Bytes, at: int, end: int) -> tuple[np.uint64, np.uint
 
 @kernel
 def is_chunk_end(data: Bytes, at: int, end: int) -> bool:
-    """Return whether `at` is the end of the range or the offset of ASCII white space."""
+    """Return whether the byte offset `at` is the end of the text, `end`, or that of ASCII white space."""
     return at == end or is_ascii_space(data[at])
 
 
 @kernel
 def _mark_low_bytes(word: np.uint64) -> np.uint64:
-    """Return 0x80 in each byte with a value from 0 to 32 (the space)."""
+    """Return 0x80 in each of the eight bytes of `word` that has a value from 0 to 32 (the space), and 0 elsewhere."""
     return ~((word & _LOW_SEVEN) + _ABOVE_SPACE) & ~word & _TOP_BITS
 
 
 @kernel
 def _mark_quotes(word: np.uint64) -> np.uint64:
-    """Return 0x80 in each byte that is an apostrophe or a grave accent."""
+    """Return 0x80 in each of the eight bytes of `word` that is an apostrophe or a grave accent, and 0 in the others."""
     apostrophes, graves = word ^ _APOSTROPHES, word ^ _GRAVES
     others = ((apostrophes & _LOW_SEVEN) + _LOW_SEVEN | apostrophes) & ((graves & _LOW_SEVEN) + _LOW_SEVEN | graves)
     return ~others & _TOP_BITS
@@ -186,9 +187,12 @@ def count_sentencepiece_words(
     table: WordTable,
     state: Int64s,
 ) -> bool:
-    """Count SentencePiece words in the texts data[starts[r]:ends[r]], continuing from `state`.
+    """Count words as ALBERT splits the texts data[starts[r]:ends[r]], continuing from `state`.
 
     Args:
+        data: the bytes of all texts
+        starts: int64 [texts], the first byte of each text
+        ends: int64 [texts], the end of each text
         rules: the table of normalized characters
         lowercase: whether to lower-case words
         table: incremented in place
@@ -229,7 +233,15 @@ def count_sentencepiece_words(
 
 @kernel
 def _add_plain_chunk(table: WordTable, low: np.uint64, high: np.uint64, length: int, lowercase: bool) -> bool:
-    """Count an ASCII word with U+2581 before it. Returns False if the table is full."""
+    """Count an ASCII word with U+2581 before it. Returns False if the table is full.
+
+    Args:
+        table: incremented in place
+        low: bytes 0-7 of the word, without U+2581. The first byte is the lowest, and missing bytes are zero.
+        high: bytes 8-15 of the word
+        length: length of the word in bytes, from 1 to 13
+        lowercase: whether to lower-case the word
+    """
     if lowercase:
         low, high = lower_word(low), lower_word(high)
     first, second = low << _MARK_SHIFT | _PACKED_MARK, high << _MARK_SHIFT | low >> _MARK_REST

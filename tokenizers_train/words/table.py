@@ -110,7 +110,14 @@ def grow_table(table: WordTable) -> WordTable:
 
 
 def _compute_long_sizes(table: WordTable, num_long: int, num_bytes: int) -> tuple[int, int]:
-    """Return the new number of slots and the new size of the pool. Whichever of the two was too small is enlarged."""
+    """Return the new number of slots and the new size of the pool in bytes. Whichever of the two was too small is
+    enlarged.
+
+    Args:
+        table: the table that is full
+        num_long: number of long words in the table
+        num_bytes: number of bytes that the pool needs for all long words
+    """
     slots, pool = len(table.slots), len(table.pool)
     return (2 * slots if num_long == len(table.hashes) else slots), (pool if num_bytes <= pool else pool + num_bytes)
 
@@ -176,7 +183,10 @@ def add_packed(
 
 @kernel
 def add_short(table: WordTable, first: np.uint64, second: np.uint64, length: Integer, count: Integer) -> bool:
-    """Call `add_packed` with the arrays of `table`. Returns False, without counting the word, if the table is full."""
+    """Call `add_packed` with the arrays of `table`. The other arguments are those of `add_packed`.
+
+    Returns False, without counting the word, if the table is full.
+    """
     return add_packed(table.short, table.used, first, second, length, count)
 
 
@@ -240,6 +250,14 @@ def add_words(
 ) -> int:
     """Add the words data[starts[w]:ends[w]] with their counts, beginning with word `done`.
 
+    Args:
+        table: the table; changed in place
+        data: the bytes of the words
+        starts: int64 [words], the first byte of each word
+        ends: int64 [words], the end of each word. No word may be empty.
+        counts: int64 [words], the number to add for each word
+        done: index of the first word to add
+
     Returns:
         The index of the first word that did not fit, or the number of words if all were added.
     """
@@ -284,7 +302,10 @@ def _has_same_bytes(pool: Bytes, place: Integer, data: Bytes, start: Integer, le
 
 @kernel
 def _move_short(short: UInt64s, larger: UInt64s) -> None:
-    """Insert the short words of a table into a larger, empty one."""
+    """Insert the short words of a table into a larger, empty one.
+
+    Both have the format of `WordTable.short`, and `larger` must be all zeros.
+    """
     mask = np.uint64(len(larger) // _LANES - 1)
     for at in range(0, len(short), _LANES):
         length = short[at + _LENGTH]
@@ -301,7 +322,7 @@ def _move_short(short: UInt64s, larger: UInt64s) -> None:
 
 @kernel
 def _index_long(table: WordTable) -> None:
-    """Insert all long words into empty slots."""
+    """Insert all long words of a table into `table.slots`, which must be initialized to -1."""
     mask = len(table.slots) - 1
     for number in range(table.used[1]):
         slot = np.int64(table.hashes[number] & np.uint64(mask))
@@ -312,7 +333,7 @@ def _index_long(table: WordTable) -> None:
 
 @kernel
 def _swap_bytes(word: np.uint64) -> np.uint64:
-    """Reverse the byte order, so that packed words compare in the order of their bytes."""
+    """Reverse the byte order of a packed word, so that packed words compare in the order of their bytes."""
     word = ((word >> _BYTE) & _ODD_BYTES) | ((word & _ODD_BYTES) << _BYTE)
     word = ((word >> _TWO_BYTES) & _ODD_PAIRS) | ((word & _ODD_PAIRS) << _TWO_BYTES)
     return (word >> _HALF) | (word << _HALF)
@@ -320,10 +341,13 @@ def _swap_bytes(word: np.uint64) -> np.uint64:
 
 @kernel
 def _list_entries(table: WordTable, keys: UInt64s, entries: Int64s) -> int:
-    """Write a sort key and an entry number for each word, and return the total number of bytes.
+    """Write a sort key and an entry for each word, and return the total number of bytes.
 
-    The key has the first eight bytes of the word. The entry of a short word is the index of its slot in `short`, that
-    of long word n is -1 - n.
+    Args:
+        table: the table
+        keys: uint64 [words], output: the first eight bytes of each word, the first byte highest
+        entries: int64 [words], output: for a short word, the index of its first value in `WordTable.short`; for long
+            word n, -1 - n. Short words come first.
     """
     num_words, num_bytes = 0, table.starts[table.used[1]]
     for at in range(0, len(table.short), _LANES):
@@ -339,7 +363,7 @@ def _list_entries(table: WordTable, keys: UInt64s, entries: Int64s) -> int:
 
 @kernel
 def _get_second_key(table: WordTable, entry: Integer) -> np.uint64:
-    """Return bytes 8 to 15 of a word as a sort key."""
+    """Return bytes 8 to 15 of the word with this entry (see `_list_entries`) as a sort key."""
     if entry >= 0:
         return _swap_bytes(table.short[entry + _SECOND])
     return _swap_bytes(load8(table.pool, int(table.starts[-1 - entry]) + 8))
@@ -347,7 +371,10 @@ def _get_second_key(table: WordTable, entry: Integer) -> np.uint64:
 
 @kernel
 def _is_before(table: WordTable, one: Integer, other: Integer) -> bool:
-    """Return whether one word sorts before another word with the same first eight bytes."""
+    """Return whether one word sorts before another word with the same first eight bytes.
+
+    `one` and `other` are entries of two words in `table` (see `_list_entries`).
+    """
     key, other_key = _get_second_key(table, one), _get_second_key(table, other)
     if key != other_key:
         return bool(key < other_key)
@@ -396,7 +423,11 @@ def _merge_stretches(
     middle: int,
     end: Integer,
 ) -> None:
-    """Merge the sorted entries[start:middle] and entries[middle:end] in place."""
+    """Merge the sorted entries[start:middle] and entries[middle:end] in place.
+
+    `entries` are those of `_list_entries`, all with the same first eight bytes, and `spare` is scratch space of the
+    same length.
+    """
     if middle == end or not _is_before(table, entries[middle], entries[middle - 1]):
         return
     copy_values(entries[start:end], spare[start:end])
@@ -418,7 +449,15 @@ def _write_entries(
     data: Bytes,
     counts: Int64s,
 ) -> None:
-    """Write the offsets, bytes and counts of the words in the order of `entries`."""
+    """Write the words and counts of a table in the order of `entries` (see `_list_entries`).
+
+    Args:
+        table: the table
+        entries: int64 [words], one entry per word
+        offsets: int64 [words + 1], output: the start of each word in `data`; offsets[0] must be zero
+        data: output: the bytes of all words, one after another
+        counts: int64 [words], output: the count of each word
+    """
     at = np.int64(0)
     for number, entry in enumerate(entries):
         if entry >= 0:
@@ -439,8 +478,10 @@ def _write_entries(
 
 @kernel
 def _compare(data: Bytes, start: Integer, end: Integer, other: Bytes, other_start: Integer, other_end: Integer) -> int:
-    """Compare two words by their bytes. Returns -1, 0 or 1 if the first sorts before, equals or sorts after the
-    second.
+    """Compare the words data[start:end] and other[other_start:other_end] by their bytes.
+
+    Returns:
+        -1, 0 or 1 if the first sorts before, equals or sorts after the second.
     """
     length, other_length = end - start, other_end - other_start
     for i in range(min(length, other_length)):
