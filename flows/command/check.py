@@ -1,4 +1,4 @@
-"""`cloze check`: checks labelled data before anything is learned from it; other commands that learn do the same.
+"""`cloze check`: checks labeled data before anything is learned from it; other commands that learn do the same.
 
 Promise: commands that learn check their data first, tell what is doubtful and refuse what would make a score
 meaningless, unless it is accepted by its name.

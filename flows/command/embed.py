@@ -1,4 +1,4 @@
-"""`cloze embed`: vectors of a file's texts, and those most like a query, by the trainer's process."""
+"""`cloze embed`: computes vectors for the texts of a file, and finds those most similar to a query."""
 
 import json
 from collections.abc import Callable, Iterator
