@@ -264,16 +264,17 @@ def show_ledger(place: Place, manifest: Manifest, privacy: str) -> None:
 
 
 def name_run(recipe: str, began: str) -> str:
-    """Return the name of the flow run of a run: the recipe and the time.
+    """Return the name of a run's flow run, made of the recipe's name and the time at which the run began.
 
     Args:
-        began: The time in ISO 8601 with the time zone.
+        recipe: The name of the recipe.
+        began: When the run began, in ISO 8601 with the time zone.
     """
     return f"{recipe} {datetime.fromisoformat(began).astimezone():%Y-%m-%d %H:%M:%S %Z}".rstrip()
 
 
 def to_flow_name(recipe: str) -> str:
-    """Return the name of a recipe's flow, under which the orchestrator keeps the runs of that recipe.
+    """Return the name of a recipe's flow, under which Prefect groups the runs of the recipe.
 
     >>> to_flow_name("tickets"), to_flow_name("R&D/notes")
     ('tickets', 'R-D-notes')
