@@ -169,7 +169,7 @@ def _join_offsets(parts: Sequence[Int64s]) -> Int64s:
 
 
 class PlainPiece(NamedTuple):
-    """A run of one document's tokens, [start, end)."""
+    """The run of tokens [start, end) of the document with the index `document`. Positions count through all documents."""
 
     start: int
     end: int
