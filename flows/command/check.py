@@ -1,4 +1,4 @@
-"""`cloze check`: checks labelled data before anything is learned from it; other commands that learn do the same.
+"""`cloze check`: checks labeled data before anything is learned from it; other commands that learn do the same.
 
 Promise: commands that learn check their data first, tell what is doubtful and refuse what would make a score
 meaningless, unless it is accepted by its name.
@@ -53,14 +53,14 @@ def check(
 def check_data(
     files: Sequence[FileSettings], task: str, overrides: Mapping[str, Any], model: str | None, accept: Collection[str]
 ) -> DataReport:
-    """Check labelled files of a task, and return what was found in them.
+    """Check the labeled files of a task, and report what was found.
 
     Args:
-        files: The files; the first is the one to learn from, the others are those to evaluate with.
+        files: The files: the training file first, then the evaluation files.
         task: The kind of task, such as "classes".
         overrides: Settings of the task or of its fine-tuning, by key.
-        model: The model with the tokenizer that counts tokens. If None, lengths in tokens are not checked.
-        accept: Names of findings that are accepted, or "all".
+        model: The model whose tokenizer counts tokens. If None, lengths in tokens are not checked.
+        accept: Names of the findings to accept, or "all".
 
     Raises:
         InputError: If a file or a setting is not valid.
@@ -81,15 +81,15 @@ def check_data_first(
     max_length: int | None = None,
     model: Path | None = None,
 ) -> Iterator[Event]:
-    """Check the files of a task before it is learned, and yield each finding as a warning event.
+    """Check the files of a task before training, and yield each finding as a warning event.
 
     Args:
         table: The task's table, as in a recipe.
-        files: The files; the first is the one to learn from.
-        accept: Names of findings that are accepted, or "all".
-        unlabelled: Paths of those files that have no labels.
-        max_length: The longest input in tokens. If None, the task's own.
-        model: The model with the tokenizer that counts tokens. If None, lengths are not checked.
+        files: The files, the training file first.
+        accept: Names of the findings to accept, or "all".
+        unlabelled: Paths of the files that have no labels.
+        max_length: The maximum input length in tokens. If None, the task's default.
+        model: The model folder whose tokenizer counts tokens. If None, lengths are not checked.
 
     Raises:
         InputError: At the first iteration, if a finding that makes scores meaningless is not accepted.

@@ -56,17 +56,17 @@ MAX_PATH_CHARACTERS = 300  # characters
 
 
 def run_command_line(given: list[str], home: Path) -> int:
-    """Run one command, and return its exit code: an integer that it returns, otherwise 0.
+    """Run one command, and return its exit code: the integer that the command returns, otherwise 0.
 
-    Without arguments, a short welcome is printed.
+    Without arguments, prints a short welcome.
 
     Args:
-        given: The arguments after the program's name.
-        home: The folder for caches and the orchestrator's database.
+        given: The command-line arguments, without the program's name.
+        home: CLOZE_HOME, with caches and the Prefect database.
 
     Raises:
-        InputError: If an argument is empty, unknown, out of range or not UTF-8, if the system refuses a path that was
-            given, and as the command raises it.
+        InputError: If an argument is empty, unknown, out of range or not UTF-8, if a given path cannot be accessed, or
+            if the command raises it.
     """
     arguments.set_home(home)
     if not given:
@@ -98,7 +98,7 @@ def run_command_line(given: list[str], home: Path) -> int:
 
 
 def _contains_path(argument: str, path: str | Path) -> bool:
-    """Check whether an argument, or the value after its `=`, is a path or a folder above it."""
+    """Return True if an argument, or the value after its `=`, is the given path or a parent folder of it."""
     return Path(path).absolute().is_relative_to(Path(argument.rpartition("=")[2]).absolute())
 
 

@@ -81,11 +81,11 @@ def dedup(
 
 
 def describe_outcome(outcome: "DedupOutcome", output: str) -> Iterator[str]:
-    """Yield the lines that tell a person what `cloze dedup` did.
+    """Yield lines that tell the user what `cloze dedup` did.
 
     Args:
         outcome: What was read, kept and removed.
-        output: The file or folder that was written, as it was given.
+        output: The file or folder that was written, as the user gave it.
     """
     rows, files = format_count(outcome.rows, "row"), format_count(outcome.files, "file")
     read = f"{rows} of {files}, {format_bytes(outcome.text_bytes)}"
@@ -111,7 +111,7 @@ def describe_outcome(outcome: "DedupOutcome", output: str) -> Iterator[str]:
 
 
 def build_similar_json(found: "SimilarDocument") -> dict[str, Any]:
-    """Build the JSON object of one document that is similar to a text."""
+    """Build the JSON object of a document that is similar to a text."""
     document = found.document
     return {
         "id": document.id.hex(),
@@ -126,9 +126,11 @@ def build_similar_json(found: "SimilarDocument") -> dict[str, Any]:
 
 
 def describe_similar(found: Sequence["SimilarDocument"], threshold: float) -> Iterator[str]:
-    """Yield the lines that tell a person which documents are similar to a text: two for each document.
+    """Yield two lines for each document that is similar to a text, or one line that says that there is none.
 
-    If there is none, the only line says so. threshold: the smallest similarity that was searched for, 0 to 1.
+    Args:
+        found: The similar documents.
+        threshold: The minimum similarity that was searched for, 0 to 1.
     """
     if not found:
         yield f"No document is as similar as {threshold}."
@@ -140,7 +142,17 @@ def describe_similar(found: Sequence["SimilarDocument"], threshold: float) -> It
 
 
 def _print_similar(paths: list[str], text: str, threshold: float, as_json: bool) -> None:
-    """Print the documents of a corpus that are similar to a text; the text `-` is read from standard input."""
+    """Print the documents of a corpus that are similar to a text.
+
+    Args:
+        paths: The address of the corpus, as the only item.
+        text: The text; STANDARD_INPUT reads it from standard input.
+        threshold: The minimum similarity, 0 to 1.
+        as_json: True to print JSON.
+
+    Raises:
+        InputError: If not exactly one corpus is given.
+    """
     from flows.dedup.similar import find_similar
 
     if len(paths) != 1:

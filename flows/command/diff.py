@@ -59,7 +59,13 @@ def diff(
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedRun:
-    """A recorded run, the store that it is in, and its figures."""
+    """A recorded run that is being compared.
+
+    Attributes:
+        place: The store of the run.
+        record: The run record.
+        figures: The figures of the run.
+    """
 
     place: Place
     record: RunRecord
@@ -67,15 +73,15 @@ class ComparedRun:
 
 
 def _find_two_runs(first: str, second: str | None, store: str) -> tuple[ComparedRun, ComparedRun]:
-    """Return the earlier and the later run to compare.
+    """Find the two runs to compare, the earlier run first.
 
     Args:
-        first: A run's id, folder, or store. If it is the only one, it is the later run.
-        second: The later run. If None, `first` is compared with the completed run of its recipe before it.
+        first: A run's id or folder, or a store. If `second` is None, this is the later run.
+        second: The later run. If None, `first` is compared with the previous completed run of its recipe.
         store: The store in which ids are looked up.
 
     Raises:
-        InputError: If there is no such run, or none before it, or if its figures are gone.
+        InputError: If there is no such run or no previous run, or if a run's figures are gone.
     """
     place, record = find_run(first, store)
     if second is not None:
@@ -90,7 +96,11 @@ def _find_two_runs(first: str, second: str | None, store: str) -> tuple[Compared
 
 
 def _read_figures(place: Place, record: RunRecord) -> ComparedRun:
-    """Return a run with its figures. Raises InputError if it kept none and its artifacts are gone from the store."""
+    """Read the figures of a run.
+
+    Raises:
+        InputError: If the run recorded no figures, and its artifacts are no longer in the store.
+    """
     figures = get_figures(place, record)
     if figures is None:
         raise InputError(
@@ -101,7 +111,7 @@ def _read_figures(place: Place, record: RunRecord) -> ComparedRun:
 
 
 def _iter_heading(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
-    """Yield two lines that name the runs, with the store only if they are in different ones."""
+    """Yield two lines that name the runs, with their stores if these differ."""
     several = before.place.address != after.place.address
     for role, run in (("before", before), ("after", after)):
         where = f", in {run.place.to_address('')}" if several else ""
@@ -111,7 +121,12 @@ def _iter_heading(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
 
 
 def _build_table(compared: RunComparison, shown: Any) -> Table:
-    """Build the table of figures, a row each; the most important ones are bold."""
+    """Build a table with one row per figure. The most important figures are bold.
+
+    Args:
+        compared: The comparison.
+        shown: The changes to show.
+    """
     table = build_table("figure", "before", "after", "change")
     first = {change.name for change in compared.headlines}
     for change in shown:
@@ -122,7 +137,7 @@ def _build_table(compared: RunComparison, shown: Any) -> Table:
 
 
 def _build_json(before: ComparedRun, after: ComparedRun, compared: RunComparison) -> dict[str, Any]:
-    """Build the JSON object of a comparison: both runs, and every figure with its change and relative change."""
+    """Build the JSON object of a comparison: both runs, and every figure with its absolute and relative change."""
     runs = {
         role: {"run_id": r.record.run_id, "recipe": r.record.recipe, "state": r.record.state,
                "started": r.record.started, "store": r.place.address}

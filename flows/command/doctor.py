@@ -62,9 +62,10 @@ def doctor(
 
 
 def describe_engine(address: str) -> list[str]:
-    """Return the lines about a cluster: one on its state, and one on what must be done before a run.
+    """Describe a cluster in at most two lines: its state, and what must be done before a run.
 
-    The list is empty if the address is that of the local engine.
+    Args:
+        address: The address of the engine. The local engine gives an empty list.
     """
     lines = []
     for finding in check_engine(address):
@@ -73,10 +74,16 @@ def describe_engine(address: str) -> list[str]:
 
 
 def check_engine(address: str | None) -> list[Finding]:
-    """Check whether the Dask cluster at an address can be used; the list is empty for None and for the local engine.
+    """Check whether the Dask cluster at an address can be used.
+
+    Args:
+        address: The address of the engine, or None.
+
+    Returns:
+        A list with one finding; an empty list for None and for the local engine.
 
     Raises:
-        InputError: If the address is not that of an engine.
+        InputError: If the address is malformed.
     """
     from flows.recipes.run_settings import LOCAL_ENGINE, parse_engine
 
@@ -92,11 +99,14 @@ def check_engine(address: str | None) -> list[Finding]:
 
 
 def find_gpu(environ: Mapping[str, str] | None = None) -> "Hardware | None":
-    """Return the least capable GPU that the driver lists; None if there is none, or if the driver fails.
+    """Find the least capable GPU that the driver lists.
 
     Args:
-        environ: The environment variables, with the PATH of the driver's tool. If None, those that this process was
-            started with.
+        environ: The environment variables, whose PATH is searched for the driver's tool. If None, those with which this
+            process was started.
+
+    Returns:
+        The GPU; None if there is none, or the driver fails.
     """
     from trainer.auto_settings import Hardware, find_missing_compiler, find_weakest
 
@@ -115,11 +125,14 @@ def find_gpu(environ: Mapping[str, str] | None = None) -> "Hardware | None":
 
 
 def find_slow_settings(recipe: "Recipe", seen: "Hardware | None") -> list[str]:
-    """Find settings of a recipe's training that are slow on a GPU, and return a line for each.
+    """Find the training settings of a recipe that are slow on a GPU.
 
     Args:
-        recipe: A recipe; one without a model gives no line.
-        seen: The GPU. If None, the only line is that a training on "cuda" will not start.
+        recipe: The recipe.
+        seen: The GPU. If None, the only possible line says that training on "cuda" will not start.
+
+    Returns:
+        One line per setting; an empty list if the recipe has no model.
     """
     from trainer.auto_settings import list_slow_settings
 
@@ -134,7 +147,7 @@ def find_slow_settings(recipe: "Recipe", seen: "Hardware | None") -> list[str]:
 
 
 def check_training(recipe: "Recipe") -> list[Finding]:
-    """Check the training of a recipe on the GPUs of this machine, and return a warning for each slow setting."""
+    """Check a recipe's training settings on this machine's GPU, and return a warning for each slow setting."""
     return [
         report_warning("training", fact, remedy)
         for line in find_slow_settings(recipe, find_gpu())

@@ -1,4 +1,4 @@
-"""`cloze embed`: vectors of a file's texts, and those most like a query, by the trainer's process."""
+"""`cloze embed`: computes vectors for the texts of a file, and finds those most similar to a query."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -68,22 +68,22 @@ def embed_file(
     search: SearchSettings = NO_SEARCH,
     show: Callable[[str], None] | None = None,
 ) -> Event:
-    """Compute a vector for each text, word or token of a file, and search in them if a query is given.
+    """Compute vectors for the texts, words or tokens of a file, and search them if a query is given.
 
     Args:
         model: A model's folder, artifact or release.
         file: The records with texts, or a file of vectors.
-        settings: What gets a vector, and how.
-        output: The Parquet file to write. None for a file of vectors, or if only the results of a search are wanted.
+        settings: What to compute vectors for, and how.
+        output: The Parquet file to write. None if `file` contains vectors, or only search results are wanted.
         tell: Called with each line about the work.
-        search: The query and what to do with its results. By default, nothing is searched.
-        show: Called with each line of the results. If None, `tell` is.
+        search: The query, and what to do with its results. By default, nothing is searched.
+        show: Called with each line of the results. If None, `tell` is called instead.
 
     Returns:
         The last event of the trainer, without its name: counts of rows and, after a search, scores and results.
 
     Raises:
-        InputError: If something given is not valid.
+        InputError: If an argument is not valid.
         TrainingFailed: If the trainer's process fails.
     """
     with ExitStack() as held:
@@ -119,7 +119,7 @@ def embed_file(
 
 
 def _with_absolute_paths(search: SearchSettings) -> SearchSettings:
-    """Return the settings of a search with absolute paths, for a process in another folder."""
+    """Return a copy of search settings with absolute paths, for a process that runs in another folder."""
 
     def whole(path: str) -> str:
         return path and str(Path(path).resolve())
@@ -130,9 +130,10 @@ def _with_absolute_paths(search: SearchSettings) -> SearchSettings:
 
 
 def is_query(query: str) -> bool:
-    """Check whether a text is a query itself, and not the name of a file of queries. An empty text is none.
+    """Return True if a string is a query rather than the name of a file of queries. Returns False for "".
 
-    Raises InputError if it looks like a file's name, but there is no such file.
+    Raises:
+        InputError: If the string looks like a file name, but there is no such file.
 
     >>> is_query("wing flutter"), is_query("flutter"), is_query("")
     (True, True, False)
@@ -148,7 +149,7 @@ def is_query(query: str) -> bool:
 
 
 def iter_event_lines(event: Event) -> Iterator[str]:
-    """Yield the lines for people about an event of the trainer's work on texts; none for other events."""
+    """Yield lines that describe a trainer event to people. Yields nothing for events that need no line."""
     if event["event"] == "step":
         yield f"{format_count(event['step'], 'text')} read, {format_count(event['rows'], 'vector')} written"
     elif "rows" in event:
@@ -156,9 +157,9 @@ def iter_event_lines(event: Event) -> Iterator[str]:
 
 
 def iter_result_lines(event: Event, search: SearchSettings) -> Iterator[str]:
-    """Yield the lines for people about the results of a search: counts, scores, then the best texts of each query.
+    """Yield lines that describe search results to people: counts, scores, then the best texts for each query.
 
-    Nothing is yielded for an event without results. If the search has relevance judgments, the texts are left out.
+    Yields nothing for an event without results. The texts are omitted if the search has relevance judgments.
     """
     if "results" not in event:
         return

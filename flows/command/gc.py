@@ -46,14 +46,15 @@ def gc(
 
 
 def collect_garbage(place: Place, keep: int, days: float | None, keep_runs: int, delete: bool, as_json: bool) -> None:
-    """Print what a store no longer needs, and remove it if asked.
+    """Print what a store no longer needs, and optionally delete it.
 
     Args:
         place: The store.
-        keep: Artifacts of this many newest completed runs of each recipe are kept.
-        days: Also keep what was among those within this many days. If None, 0, or OBJECT_STORE_DAYS on an object store.
-        keep_runs: The records of this many newest runs of each recipe are kept.
-        delete: True to remove it; otherwise it is only listed.
+        keep: For each recipe, keep the artifacts of this many newest completed runs.
+        days: Also keep artifacts that belonged to those runs at any time in the last `days` days. If None, 0 for a
+            local store and OBJECT_STORE_DAYS for an object store.
+        keep_runs: For each recipe, keep the records of this many newest runs.
+        delete: True to delete; False only to list.
         as_json: True to print JSON.
 
     Raises:
@@ -77,7 +78,7 @@ def collect_garbage(place: Place, keep: int, days: float | None, keep_runs: int,
 
 
 class FreedReporter:
-    """A callback that tells every QUIET_SECONDS how many bytes have been freed so far."""
+    """A callback that reports, at most every QUIET_SECONDS, how many bytes have been freed so far."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
@@ -89,7 +90,7 @@ class FreedReporter:
 
 
 def describe_garbage(result: Garbage, deleted: bool) -> Iterator[str]:
-    """Yield the lines about what was removed, or would be removed if `deleted` is False."""
+    """Yield lines that say what was removed or, if `deleted` is False, would be removed."""
     verb = "removed" if deleted else "would go"
     for folder in result.artifacts[:MAX_ARTIFACTS_SHOWN]:
         yield f"  {shorten_folder(folder)}: {verb}"

@@ -63,7 +63,7 @@ def inspect(
 
 
 def render_manifest(manifest: Manifest) -> RenderableType:
-    """Render the manifest of an artifact: its names, parents, settings, ledger, tables and sizes."""
+    """Render an artifact's manifest: its name, parents, settings, ledger, tables and sizes."""
     head = Text.assemble((manifest.folder, "bold"), f"\ncontent      {manifest.content}")
     head.append(f"\nbuild        {manifest.build_version}, {format_count(len(manifest.parts), 'part')}, ")
     head.append(f"{format_bytes(sum_bytes(manifest))}")
@@ -90,7 +90,7 @@ def render_manifest(manifest: Manifest) -> RenderableType:
 
 
 def _build_tables_table(manifest: Manifest) -> Table:
-    """Build the table of an artifact's tables, with their rows, sizes and digests."""
+    """Build a table that lists the artifact's tables, with their row counts, sizes and digests."""
     table = build_table("table", "rows", "size", "content")
     called = describe_rows(manifest)
     for name, content in manifest.tables.items():
@@ -101,7 +101,7 @@ def _build_tables_table(manifest: Manifest) -> Table:
 
 
 def _build_ledger_table(manifest: Manifest) -> Table:
-    """Build the table of an artifact's accounts, each with its outcomes, and of its figures."""
+    """Build a table of the artifact's accounts, each followed by its outcomes, and of its figures."""
     table = build_table("ledger", "count")
     for account in manifest.ledger.accounts:
         table.add_row(Text(account.unit, "bold"), Text(f"{account.total:,}", "bold"))
@@ -113,7 +113,12 @@ def _build_ledger_table(manifest: Manifest) -> Table:
 
 
 def _build_two_column_table(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
-    """Build a table of names and values."""
+    """Build a table of names and values.
+
+    Args:
+        title: The header of the first column.
+        pairs: The names and values.
+    """
     table = build_table(title, "value")
     table.columns[1].justify = "left"
     for name, value in pairs:
@@ -122,9 +127,9 @@ def _build_two_column_table(title: str, pairs: Iterable[tuple[str, str]]) -> Tab
 
 
 def render_dropped(rows: Iterable[DroppedDocument]) -> RenderableType:
-    """Render the first MAX_ROWS dropped documents: step and reason, where the record is, and how it begins.
+    """Render the first MAX_ROWS dropped documents: the step and reason, the record's location, and an excerpt.
 
-    At most MAX_ROWS + 1 rows are read.
+    Reads at most MAX_ROWS + 1 rows.
     """
     first = list(islice(rows, MAX_ROWS + 1))
     rest = [Text("  … and more", "dim")] if len(first) > MAX_ROWS else []
@@ -143,7 +148,10 @@ def _format_dropped(row: DroppedDocument) -> Text:
 
 
 def render_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
-    """Render the lines that were removed as repeated, with the number of sampled documents that each is in."""
+    """Render the most frequent lines that were removed as repeated.
+
+    Each line has the number of sampled documents that contain it.
+    """
     rows = [row for batch in batches for row in batch.to_pylist()]
     rows.sort(key=lambda row: (-row["documents"], row["line"]))
     text = Text(
@@ -156,12 +164,12 @@ def render_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
 
 
 def print_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
-    """Print an artifact's manifest.
+    """Print an artifact's manifest and, optionally, samples of its contents.
 
     Args:
         console: Where to print.
         artifact: The artifact.
-        detailed: True to also print samples of its contents, which reads its files.
+        detailed: True to also print samples, which requires reading the artifact's files.
     """
     console.print(render_manifest(artifact.manifest))
     if not detailed:

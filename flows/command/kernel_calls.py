@@ -53,9 +53,10 @@ SHARDS = (  # name, vocabulary, and the rest of its table
 
 
 def record_calls() -> list[str]:
-    """Build small stores in a scratch folder, and return the calls of kernels on the way.
+    """Record the kernel calls that are made while small stores are built in a scratch folder.
 
-    The calls are lines of `kernel_calls.txt`: those of a run of a folder of text first, then an empty line.
+    Returns:
+        The lines of `kernel_calls.txt`: the calls of a run on a folder of text, an empty line, then all other calls.
     """
     with open_scratch_folder() as folder:
         build_all(*_parse_store_recipe(folder / "folder.toml", VOCABULARIES[:1], SHARDS[:1]))
@@ -69,12 +70,12 @@ def record_calls() -> list[str]:
 def _parse_store_recipe(
     path: Path, vocabularies: Sequence[str], shards: Sequence[tuple[str, str, str]]
 ) -> tuple[Recipe, Lock]:
-    """Return the recipe of a small store next to `path`, and its lock.
+    """Build the recipe of a small store next to `path`, and its lock.
 
     Args:
         path: The recipe's file, which need not exist.
-        vocabularies: The algorithms of its vocabularies, which are also their names.
-        shards: The name, the vocabulary, and more lines of the table of each shard set.
+        vocabularies: The algorithms of the vocabularies, which are also their names.
+        shards: The name, the vocabulary, and additional TOML lines of each shard set.
     """
     parts = (
         f'name = "{path.stem}"\nstore = "{path.stem}"',
@@ -97,7 +98,7 @@ def build_all(recipe: Recipe, lock: Lock) -> list[ShardSet]:
 
 
 def _read_examples(shards: ShardSet) -> None:
-    """Read examples of a shard set as a training does."""
+    """Read examples of a shard set in the way that training does."""
     loader = Loader(shards, seed=0, with_word_starts=True)
     mixture = Mixture([loader, loader], Interleave((1, 1)))
     plan_micro_batches(mixture.find_lengths(range(2)), 1, mixture.gather(range(2)).max_length or 1)

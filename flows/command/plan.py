@@ -61,14 +61,13 @@ def plan(
 
 
 def estimate_plan(recipe: Recipe, planned: RunPlan, workers: int | None, quick: bool) -> Estimates:
-    """Estimate the costs of the stages (steps of a run, such as "documents" or "vocabularies") from a sample of the raw
-    files.
+    """Estimate the costs of a run's stages (such as "documents" or "vocabularies") from a sample of the raw files.
 
     Args:
         recipe: The recipe.
         planned: The plan of a run of that recipe.
-        workers: The number of processes. If None, as many as the run would have.
-        quick: True to skip the sample and return no estimates.
+        workers: The number of worker processes. If None, as many as the run would have.
+        quick: True to skip the sample, and return empty estimates.
     """
     if quick:
         return Estimates(stages=())
@@ -78,7 +77,7 @@ def estimate_plan(recipe: Recipe, planned: RunPlan, workers: int | None, quick: 
 
 
 def print_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Estimates) -> None:
-    """Print the stages of a plan with their reasons, the costs of those to build, and warnings."""
+    """Print a plan's stages with their reasons, the estimated costs of stages to build, and warnings."""
     for line in planned.notes:
         console.print(line, markup=False)
     stages = build_table("stage", "state", "parts", "reason", texts=("stage", "state", "reason"))
@@ -108,7 +107,7 @@ def print_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Es
 
 
 def build_estimates_table(estimates: Estimates) -> Table:
-    """Build the table of estimates: a row for each stage to build, and one for the whole run."""
+    """Build a table of estimates, with one row per stage to build and a last row for the whole run."""
     table = build_table("to be built", *COLUMNS)
     for stage in estimates.stages:
         table.add_row(*map(Text, _format_cells(stage)))
@@ -117,7 +116,7 @@ def build_estimates_table(estimates: Estimates) -> Table:
 
 
 def _format_cells(stage: StageEstimate) -> tuple[str, ...]:
-    """Format the row of a stage: name, documents, tokens, disk, memory, processor time, and time."""
+    """Format a table row of estimates: name, documents, tokens, disk space, memory, CPU time, and duration."""
     counts = (f"{count:,}" if count is not None else "" for count in (stage.documents, stage.tokens))
     sizes = (format_bytes(size) for size in (stage.disk_bytes, stage.memory_bytes))
     return (stage.stage, *counts, *sizes, format_seconds(stage.cpu_seconds), format_seconds(stage.seconds))

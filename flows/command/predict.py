@@ -51,7 +51,10 @@ def predict(
 
 
 def print_predictions(model: str, file: FileSettings, labelled: bool, tell: Callable[[str], None]) -> None:
-    """Print a line of JSON with a fine-tuned model's answer for each record of a file. See `predict_file`."""
+    """Print a JSON line with a fine-tuned model's prediction for each record of a file.
+
+    Takes the same arguments and raises the same errors as `predict_file`.
+    """
     with open_scratch_folder() as scratch:
         answers = scratch / "answers.jsonl"
         predict_file(model, file, answers, labelled, tell)
@@ -61,20 +64,20 @@ def print_predictions(model: str, file: FileSettings, labelled: bool, tell: Call
 
 
 def predict_file(model: str, file: FileSettings, output: Path, labelled: bool, tell: Callable[[str], None]) -> Event:
-    """Write a line of JSON with a fine-tuned model's answer for each record of a file.
+    """Write a JSON line with a fine-tuned model's prediction for each record of a file.
 
     Args:
         model: A fine-tuned model's folder, artifact or release.
         file: The records.
         output: The file to write.
-        labelled: True if the records have labels: then rows get scores, and all scores are told and returned.
-        tell: Called with the counts of records, and with each score.
+        labelled: True if the records have labels. Then each line has a score, and overall scores are reported.
+        tell: Called with the counts of records, and with each overall score.
 
     Returns:
-        The task, the counts, the scores by metric, and the path of the output.
+        A dict with the keys "task", "ledger" (counts), "scores" (by metric) and "output" (the path).
 
     Raises:
-        InputError: If something given is not valid.
+        InputError: If an argument is not valid.
         TrainingFailed: If the trainer's process fails.
     """
     with (

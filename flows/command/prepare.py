@@ -38,14 +38,14 @@ def prepare() -> None:
 
 
 def prepare_home(home: Path, tell: Tell) -> None:
-    """Compile the kernels and make the orchestrator's database in a home folder, unless that is done already.
+    """Compile the kernels and create the Prefect database of a CLOZE_HOME folder, unless that was already done.
 
     Args:
-        home: The folder for caches.
+        home: CLOZE_HOME.
         tell: Called with each line about the work.
 
     Raises:
-        InputError: If the database's server does not start.
+        InputError: If the server that creates the database does not start.
     """
     if is_prepared(home):
         tell("The kernels are compiled, and the orchestrator has its database.")
@@ -69,7 +69,7 @@ def prepare_home(home: Path, tell: Tell) -> None:
 
 
 def is_prepared(home: Path) -> bool:
-    """Check whether kernels are compiled and intact, and the orchestrator has its database."""
+    """Return True if the kernels are compiled and intact, and the Prefect database exists."""
     return is_compiled() and not find_damaged_kernels() and get_database_path(home / "prefect").exists()
 
 
@@ -82,13 +82,13 @@ def _remove_unused(folder: Path) -> None:
 
 
 def find_damaged_kernels() -> list[Path]:
-    """List the files of compiled kernels and character tables with a wrong checksum."""
+    """List the files of compiled kernels and character tables whose checksum is wrong."""
     files = (path for path in sorted(make_kernel_folder().iterdir()) if path.suffix in SEALED)
     return [path for path in files if read_sealed(path) is None]
 
 
 def check_database(home: Path) -> Finding:
-    """Check that a server can use the orchestrator's database; a database that does not exist yet is fine."""
+    """Check that a server can use the Prefect database. A missing database passes."""
     path = get_database_path(home / "prefect")
     if fault := find_database_fault(path.parent):
         return report_failure("UI database", *fault)

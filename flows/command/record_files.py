@@ -33,21 +33,24 @@ HEAD_BYTES = 1 << 16
 
 
 def is_pipe(path: Path) -> bool:
-    """Check whether a path is standard input or a named pipe."""
+    """Return True if a path is standard input or a named pipe."""
     return str(path) == STANDARD_INPUT or path.is_fifo()
 
 
 def to_absolute(path: Path) -> str:
-    """Return the absolute path as text; the path of a pipe is returned unchanged."""
+    """Return an absolute path as a string. The path of a pipe is returned unchanged."""
     return str(path if is_pipe(path) else path.resolve())
 
 
 @contextmanager
 def hold_piped_file(file: FileSettings) -> Iterator[FileSettings]:
-    """Yield the settings of a file of records; if it is a pipe, its records are in a temporary file during the block.
+    """Within the block, provide a file of records as a regular file, to which the records of a pipe are copied.
+
+    Yields:
+        The settings of the regular file.
 
     Raises:
-        InputError: If nothing comes through the pipe.
+        InputError: If the pipe is empty.
     """
     if not is_pipe(Path(file.path)):
         yield file
@@ -62,7 +65,11 @@ def hold_piped_file(file: FileSettings) -> Iterator[FileSettings]:
 
 
 def _copy_stream(stream: BufferedReader, scratch: Path, file: FileSettings) -> Path:
-    """Copy a pipe to a file with a fitting ending, and return its path. Raises InputError if the pipe is empty."""
+    """Copy a pipe to a file with a suitable file extension, and return the file's path.
+
+    Raises:
+        InputError: If the pipe is empty.
+    """
     head = stream.read(HEAD_BYTES)
     if not head.strip():
         raise InputError(f"Nothing came through {file.path}: write the records to it, or name a file.")
@@ -74,11 +81,11 @@ def _copy_stream(stream: BufferedReader, scratch: Path, file: FileSettings) -> P
 
 
 def guess_ending(head: bytes, file: FileSettings) -> str:
-    """Guess the ending of a file of records from its first bytes.
+    """Guess the file extension of a file of records from its first bytes.
 
     Args:
         head: The first bytes.
-        file: The settings with the names of columns, by which CSV is told from plain text.
+        file: The settings with the column names, which distinguish CSV from plain text.
 
     >>> [guess_ending(head, FileSettings(path="-")) for head in (b'{"text": 1}', b"id;text", b"Once, a wolf")]
     ['.jsonl', '.csv', '.txt']
@@ -116,11 +123,11 @@ class FileOptions:
     max_unusable: Annotated[Share, Parameter(help="Largest share of records that may be unusable.")] = 0.01
 
     def to_settings(self, path: Path | None, keep: Sequence[str] = ()) -> "FileSettings":
-        """Return the settings of a file of records.
+        """Build the settings of a file of records from these options.
 
         Args:
-            path: The file. If None, the path is "" and set later.
-            keep: Columns that are returned with each record, unchanged.
+            path: The file. If None, the path of the settings is "", to be replaced later.
+            keep: Names of columns to return unchanged with each record.
 
         Raises:
             InputError: If an option is not valid.

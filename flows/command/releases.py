@@ -119,11 +119,11 @@ def rollback(
 
 
 def build_releases_table(entries: Sequence[Release], short: Mapping[str, str]) -> Table:
-    """Build the table of releases; the current entry of each name has a star.
+    """Build a table of releases, with a star at the current release of each name.
 
     Args:
-        entries: The entries of some names, those of a name from old to new.
-        short: The short ids of runs, by their ids.
+        entries: The releases. Those with the same name must be ordered from oldest to newest.
+        short: The short id of each run, by full id.
     """
     texts = ("release", "when", "who", "what", "reason")
     table = build_table("release", "number", "when", "who", "what", "run", "reason", texts=texts)
@@ -145,19 +145,31 @@ def build_releases_table(entries: Sequence[Release], short: Mapping[str, str]) -
 
 
 def describe_action(entry: Release) -> str:
-    """Describe what an entry did: "released", "released by approval", or "back to N"."""
+    """Describe how a release was made: "released", "released by approval", or "back to N"."""
     if entry.action == "rollback":
         return f"back to {entry.back_to}"
     return "released" if entry.approved == "bounds" else "released by approval"
 
 
 def build_release_json(place: Place, entry: Release, current: bool) -> dict[str, Json]:
-    """Build the JSON object of an entry; `current` is True if its name means this entry now."""
+    """Build the JSON object of a release.
+
+    Args:
+        place: The store of the release.
+        entry: The release.
+        current: True if it is the current release of its name.
+    """
     return {"store": place.to_address(""), "current": current, **asdict(entry)}
 
 
 def print_entry(place: Place, entry: Release, as_json: bool) -> None:
-    """Print the new entry of a name: its run, its artifacts, and its address."""
+    """Print a new release: its run, its artifacts, and its address.
+
+    Args:
+        place: The store of the release.
+        entry: The release.
+        as_json: True to print JSON.
+    """
     if as_json:
         print_json(build_release_json(place, entry, current=True))
         return

@@ -68,7 +68,12 @@ def deploy(
 
 
 def list_next_steps(output: Path, pool: str) -> list[str]:
-    """Return the commands to run after a prefect.yaml was written."""
+    """List the shell commands to run after a prefect.yaml was written.
+
+    Args:
+        output: The path of the prefect.yaml.
+        pool: The name of the work pool.
+    """
     file = "" if output == Path("prefect.yaml") else f" --prefect-file {quote(output.name)}"
     folder = [] if output.resolve().parent == Path.cwd() else [f"cd {quote(str(output.parent))}"]
     create = f"prefect work-pool create {quote(pool)} --type process"

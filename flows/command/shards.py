@@ -63,11 +63,11 @@ class EpochFiles:
     Attributes:
         shards: The artifact's folder in the store.
         split: "train" or "held-out".
-        epoch: The zero-based epoch.
+        epoch: The zero-based index of the epoch.
         examples: The number of examples written.
-        deleted: The number of examples left out because a later generation deleted their documents.
+        deleted: The number of examples omitted because a later generation deleted their documents.
         files: The number of files.
-        folder: The folder with the files.
+        folder: The path of the folder with the files.
     """
 
     shards: str
@@ -79,7 +79,7 @@ class EpochFiles:
     folder: str
 
     def describe(self) -> list[str]:
-        """Return two lines for a person: the numbers of examples and files, and the folder."""
+        """Describe the files in two lines: the numbers of examples and files, then the folder."""
         left_out = f"; {format_count(self.deleted, 'deleted example')} left out" if self.deleted else ""
         files = format_count(self.files, "file")
         return [
@@ -93,13 +93,14 @@ def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int |
 
     Args:
         artifact: The shards artifact.
-        epoch: The zero-based epoch.
-        to: The folder; it must be empty or not exist.
+        epoch: The zero-based index of the epoch.
+        to: The folder, which must be empty or not exist.
         split: "train" or "held-out".
-        seed: The seed of a training, to write rows in the order in which it reads them. If None, in the shards' order.
+        seed: The seed of a training run, to write examples in the order in which that run reads them. If None, examples
+            are written in the order of the shards.
 
     Raises:
-        InputError: If the split is unknown or has no example, or the folder cannot be written.
+        InputError: If the split is unknown or empty, or the folder cannot be written.
     """
     check_choice("--split", split, SPLITS)
     shard_set, folder = ShardSet(artifact.place, artifact.manifest, split), parse_local_target(to).absolute()
@@ -120,7 +121,16 @@ def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int |
 
 
 def _write_files(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path, name: str) -> list[int]:
-    """Write rows to files of about MAX_FILE_ROWS rows, at least one file; return the number of rows in each."""
+    """Write rows to Arrow files of about MAX_FILE_ROWS rows each, and return the number of rows in each file.
+
+    At least one file is written.
+
+    Args:
+        rows: Batches of rows.
+        schema: The schema of the rows.
+        folder: The folder to write to.
+        name: The prefix of the file names.
+    """
     written: list[int] = []
     first = next(rows, None)
     while first is not None or not written:

@@ -32,7 +32,14 @@ STOP_NOTICE = "Training ends with the step that it is in, and saves it; a second
 
 
 def run_train_command(arguments: Sequence[str]) -> int:
-    """Run `cloze train` with the standard library's parser, for machines without cyclopts."""
+    """Run `cloze train` with an argument parser from the standard library, for machines without cyclopts.
+
+    Args:
+        arguments: The command-line arguments, of which the first is "train".
+
+    Returns:
+        The exit code 0.
+    """
     description = (
         "If only the trainer's packages are installed, there is one command: train. Install the others for the rest."
     )
@@ -52,17 +59,18 @@ def run_train_command(arguments: Sequence[str]) -> int:
 
 
 def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell: Callable[[str], None]) -> None:
-    """Train the job of a file until its export is written.
+    """Train the model of a job file, and export it.
 
     Args:
-        path: The job's file.
-        places: By PLACES, folders and stores that replace those of the job; None keeps the job's.
+        path: The job file.
+        places: Folders and stores that replace those of the job, by the names in PLACES. If a value is missing or None,
+            the job's is used.
         nodes: The machines that train together.
-        tell: Called with a line for every event, and for steps every LINE_SECONDS.
+        tell: Called with a line for every event; lines for steps are at least LINE_SECONDS apart.
 
     Raises:
-        InputError: If the file holds no job, or something it names is missing.
-        TrainingFailed: If training fails, with the end of its log.
+        InputError: If the file is not a training job, or something that it refers to is missing.
+        TrainingFailed: If the trainer fails. The message has the end of its log.
     """
     job = with_places(read_job(path), places)
     listener, stop = JobListener(tell, job.training.steps), Stop()
@@ -74,9 +82,10 @@ def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell:
 
 
 def add_tokenizer(job: TrainingJob) -> Iterator[str]:
-    """Write the files of the tokenizer next to each exported model; yield a warning if the store lacks the vocabulary.
+    """Write the tokenizer files next to each exported model. Does nothing if the export is on another machine.
 
-    If the export is on another machine, nothing is done.
+    Yields:
+        A warning if the store does not have the vocabulary.
     """
     if not (job.export / COMPLETE_FILE).exists():  # another machine has it
         return
@@ -91,7 +100,15 @@ def add_tokenizer(job: TrainingJob) -> Iterator[str]:
 
 
 def with_places(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJob:
-    """Return the job with other places. Raises InputError for a start model or teacher that the job does not have."""
+    """Return a copy of a job with other folders and stores.
+
+    Args:
+        job: The job.
+        places: The replacements, by the names in PLACES. If a value is missing or None, the job's is used.
+
+    Raises:
+        InputError: If a start model or teacher is given, and the job has none to replace.
+    """
     store, work, start, teacher = (places.get(name) for name in PLACES)
     if start and job.start is None:
         raise InputError(f"--start {start}: the job begins with random weights, not with a model. Leave it out.")
@@ -107,7 +124,7 @@ def with_places(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJ
 
 
 def read_job(path: Path) -> TrainingJob:
-    """Read the job in a file. Raises InputError if the file cannot be read, or holds no job."""
+    """Read a training job from a file. Raises InputError if the file cannot be read, or is not a training job."""
     try:
         return TrainingJob.from_json(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -122,7 +139,12 @@ def read_job(path: Path) -> TrainingJob:
 
 
 class JobListener:
-    """A callback that turns the events of a training into lines for a person."""
+    """Turns the events of a training run into lines for people.
+
+    Args:
+        tell: Called with each line.
+        steps: The total number of training steps.
+    """
 
     def __init__(self, tell: Callable[[str], None], steps: int) -> None:
         self._tell = tell
@@ -130,7 +152,7 @@ class JobListener:
         self._last = 0.0
 
     def on_event(self, event: Event) -> None:
-        """Tell an event; steps are told every LINE_SECONDS, and the last one always."""
+        """Report an event. Steps are reported at most every LINE_SECONDS, except for the last step."""
         now = time.monotonic()
         if event["event"] != "step" or event["step"] == self._steps or now - self._last >= LINE_SECONDS:
             self._last = now
@@ -139,7 +161,7 @@ class JobListener:
 
 
 def iter_event_lines(event: Event) -> Iterator[str]:
-    """Yield an event as a line, and one for each component of a mixture that it evaluates.
+    """Yield a line for an event, and one for each component of a mixture that the event evaluates.
 
     >>> [*iter_event_lines({"event": "step", "step": 3, "loss": 0.69314, "phase": 0})]
     ['step 3: loss 0.6931']

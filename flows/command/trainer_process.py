@@ -48,14 +48,17 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) -> Iterator[Path]:
-    """Yield the local folder of a model during the block; a model in an object store is copied for it.
+    """Within the block, provide a model as a local folder. A model in an object store is copied.
 
     Args:
         address: A model's folder, an artifact, a release, or a store, which means its newest model.
-        kinds: Kinds of artifacts; the first that the address has is used.
+        kinds: Kinds of artifacts to look for. The first kind that exists at the address is used.
+
+    Yields:
+        The path of the folder.
 
     Raises:
-        InputError: If there is no model, several tasks to choose from, or the model is not finished.
+        InputError: If there is no model, the model is not finished, or there are models for several tasks.
     """
     if any((Path(address) / name).is_file() for name in (CONFIG, MODULES)):
         yield convert_older_folder(Path(address))
@@ -80,9 +83,10 @@ def open_model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) 
 
 
 def _find_artifact(address: str, kinds: Sequence[str]) -> Artifact:
-    """Return the newest artifact of the first kind that an address has.
+    """Find the newest artifact at an address, of the first kind that exists there.
 
-    Raises InputError if there is none, or if there are several tasks to choose from.
+    Raises:
+        InputError: If there is none, or there are models for several tasks.
     """
     refusals = {}
     for kind in kinds:
@@ -105,17 +109,18 @@ def _find_artifact(address: str, kinds: Sequence[str]) -> Artifact:
 def open_trainer(
     arguments: Sequence[str], training: TrainingSettings | None = None
 ) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Run `python -m trainer` during the block, and yield its standard output and the file with its standard error.
-
-    The process is killed at the end of the block if it still runs.
+    """Within the block, run `python -m trainer` in a child process, which is killed if it outlives the block.
 
     Args:
-        arguments: The arguments; if `training` is given, the second is the job's file.
-        training: The settings of a job; as many processes are started as they ask for. If None, one.
+        arguments: The arguments. If `training` is given, the second argument must be the path of the job file.
+        training: The settings of a job, which determine the number of processes. If None, one process is started.
+
+    Yields:
+        The child's standard output, and the file with its standard error.
 
     Raises:
-        InputError: If the trainer ends with an error that the user can fix.
-        TrainingFailed: If it ends with another error, with the end of its log.
+        InputError: At the end of the block, if the trainer ended with an error that the user can fix.
+        TrainingFailed: At the end of the block, if it ended with another error. The message has the end of its log.
     """
     called = [sys.executable, "-m", "trainer", "--die-with", str(os.getpid()), *arguments]
     variables = {**os.environ, **OWN_CODE}
@@ -137,21 +142,31 @@ def open_trainer(
 
 
 def forward_lines(arguments: Sequence[str], tell: Callable[[str], None]) -> None:
-    """Run `python -m trainer`, and pass on each line that it prints. Raises as `open_trainer` does."""
+    """Run `python -m trainer`, and call `tell` with each line of its output.
+
+    Raises the same errors as `open_trainer`.
+    """
     with open_trainer(arguments) as (output, _):
         for line in output:
             tell(line.decode().rstrip("\n"))
 
 
 def iter_trainer_events(*arguments: str, training: TrainingSettings | None = None) -> Iterator[Event]:
-    """Run `python -m trainer`, and yield its events. Raises as `open_trainer` does, during iteration."""
+    """Run `python -m trainer`, and yield its events.
+
+    Raises the same errors as `open_trainer`, during iteration.
+
+    Args:
+        arguments: The arguments. If `training` is given, the second argument must be the path of the job file.
+        training: The settings of a job, which determine the number of processes. If None, one process is started.
+    """
     with open_trainer(arguments, training) as (output, log):
         yield from iter_events(output, log)
 
 
 @contextmanager
 def open_job_file(job: "DataclassInstance") -> Iterator[str]:
-    """Yield the path of a temporary JSON file with a job for the trainer."""
+    """Within the block, provide a temporary JSON file with a job for the trainer. Yields the file's path."""
     with open_scratch_folder() as scratch:
         path = scratch / "job.json"
         path.write_text(json.dumps(asdict(job), ensure_ascii=False), encoding="utf-8")
@@ -159,7 +174,12 @@ def open_job_file(job: "DataclassInstance") -> Iterator[str]:
 
 
 def _build_error(code: int, log: IO[bytes]) -> Exception:
-    """Build the error of a trainer that ended with an exit code other than 0."""
+    """Build the exception for a trainer that ended with a nonzero exit code.
+
+    Args:
+        code: The exit code.
+        log: The file with the trainer's standard error.
+    """
     log.seek(0)
     lines = log.read().decode("utf-8", errors="replace").splitlines()
     report = [f"The trainer {describe_exit(code)}; the end of its output:", *lines[-LOG_LINES:]]

@@ -43,12 +43,15 @@ def verify(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyResult:
-    """The result of a check of a store.
+    """The result of checking a store.
 
     Attributes:
         faults: A description of each fault.
-        files, artifacts, runs, releases: The numbers of those that were checked.
-        unnamed: The number of files that no artifact, run or release names.
+        files: The number of checked files.
+        artifacts: The number of checked artifacts.
+        runs: The number of checked run records.
+        releases: The number of checked release entries.
+        unnamed: The number of files that no artifact, run or release refers to.
     """
 
     faults: tuple[str, ...]
@@ -60,19 +63,19 @@ class VerifyResult:
 
     @property
     def is_whole(self) -> bool:
-        """True if there is no fault."""
+        """True if no fault was found."""
         return not self.faults
 
 
 def verify_store(console: Console, address: str) -> VerifyResult:
-    """Check everything at an address, print each fault, and leave the list of damaged files for the next runs.
+    """Check everything at an address, print each fault, and record the damaged files for the next runs.
 
     Args:
         console: Where to print.
-        address: A store, or a folder or artifact in it.
+        address: A store, or a folder or artifact in a store.
 
     Raises:
-        InputError: If the address is not one of a store, or the store has nothing there.
+        InputError: If the address is not in a store, or there is nothing at it.
     """
     place, inside = split_address(address)
     holdings = read_inventory(place, inside)
@@ -96,12 +99,13 @@ def verify_store(console: Console, address: str) -> VerifyResult:
 
 
 def _write_damage_list(place: Place, inside: str, faults: Sequence[Fault]) -> Iterator[str]:
-    """Write the list of damaged files into the store, and yield the lines about what follows.
+    """Write the list of damaged files to the store, and yield lines that say what to do next.
 
     Args:
         place: The store.
-        inside: The folder that was checked, "" for all of it; entries of the old list outside it are kept.
-        faults: The faults of files that a run can build again.
+        inside: The folder that was checked; "" for the whole store. Entries of the old list outside this folder are
+            kept.
+        faults: The faults of files that a run can rebuild.
     """
     damaged = {fault.path: fault.what for fault in faults}
     try:
@@ -120,10 +124,15 @@ def _write_damage_list(place: Place, inside: str, faults: Sequence[Fault]) -> It
 
 
 def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
-    """Build the first part (a set of files) of each artifact at an address again, and compare it with the stored one.
+    """Rebuild the first part (file set) of each artifact at an address, and compare it with the stored part.
+
+    Args:
+        console: Where to print.
+        address: A store, or a folder or artifact in a store.
 
     Yields:
-        A dictionary for each artifact: its folder, the part, both digests, and whether they are equal.
+        A dict for each artifact, with the keys "artifact" (its folder), "part", "before" and "after" (content digests
+        by table), and "equal".
     """
     for artifact in find_artifacts(address):
         rebuilt = rebuild_part(artifact.place, artifact.manifest)
@@ -134,7 +143,7 @@ def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
 
 
 def _print_counts(console: Console, holdings: Inventory, result: VerifyResult) -> None:
-    """Print the numbers of files, artifacts, runs and releases that were checked, and the number of faults."""
+    """Print how many files, artifacts, runs and releases were checked, and how many faults were found."""
     looked = [f"{format_count(result.files, 'file')} of {format_count(result.artifacts, 'artifact')}"]
     looked += [format_count(result.runs, "run")] if result.runs else []
     looked += [format_count(result.releases, "entry of a release", "entries of releases")] if result.releases else []

@@ -43,7 +43,11 @@ class FlowEnd:
         self._error: BaseException | None = None
 
     def keep(self, work: Callable[[], State[Any]]) -> State[Any]:
-        """Do the work of the current flow, and remember its final state or its exception."""
+        """Do the work of the current flow, and remember its final state or its exception.
+
+        Args:
+            work: Returns the final state. Exceptions are raised again.
+        """
         self._has_begun, self._flow_run_id = True, str(flow_run.id)
         try:
             state = self._state = work()

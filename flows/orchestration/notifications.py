@@ -176,7 +176,13 @@ class ActivityMonitor:
         self._built: dict[str, int] = {}
 
     def advance(self, stage: str, built: int, parts: int) -> None:
-        """Record the progress of a stage, and pass it on to the callback."""
+        """Record the progress of a stage, and pass it on to the callback.
+
+        Args:
+            stage: Kind and name of the stage, followed by " steps" if training steps are counted.
+            built: The number of parts or steps done so far.
+            parts: The total number of parts or steps.
+        """
         self._built[stage] = built
         self._advance(stage, built, parts)
 

@@ -282,7 +282,11 @@ def to_flow_name(recipe: str) -> str:
 
 
 def build_flow_parameters(recipe: Recipe) -> dict[str, Any]:
-    """Build the flow run parameters of a recipe, its name and its TOML text, which are only shown to people."""
+    """Build the parameters of a recipe's flow run, which are only shown to people.
+
+    Returns:
+        A dict with the keys "recipe_name" and "recipe_toml" (the recipe's text).
+    """
     return {"recipe_name": recipe.name, "recipe_toml": recipe.text}
 
 
@@ -526,7 +530,13 @@ class _Group:
 
 
 class Progress:
-    """Tracks the stages of a run, and shows its progress as an artifact. Callers must hold a lock around each call."""
+    """Tracks the stages of a run, and shows its progress as an artifact.
+
+    Not thread-safe: callers must hold a lock around each call.
+
+    Args:
+        recipe: The recipe, which determines the groups of stages that are shown.
+    """
 
     def __init__(self, recipe: Recipe) -> None:
         self._name = recipe.name
@@ -585,7 +595,11 @@ class Progress:
         self.show(f"failed in {failed}. {why}")
 
     def end(self, text: str) -> None:
-        """Show that the run has ended, with a short summary of its results."""
+        """Show that the run has ended.
+
+        Args:
+            text: A short summary of the run's results.
+        """
         self._is_over = True
         self.show(text)
 

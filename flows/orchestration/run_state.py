@@ -141,7 +141,7 @@ class RunState:
         self.progress = Progress(self.recipe)
 
     def set_notifier(self, notifier: Notifier) -> None:
-        """Set what sends the notices of this run. They name the run from now on, and its page once it has one."""
+        """Set the notifier that sends this run's notices, and give it the run's id and the URL of its page."""
         self.notifier = notifier
         notifier.run_id = self.run_id
         notifier.page = lambda: self.flow_run.page if self.flow_run is not None else ""

@@ -112,7 +112,11 @@ def prepare_run(
 
 @contextmanager
 def record_failure(run: RunState) -> Iterator[None]:
-    """Within the block, write the run's record if it fails or is stopped. On success, remove the oldest records."""
+    """Within the block, record how the run ends if it fails or is stopped.
+
+    Writes the run's record with the state "failed" or "interrupted", and raises the exception again. After a successful
+    block, removes the oldest run records.
+    """
     message = "What is finished is kept: the same command resumes from there."
     with call_on_stop(lambda: run.write_record(run.build_record("interrupted")), message):
         try:

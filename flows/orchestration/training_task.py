@@ -1,4 +1,4 @@
-"""A training or a fine-tuning of a run: a process of its own, watched from the page of its flow run.
+"""A training or fine-tuning run of a recipe, which is a separate process, watched from the page of its flow run.
 
     watch_training       trains a model: a log, a progress bar, a table of the metrics so far, and the loss curve
     watch_fine_tuning    fine-tunes a model on a task: a log, and a progress bar over the models that learn, one a seed
