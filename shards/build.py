@@ -164,6 +164,15 @@ def _plan_split(
     """Plan the shards of one split of one corpus update. Each shard gets an equal range of the shuffle hash.
 
     If there are no documents, nothing is yielded.
+
+    Args:
+        rows: The artifact from which the documents are read.
+        parts: The parts of the tokenized corpus that belong to this update.
+        generation: The corpus update that added the documents, counted from 1.
+        split: "train" or "held-out".
+        tokens: The artifact of the tokenized corpus.
+        loaded_vocabulary: The vocabulary.
+        settings: Settings of the shard set.
     """
     total = sum(part.ledger.figures[f"{split} tokens"] for part in parts)
     documents = sum(part.ledger.figures[f"{split} documents"] for part in parts)

@@ -161,7 +161,14 @@ def measure_surface_accuracy(splits: Mapping[str, pa.Table]) -> SurfaceAccuracy 
 
 
 class _Cells(NamedTuple):
-    """Counts of examples by surface features and label, in the form that the regression takes."""
+    """Counts of examples by surface features and label, in the form that the regression takes.
+
+    Attributes:
+        quarter: int64 [cells], the quarter (0 to 3) of the examples
+        features: float64 [cells, features], the features, beginning with a constant 1
+        label: int64 [cells], 0 or 1
+        examples: int64 [cells], the number of examples
+    """
 
     quarter: Int64s
     features: Float64s

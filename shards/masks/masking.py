@@ -244,7 +244,13 @@ class MaskedTokens(NamedTuple):
 
 
 class KernelSettings(NamedTuple):
-    """Mask settings encoded as numbers for the kernels."""
+    """Mask settings encoded as numbers for the kernels.
+
+    Attributes:
+        codes: int64 [6], see `codes` of `shards.masks.kernels.mask_examples`
+        length_bounds: uint64, from `to_length_bounds`
+        root: Random key from which the key of each example is derived.
+    """
 
     codes: Int64s
     length_bounds: UInt64s

@@ -105,7 +105,10 @@ def _draw_mask_count(num: int, key: int, settings: MaskSettings) -> int:
 
 
 def _iter_draws(key: int, first_counter: int) -> Iterator[int]:
-    """Yield 32-bit random numbers: the lower and upper half of each 64-bit word from counter `first_counter` on."""
+    """Yield 32-bit random numbers of the stream of `key`, without end.
+
+    They are the lower and then the upper half of each 64-bit word from counter `first_counter` on.
+    """
     for counter in count(first_counter):
         upper, lower = divmod(int(draw(key, counter)), 2**32)
         yield lower
@@ -155,7 +158,10 @@ def _is_chosen(rate: float, key: int, number: int) -> bool:
 
 
 def _group_into_words(positions: Positions, word_starts: list[int]) -> list[Positions]:
-    """Group positions into words. A word begins at each word start and after each special token."""
+    """Group the positions of ordinary tokens into words. A word begins at each word start and after each special token.
+
+    `positions` must be ascending. `word_starts` is 1 for each token of the example that begins a word.
+    """
     words: list[Positions] = []
     for position in positions:
         if word_starts[position] or not words or words[-1][-1] != position - 1:

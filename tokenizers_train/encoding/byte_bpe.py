@@ -160,7 +160,12 @@ def build_merge_table(
 
 
 def _build_model(ids: Mapping[str, int], merges: Sequence[tuple[str, str]], unknown: str | None) -> ByteBpeModel:
-    """Build the arrays that the kernels read from a vocabulary."""
+    """Build the arrays that the kernels read from a vocabulary. The arguments are those of `ByteBpeEngine`.
+
+    Raises:
+        InputError: If a merge contains or produces a token that is not in `ids`, or if both a byte and the unknown
+            token are missing.
+    """
     missing = [letter for letter in BYTE_LETTERS if letter not in ids]
     if missing and unknown is not None and unknown not in ids:
         raise InputError(

@@ -86,7 +86,10 @@ class UnigramEngine:
 
 
 def _check_scores(pieces: Sequence[tuple[str, float]], lowest: float) -> None:
-    """Raise InputError if a score is not a usable number, or if unknown characters would have positive scores."""
+    """Raise InputError if a score is not a usable number, or if unknown characters would have positive scores.
+
+    `pieces` are the tokens and their scores, and `lowest` is the lowest score.
+    """
     for token, score in pieces:
         if not abs(score) < _MAX_SCORE or lowest > UNKNOWN_PENALTY:
             raise InputError(

@@ -574,8 +574,9 @@ def _join_pair(
 
 @kernel
 def _compute_next_bound(pairs: Pairs, min_count: int) -> np.int64:
-    """Return three quarters of the highest count of a pair, but at least `min_count`. Returns 0 if no pair is that
-    frequent.
+    """Return three quarters of the highest count of all pairs, but at least `min_count`.
+
+    Returns 0 if no pair occurs `min_count` times.
     """
     highest = np.int64(0)
     for number in range(pairs.used[0]):

@@ -428,7 +428,16 @@ def _build_vocabulary(
     special_map: Mapping[str, Json],
     additional: Sequence[str],
 ) -> Vocabulary:
-    """Build a vocabulary from a tokenizer, with the other files that transformers reads."""
+    """Build a vocabulary from a tokenizer, with the other files that transformers reads.
+
+    Args:
+        tokenizer: the tokenizer
+        special_tokens: maps each role to its token
+        plain: contents of the files for tools that do not read tokenizer.json, by name
+        config: the content of tokenizer_config.json
+        special_map: the content of special_tokens_map.json
+        additional: further special tokens, which are added to both files
+    """
     more: dict[str, Json] = {"extra_special_tokens": list(additional)} if additional else {}
     texts = {
         **plain,

@@ -169,7 +169,7 @@ def _join_offsets(parts: Sequence[Int64s]) -> Int64s:
 
 
 class PlainPiece(NamedTuple):
-    """A run of one document's tokens, [start, end)."""
+    """The run of tokens [start, end) of one document. Positions count through all documents of the shard."""
 
     start: int
     end: int

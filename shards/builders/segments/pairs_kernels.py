@@ -105,7 +105,10 @@ def plan_copy(
 def _find_document(sentences: Int64s, partners: PartnerIndex, token: int) -> int:
     """Return the index of the document that contains a token of the shard.
 
-    `sentences` is that of `plan_copy`, and `token` is a position in the tokens of the shard.
+    Args:
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        partners: The index of the shard.
+        token: Position in the tokens of the shard.
     """
     return np.int64(  # type: ignore[return-value]  # compiled code knows int as int64
         partners.document_of[np.searchsorted(sentences, token, side="right") - 1]

@@ -30,7 +30,12 @@ Sentence = tuple[range, int, bool, bool]  # its tokens and document; whether it 
 class Chunk(NamedTuple):
     """Text that becomes an example: A, the true B, and a text of another document like B.
 
-    If `reason` is not empty, no example is made: `a` is the text to skip.
+    Attributes:
+        a: The token positions of A. If no example is made, those of the text to skip.
+        b: The token positions of the true B.
+        partner: The token positions of the other document's text, as many as in `b`.
+        is_cut: Whether a sentence is cut.
+        reason: Why no example is made, "one_word" or "without_partner"; empty if one is made.
     """
 
     a: range
@@ -41,7 +46,18 @@ class Chunk(NamedTuple):
 
 
 class PlainExample(NamedTuple):
-    """An example before its tokens are written: its two segments and the values of its other columns."""
+    """An example before its tokens are written: its two segments and the values of its other columns.
+
+    Attributes:
+        copy: Zero-based pass over the documents.
+        anchor: Index of the document that contains A.
+        partner: Index of the document that contains B.
+        ordinal: Zero-based index of the example among those of the same anchor and pass.
+        example_id: The id of the example.
+        label: 0 or 1.
+        a: The token positions of the first segment.
+        b: The token positions of the second segment.
+    """
 
     copy: int
     anchor: int

@@ -206,7 +206,14 @@ class ExampleRows(NamedTuple):
 
 
 class _ListColumn(NamedTuple):
-    """Location of a list column in memory, with the number of values in each record batch."""
+    """Location of a list column in memory.
+
+    Attributes:
+        dtype: Type of the values.
+        offset_starts: int64 [batches], the index in memory, in 32-bit items, of each record batch's list offsets
+        value_starts: int64 [batches], the index in memory, in items of `dtype`, of each record batch's values
+        counts: int64 [batches], the number of values in each record batch
+    """
 
     dtype: Any
     offset_starts: Int64s
@@ -215,7 +222,13 @@ class _ListColumn(NamedTuple):
 
 
 class _ListRows(NamedTuple):
-    """Location of n lists: the record batch, the index of the first value in it, and the start after concatenation."""
+    """Location of n lists.
+
+    Attributes:
+        batches: int64 [n], the record batch of each list
+        firsts: int64 [n], the index of each list's first value within its record batch
+        offsets: int64 [n + 1], the start of each list when all lists are concatenated
+    """
 
     batches: Int64s
     firsts: Int64s
