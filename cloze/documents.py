@@ -150,7 +150,7 @@ class Documents:
                 yield from read_table(self._workspace.place, manifest, "documents", DOCUMENTS.names)
 
     def to_arrow(self) -> pa.Table:
-        """Return all rows as an Arrow table. The table stays in memory as long as this object."""
+        """Return all rows as an Arrow table. The table is cached for the lifetime of this object."""
         return self._table
 
     def to_pandas(self) -> Any:
@@ -339,9 +339,9 @@ def read(
     Nothing is parsed yet: each file is only read once to compute its digest. Records that cannot be parsed are counted
     in `dropped`.
 
-    Text files are read like `cloze run --source` reads them: columns and encodings are guessed, and files that cannot
-    be read are left out unless `on_damage="stop"`. In a store in which that command ran, the files and settings of its
-    lock are used.
+    Text files are read the way `cloze run --source` reads them: columns and encodings are guessed, and files that
+    cannot be read are skipped unless `on_damage="stop"`. If that command has already been run on the store, the files
+    and settings in its lock file are used.
 
     Args:
         source: A file, a folder or a glob, or `s3://bucket/prefix`; a list of texts or dictionaries; a table
@@ -451,13 +451,13 @@ def judge(
     progress: bool | None = None,
     **tables: Mapping[str, Any],
 ) -> Documents:
-    """Drop documents in other languages, and documents that fail a quality rule. `dropped` counts them by reason.
+    """Drop documents that are not in the wanted languages or fail a quality rule. `dropped` counts them by reason.
 
     Unlike a run, this does not stop if a rule drops many documents, so look at `dropped`.
 
     Args:
         docs: Documents, or anything that `read` accepts. For a `datasets.Dataset`, a Dataset is returned.
-        rules: The table `[rules]` of a recipe: `{"gopher": {"min_words": 20}, "c4": {"enabled": False}}`. By default
+        rules: The recipe's `[rules]` table: `{"gopher": {"min_words": 20}, "c4": {"enabled": False}}`. By default
             the rules for web pages; for files, the rules that fit a sample of their texts, as in `cloze run --source`.
         language: The language to keep, as a code ("de"), a list of codes, or the table `[language]` of a recipe. `[]`
             keeps all languages. By default English; for files, as with `rules`.

@@ -133,12 +133,12 @@ class TokenizerCall:
         self.max_length = int(config.get("model_max_length") or NO_LENGTH)
 
     def encode(self, text: Any, pair: Any, options: CallOptions) -> Encoding:
-        """Encode one or several texts or pairs of texts.
+        """Encode one or more texts or pairs of texts.
 
         Args:
             text: A text, or a list of texts; with `is_split_into_words`, a list of words or a list of such lists.
-            pair: The second texts in the same form, or None.
-            options: The options of the call.
+            pair: The second text of each pair, in the same format as `text`, or None.
+            options: Options of the call, such as `padding` and `truncation`.
 
         Raises:
             InputError: If `text` and `pair` do not match, an option cannot be applied, or a text cannot be encoded.
@@ -177,8 +177,8 @@ class TokenizerCall:
         """Pad encoded texts to the same length.
 
         Args:
-            rows: The encoding of one or several texts, or a list of encodings of one text each.
-            options: The options of the call.
+            rows: The encoding of one or more texts, or a list of encodings of one text each.
+            options: Padding options, such as `padding` and `max_length`.
 
         Raises:
             InputError: If `input_ids` are missing or there is no padding token.

@@ -33,8 +33,8 @@ def translate_errors(folder: Path | None = None) -> Iterator[None]:
     options.
 
     Args:
-        folder: Folder with the files into which arguments were written. Their paths are replaced by the argument's
-            name.
+        folder: Folder of temporary files that hold argument values. Messages show the argument's name instead of the
+            file's path.
     """
     try:
         yield

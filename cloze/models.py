@@ -96,7 +96,7 @@ class Model:
         Args:
             texts: Texts, dictionaries with `text`, a table or a file. If this is a `datasets.Dataset`, it is returned
                 with the column `vector`.
-            columns: Names of columns that differ from the role that is read: `{"text": "sentence"}`.
+            columns: Maps each role to the name of its column, if they differ: `{"text": "sentence"}`.
             reading: How to read a file: `format`, `header` (False if it has no column names), `ragged`.
             progress: Whether to show progress bars.
             settings: `pooling` ("mean", "cls", "max", ...), `prompt` (one of the folder's), `layers`, `combine`,
@@ -131,7 +131,7 @@ class Model:
         Args:
             rows: Texts, dictionaries as in fine-tuning, a table or a file. If this is a `datasets.Dataset`, it is
                 returned with a column for each key of the answers, named `predicted_...` if the column exists.
-            columns: Names of columns that differ from the role that is read.
+            columns: Maps each role, such as "text", to the name of its column, if they differ.
             reading: How to read a file: `format`, `header` (False if it has no column names), `ragged`.
             progress: Whether to show progress bars.
 
@@ -293,17 +293,17 @@ def finetune(
     accept: Sequence[str] = (),
     **settings: Any,
 ) -> Model:
-    """Fine-tune a model on labelled examples. The examples are checked for faults first, as by `cloze check`.
+    """Fine-tune a model on labeled examples. The examples are validated first, as `cloze check` does.
 
     Args:
         model: A model, or its address: a folder, an artifact, a store, or a release (STORE@NAME).
         task: The task: "classes", "number", "tags", "span", "similarity", ... (see `cloze finetune --help`).
-        train: Rows to learn from, or a file of them: dictionaries with `text` (and `second`) and `label`, or other
+        train: Rows to learn from, or the path of a file: dictionaries with `text` (and `second`) and `label`, or other
             roles of the task.
-        evaluate: Rows, or a file of them, on which each epoch is evaluated.
+        evaluate: Rows, or the path of a file, on which each epoch is evaluated.
         output: An empty or new folder for the result. By default a temporary one. If you repeat a call that was
             interrupted, it resumes there.
-        columns: Names of columns that differ from the role that is read: `{"text": "sentence"}`.
+        columns: Maps each role to the name of its column, if they differ: `{"text": "sentence"}`.
         reading: How to read the rows: `format`, `header` (False if there are no column names), `max_unusable` (0.01 of
             the rows).
         progress: Whether to show progress bars.
@@ -380,7 +380,7 @@ def check(
         train: Rows to learn from, as for `finetune`.
         evaluate: Further rows, on which the model is to be evaluated.
         model: The model with whose tokenizer tokens are counted.
-        columns: Names of columns that differ from the role that is read.
+        columns: Maps each role, such as "text", to the name of its column, if they differ.
         reading: How to read the rows, as for `finetune`.
         accept: Names of findings that are accepted.
         settings: Settings of the task and of fine-tuning: `labels`, `max_length`, ...
@@ -478,13 +478,13 @@ def locate_rows(
     columns: Mapping[str, str] | None,
     reading: Mapping[str, Any] | None = None,
 ) -> tuple[InputLocation, FileSettings]:
-    """Locate the caller's rows, and combine the settings with which they are read.
+    """Locate the caller's rows, and build the settings for reading them.
 
     Args:
         rows: The rows, a table or a file.
         name: Name of the argument in error messages.
         workspace: The workspace in which rows may be written to a file.
-        columns: Names of columns that differ from the role that is read.
+        columns: Maps each role, such as "text", to the name of its column, if they differ.
         reading: Further settings of the file.
 
     Raises:

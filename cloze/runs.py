@@ -118,7 +118,7 @@ def run(
     progress: bool = True,
     watch: bool | None = None,
 ) -> Run:
-    """Run a recipe: build everything that is missing in its store. The run is a process of its own.
+    """Run a recipe: build everything that is missing from its store. It runs in a separate process.
 
     Args:
         recipe: The file of a recipe, the name of one that comes with Cloze ("demo"), or a folder of text.

@@ -195,11 +195,11 @@ def build_shards(
     """Build training examples from documents. The shards are written to the store of the documents.
 
     Args:
-        docs: Documents, or anything that `read` accepts. 1 % of them go to the split "held-out", unless you passed a
+        docs: Documents, or anything that `read` accepts. 1% of them go to the "held-out" split, unless you passed a
             different `held_out` to `deduplicate`.
         vocab: The vocabulary.
         length: Maximum number of tokens in an example, including special tokens.
-        input: How examples are made: "segment-pair" (BERT), "single", "sentence-order" (ALBERT), "full-sentences", ...
+        input: How examples are built: "segment-pair" (BERT), "single", "sentence-order" (ALBERT), "full-sentences", ...
         masking: "dynamic" (drawn in each epoch), "static", "none", or the table `masking` of a recipe.
         seed: Seed of the shuffle, the masks and all other random choices.
         progress: Whether to show progress bars (default: like the documents).

@@ -69,12 +69,12 @@ class Vocabulary:
         return_offsets_mapping: bool = False,
         return_length: bool = False,
     ) -> Encoding:
-        """Encode one or several texts or pairs of texts. The result equals that of transformers for the same arguments.
+        """Encode one or more texts or pairs of texts. The result equals that of transformers for the same arguments.
 
         Args:
             text: A text, or several in a list, an array or a column. With `is_split_into_words`, a list of words or
                 several.
-            text_pair: The second texts, in the same form.
+            text_pair: The second text of each pair, in the same format as `text`.
             add_special_tokens: Whether to add special tokens such as [CLS].
             padding: True or "longest", "max_length", or False.
             truncation: True or "longest_first", "only_first", "only_second", or False.
@@ -97,12 +97,12 @@ class Vocabulary:
         return self(text, pair, add_special_tokens=add_special_tokens).tokens()
 
     def decode(self, ids: Any, *, skip_special_tokens: bool = False) -> str:
-        """Convert ids to a text. `ids` is one id, or a list, array or tensor [T]."""
+        """Decode token ids to a string. `ids` is one id, or a list, array or tensor [T]."""
         numbers = [int(number) for number in (ids if isinstance(ids, Iterable) else [ids])]
         return str(self._call.tokenizer.decode(numbers, skip_special_tokens=skip_special_tokens))
 
     def batch_decode(self, ids: Any, *, skip_special_tokens: bool = False) -> list[str]:
-        """Convert several lists of ids, or an array or tensor [B, T], to texts."""
+        """Decode several lists of token ids, or an array or tensor [B, T], to strings."""
         return [self.decode(row, skip_special_tokens=skip_special_tokens) for row in ids]
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:

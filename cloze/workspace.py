@@ -74,12 +74,13 @@ class Workspace:
         return other
 
     def tell(self, line: str) -> None:
-        """Print a line to standard error, rewritten by `to_python_words`, if progress bars are shown."""
+        """Rewrite a line with `to_python_words` and print it to standard error. Does nothing if progress bars are
+        off."""
         self.bars.tell(to_python_words(line, self.folder))
 
     @property
     def recipes(self) -> Path:
-        """The folder that contains the locks of folders. This is the store, if it is local."""
+        """Directory for the lock files that record which raw files were read: the store itself if it is local."""
         return Path(self.place.address) if self.place.is_local else self.folder
 
     def build_recipe(self, tables: Tables) -> Recipe:

@@ -47,7 +47,7 @@ FAILURES = Branch(
     min_stop_words:        different stop words that a text has
     """
 ''',
-        "def _detail(reason": '''\
+        "def _format_detail(reason": '''\
 def count_failures(texts: Iterable[str], settings: RulesSettings, language: str = ENGLISH) -> Counter[str]:
     """Return how many texts fail each rule, of which it may fail several.
 
@@ -72,7 +72,7 @@ def format_failures(failures : Counter[str], num_texts: int) -> list[str]:
     return [f"{name}: {number} of {num_texts} texts ({number / num_texts:.1%})" for name, number in ranked]
 
 
-def _detail(reason''',
+def _format_detail(reason''',
     },
     files={
         "tests/corpora/judging/test_rule_failures.py": '''"""How many texts fail each rule."""
@@ -97,7 +97,7 @@ COMPARISON = Branch(
     drop_curly_braces: drop a text that has a curly brace
     min_sentences:     sentences that a text has at least
     min_long_lines: lines of 200 characters""",
-        "def details_of(": '''def compare_rules(before: RulesSettings, after: RulesSettings) -> list[str]:
+        "def describe_failures(": '''def compare_rules(before: RulesSettings, after: RulesSettings) -> list[str]:
     """Return a line for each setting of the rules that is not the same in both, in the order of the settings.
 
     >>> compare_rules(RulesSettings(), RulesSettings(c4=C4Rules(min_sentences=5)))
@@ -134,7 +134,7 @@ def is_looser(before: RulesSettings, after: RulesSettings) -> bool:
     return all( new[key] <= old[key] for key in floors + others ) and all(new[key] >= old[key] for key in ceilings)
 
 
-def details_of(''',
+def describe_failures(''',
     },
     files={
         "tests/corpora/judging/test_compared_rules.py": '''"""Two settings of the rules, compared."""
