@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def restart_in_utf8_mode() -> None:
-    """Restart the program in Python's UTF-8 mode if file names have another encoding here, as with `LC_ALL=C`.
+    """Restart the program in Python's UTF-8 mode if the file system encoding is not UTF-8, for example with `LC_ALL=C`.
 
     A name is then the same text on every machine. Output keeps the encoding of the locale.
     """

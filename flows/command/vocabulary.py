@@ -96,7 +96,7 @@ def compare(
     store: NamesStore = "store",
     as_json: AsJson = False,
 ) -> None:
-    """Compare two vocabularies, by their pieces and on a text."""
+    """Compare the pieces of two vocabularies, and how they tokenize a sample text."""
     if sentence is not None and text is not None:
         raise InputError("Give a text to compare on, or --text FILE (one of the two).")
     vocabularies = (find_vocabulary(first, store), find_vocabulary(second, store))

@@ -329,7 +329,9 @@ class Provenance:
         return [manifest for manifest in self.chain if manifest.kind == kind]
 
     def find_raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
-        """Return the raw files from which the documents of a manifest were parsed; empty if the lock is not known."""
+        """Return the raw files from which documents were parsed; empty if the lock file of their recipe cannot be
+        found.
+        """
         return self.lock.find_raw_files(documents) if self.lock is not None else ()
 
 

@@ -67,10 +67,11 @@ class Notifier:
         return notify(self.settings, notice, folder, self.tell)
 
     def notify_of_result(self, record: RunRecord, report: str) -> None:
-        """Send the notices of a complete run: the bounds that it crosses, and the files and records that it set aside.
+        """Send notifications about a completed run: the bounds that it crosses, and the files and records that it
+        skipped.
 
-        Bounds are not reported again if a recent notice named all of them, nor is anything that an earlier notice
-        reported as set aside.
+        Nothing is reported twice: bounds only if no recent notice named all of them, skipped files and records only
+        once.
 
         Args:
             record: The record of the run.

@@ -581,7 +581,7 @@ class Progress:
         """Record that a stage is complete.
 
         Args:
-            folder: Kind and name of the stage.
+            folder: The stage's folder in the store, `KIND/NAME`.
             state: "built", "reused" or another state of a `StageRecord`.
         """
         self._groups[STAGES[folder.partition("/")[0]].group].ended[folder] = state

@@ -171,7 +171,9 @@ def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[Wo
 
 @contextmanager
 def keep_failure(run: RunState, recording: Recording) -> Iterator[None]:
-    """Within the block, if a run without a flow run fails or is stopped, send its end to an API or store it."""
+    """If a run that has no Prefect flow run fails or is stopped inside the block, report that to the API, or save it to
+    report later.
+    """
 
     def keep_stopped() -> None:
         if recording.buffer is not None:

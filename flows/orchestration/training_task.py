@@ -113,7 +113,7 @@ class TrainingPage:
     """What the page of a run shows of a training run: its progress, a table of metrics, and the loss curve.
 
     Attributes:
-        what: Kind and name of the stage.
+        what: The stage's folder in the store, `KIND/NAME`.
         steps: The total number of training steps.
         metrics_path: Path of the file with all metrics.
         progress: The artifact with the progress bar.
@@ -190,7 +190,7 @@ def render_curves(events: Sequence[Event], what: str) -> str:
 
     Args:
         events: The training events.
-        what: Kind and name of the stage.
+        what: The stage's folder in the store, `KIND/NAME`.
     """
     shown = []
     for number, term in enumerate(list_terms(events) or [MAIN_TERM]):
@@ -316,7 +316,7 @@ class FineTuningPage:
     """What the page of a run shows while a model is fine-tuned: a log, and the number of models trained so far.
 
     Attributes:
-        what: Kind and name of the stage.
+        what: The stage's folder in the store, `KIND/NAME`.
         task: The name of the task.
         advance: Called with the progress of the current model.
         progress: The artifact with the progress bar.

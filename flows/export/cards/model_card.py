@@ -84,7 +84,7 @@ class CardFacts:
 
     @property
     def figures(self) -> Mapping[str, int]:
-        """Maps the names of the training counts to their values; empty if the model is not an artifact of a store."""
+        """Training counts by name; empty if the model is not stored as an artifact."""
         return self.provenance.manifest.ledger.figures if self.provenance is not None else {}
 
     @property

@@ -61,7 +61,7 @@ class _ModelSize:
 def compute_training_work(
     entry: ModelEntry, recipe: Recipe, vocabulary_size: float, to_train_on: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the amounts of work in training a model, by the unit of the rates.
+    """Return the work needed to train a model, as {unit: amount}, in the units of the throughput rates.
 
     Every example is assumed to have the maximum length of its shard set.
 

@@ -194,7 +194,7 @@ def _build_step(title: str, account: Account) -> StepAccount:
 
 
 def sum_records(parsed: Iterable[Manifest]) -> Account:
-    """Return the account of raw records (number read and outcomes), summed over documents artifacts."""
+    """Sum the counts of raw records (read, and by outcome) over document artifacts."""
     return sum((manifest.ledger for manifest in parsed), Ledger()).find_account("records")
 
 
