@@ -58,7 +58,7 @@ class CorpusPart:
 
     Attributes:
         place: The store.
-        corpus: Address of the corpus's manifest.
+        corpus: Address of the corpus's manifest (the stored file that describes it).
         view: The part, and which of its documents belong to the corpus.
     """
 
@@ -69,7 +69,7 @@ class CorpusPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputPiece:
-    """A piece of the input that one worker reads: a range of a file, or one part of a corpus.
+    """A piece of the input that one worker process reads: a range of a file, or one part of a corpus.
 
     Attributes:
         name: Path of the file, as shown in messages.
@@ -113,7 +113,7 @@ class Inputs:
     Attributes:
         pieces: All pieces, in the order of the inputs.
         file_states: Maps the path of each input file to its size and modification time before reading.
-        unread_files: Groups of files in the input folders that are not read.
+        unread_files: Groups of files in the input folders that are skipped.
     """
 
     pieces: Sequence[InputPiece]

@@ -246,7 +246,7 @@ def _open_workers(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
     """Context manager that yields a function to run calls in this process (if `workers` is 1) or in worker processes.
 
     The yielded function takes a function and an iterable of argument tuples, and yields the results in the same order.
-    If a call fails, calls that have not started fail as well.
+    If a call fails, calls that have not started are not run and fail as well.
     """
     if workers == 1:
         yield lambda function, calls: (function(*each) for each in calls)
@@ -306,7 +306,9 @@ def _read_sets(
     cache: ShingleCache,
     settings: DuplicateSettings,
 ) -> Iterator[ShingleSets]:
-    """Yield the shingle sets of rows in blocks. Sets that are not in the cache are computed again from the texts.
+    """Yield the shingle sets (hashes of runs of words) of rows in blocks.
+
+    Sets that are not in the cache are computed again from the texts.
 
     Args:
         call: Function from `_open_workers`.
@@ -452,7 +454,8 @@ def _write_output(
 ) -> None:
     """Write all rows to temporary files next to the output, and rename the files at the end.
 
-    `reading` is closed before the files are renamed. This raises InputError if an input changed while it was read.
+    `reading` (the context in which the inputs are read) is closed before the files are renamed. Closing it raises
+    InputError if an input changed while it was read.
     """
     if _is_single_file(output):
         kept, removed = (scratch / target.name for target in _name_output_files(output))
