@@ -267,9 +267,7 @@ class StageBuild:
         return manifest
 
     def add_built(self, parts: Sequence[Part]) -> None:
-        """Record that parts (output files) of the stage have been built. A part that is built again in a retry counts
-        once.
-        """
+        """Record that parts (output files) of the stage have been built. A part that is built twice counts once."""
         with self.run.progress_lock:
             self._built.update(part.name for part in parts)
             self.run.advance(self.stage.stage_folder, len(self._built), len(self.survey.missing))
@@ -321,7 +319,7 @@ def build_stage(build: StageBuild) -> WorkResult[Manifest]:
 
 
 def train_stage(build: StageBuild) -> WorkResult[Manifest]:
-    """Build a stage that trains a model, fine-tunes models on a task, or classifies documents with a trained model.
+    """Build a stage that trains a model, fine-tunes models on a task, or applies a fine-tuned model to documents.
 
     Each part (output) of such a stage takes a separate process and all cores. A retry resumes the work.
     """
