@@ -117,8 +117,7 @@ class DamageTracker:
     _told: set[str] = field(default_factory=set)
 
     def mark_listed(self, names: Collection[str]) -> None:
-        """Mark the files on the store's list as damaged, if they belong to artifacts (stage results) with the given
-        names.
+        """Mark the listed files of artifacts (stored stage results) with the given names as damaged.
 
         Raises:
             InputError: If the list itself is damaged.
@@ -131,8 +130,7 @@ class DamageTracker:
             self.tell(f"`cloze verify` found {files} damaged. What this recipe makes of them is built again.")
 
     def mark_damaged(self, fault: Damaged) -> None:
-        """Mark a file as damaged, so that the next survey of its stage reports the part (file set) with the file as
-        missing.
+        """Mark a file as damaged, so that the next `survey` of its stage reports its part (file set) as missing.
 
         Raises:
             InputError: If the file was already rebuilt in this run, so rebuilding it would not help.
@@ -261,8 +259,7 @@ class DamageTracker:
         self._unmark(written & self.damaged.keys())
 
     def _share_rebuilt(self, folder: str, built: Sequence[Part], stale: frozenset[str]) -> None:
-        """Update all manifests of a stage to refer to rebuilt parts (file sets) instead of damaged or overwritten
-        files.
+        """Update a stage's manifests to refer to rebuilt parts (file sets) instead of damaged or overwritten files.
 
         Args:
             folder: folder of the stage's kind and name, relative to the store

@@ -102,9 +102,7 @@ def hold_cleanup(place: Place) -> Iterator[CleanUp]:
 
 
 def list_cleanups(place: Place) -> dict[str, Heartbeat]:
-    """Return the heartbeats (last signs of life) of running and killed clean-ups, by the path of their file in the
-    store.
-    """
+    """Return the heartbeats (last signs of life) of running and killed clean-ups, by path of their file."""
     clearing_by_path = {
         path: read_heartbeat(place, path) for path in place.list_files(CLEANUP_FOLDER) if path.endswith(".json")
     }

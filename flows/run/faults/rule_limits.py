@@ -226,7 +226,7 @@ def _list_options(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
 
 
 def _find_later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[RuleOverLimit]:
-    """Find rules that drop few documents only because earlier rules drop many, by filtering a sample without those."""
+    """Find rules that drop few documents only because earlier rules drop many, by applying each to a sample."""
     texts = judge_before_rules(_read_first_records(source), source.manifest.name, source.entry.documents)
     reported, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
     settings = source.entry.documents

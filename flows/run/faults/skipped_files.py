@@ -42,8 +42,7 @@ AS_UNREADABLE = "as unreadable"
 
 
 def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tell) -> Lock:
-    """Add unreadable files to the lock file's list of raw files that runs skip. Return the new content of the lock
-    file.
+    """Add unreadable files to the lock file's list of raw files to skip. Return the lock file's new content.
 
     Args:
         faults: the files that could not be read
