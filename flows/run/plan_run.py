@@ -244,8 +244,7 @@ def find_differences(stage: Stage, other: Manifest) -> dict[str, list[str]]:
 
     Returns:
         Lists of descriptions under the keys "settings", "new version" (of Cloze's code or a library), "new data" (raw
-        files)
-            and "follows" (other changed artifacts that the stage is built from).
+        files) and "follows" (other changed artifacts that the stage is built from).
     """
     versions = [
         f"{name} {other.libraries.get(name, 'none')} -> {version}"

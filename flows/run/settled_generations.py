@@ -116,8 +116,7 @@ def read_settled_inputs(
 
     Returns:
         The inputs of the deduplication decisions (documents and their signatures), and the settled generations with
-        their
-            decisions.
+        their decisions.
 
     Raises:
         Damaged: If a manifest is missing or damaged.
@@ -147,7 +146,6 @@ def read_judged_documents(place: Place, verdicts: Manifest) -> list[Manifest]:
     Args:
         place: the store
         verdicts: manifest of the deduplication decisions (which documents are kept)
-
     """
     parents = (parent for parent in verdicts.parents if parent.role == "documents")
     found = (read_manifest(place, parent.folder) for parent in parents)

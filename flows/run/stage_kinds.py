@@ -238,7 +238,5 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
 
 
 def get_stage_index(kind: str) -> int:
-    """Return the zero-based position of a kind in the order of a run's stages. Raises ValueError for an unknown
-    kind.
-    """
+    """Return the zero-based position of a kind in a run's stages. Raises ValueError for an unknown kind."""
     return [*STAGES].index(kind)

@@ -184,9 +184,7 @@ class _RunSizes:
         return EXAMPLE_TOKENS * entry.settings.copies * self._count_tokens(entry.vocabulary, entry.settings.sources)
 
     def _count_training_tokens(self) -> dict[str, float]:
-        """Estimate the number of training tokens (without held-out documents) of each shard set, by its name in the
-        recipe.
-        """
+        """Estimate the number of training tokens (not held out) of each shard set, by its name in the recipe."""
         return {e.name: (1 - self.recipe.held_out.share) * self._count_example_tokens(e) for e in self.recipe.shards}
 
     def _compute_work(self, kind: str, name: str) -> dict[str, float]:

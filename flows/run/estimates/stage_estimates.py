@@ -68,9 +68,7 @@ class Estimates:
 
     @property
     def run(self) -> StageEstimate:
-        """The totals of the whole run, including the command's start. Memory and temporary files are maxima, not
-        sums.
-        """
+        """The totals of the run, including the command's start. Memory and temporary files are maxima, not sums."""
         return StageEstimate(
             stage="the run",
             disk_bytes=sum(stage.disk_bytes for stage in self.stages),
