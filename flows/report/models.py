@@ -86,7 +86,7 @@ def build_phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events
     """Build a row for each training phase, with its shard sets, length, first and last loss, and last evaluation.
 
     Args:
-        model: Manifest of the model.
+        model: Manifest (stored description) of the model.
         shard_sets: Maps the name of each shard set in the recipe to its manifest.
         events: Training metrics from `with_judged_term`.
     """
@@ -126,7 +126,7 @@ def build_seen_rows(
     Each row contains the amount that was read, its share of the phase, the last evaluation, and the sources.
 
     Args:
-        model: Manifest of the model.
+        model: Manifest (stored description) of the model.
         shard_sets: Maps the name of each shard set in the recipe to its manifest.
         tokens: Maps the name of each vocabulary in the recipe to the manifest of its tokenized documents.
         events: Training metrics from `with_judged_term`.
@@ -156,7 +156,7 @@ def build_before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], event
     The result is empty if training started from random weights.
 
     Args:
-        model: Manifest of the model.
+        model: Manifest (stored description) of the model.
         shard_sets: Maps the name of each shard set in the recipe to its manifest.
         events: Training metrics from `with_judged_term`.
     """
@@ -189,7 +189,7 @@ def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> l
     """Compute the share of each source in a shard set's training tokens.
 
     Args:
-        shards: Manifest of the shard set.
+        shards: Manifest (stored description) of the shard set.
         tokens: Maps the name of each vocabulary in the recipe to the manifest of its tokenized documents.
 
     Returns:

@@ -61,7 +61,7 @@ class Piece:
     """Some words of one of two compared texts.
 
     Attributes:
-        kind: "both" if the other text has the words too, "own" if it does not, or "gap" for omitted words.
+        kind: "both" if the other text has the words too, "own" if only this text has them, or "gap" for omitted words.
         text: The words; "" for a gap.
     """
 
@@ -74,10 +74,11 @@ class TextDifferences:
     """The result of a word-by-word comparison of two texts.
 
     Attributes:
-        left: The pieces of the first text to show.
-        right: The pieces of the second text to show.
-        num_own_words: Number of words that only the first text has, and number of words that only the second text has.
-        is_partial: True if the texts are longer than the part that was compared.
+        left: The pieces (words and gaps) of the first text to show, in order.
+        right: The pieces of the second text to show, in order.
+        num_own_words: A pair: the number of words that only the first text has, and the number that only the second
+            has.
+        is_partial: True if only the beginnings of the texts were compared, because the texts are long.
     """
 
     left: tuple[Piece, ...]
@@ -116,7 +117,7 @@ def _align_words(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_Run]
 
     Returns:
         The sequences as tuples of True if the words are equal, the first and end index in `ours`, and the first and end
-        index in `theirs`; and True if the texts are longer than the part that was compared.
+        index in `theirs`; and True if only the beginnings of the lists were compared, because the lists are long.
     """
     head = _count_alike(ours, theirs)
     tail = _count_alike(ours[head:][::-1], theirs[head:][::-1])
@@ -140,7 +141,7 @@ def _iter_pieces(words: Sequence[str], runs: Sequence[tuple[bool, int, int]], pa
     Args:
         words: The words of the text.
         runs: Tuples of True if the words are equal in both texts, the index of the first word, and the end index.
-        partial: True if the text is longer than the part that was compared.
+        partial: True if only the beginnings of the texts were compared, because the texts are long.
     """
     room, pieces = MAX_SHOWN_WORDS, [Piece("")]
     for kind, first, end in _iter_spans(runs):
@@ -328,7 +329,7 @@ def list_reasons(place: Place, manifest: Manifest, table: str, number: int) -> l
 
     Args:
         place: The store.
-        manifest: Manifest of the artifact.
+        manifest: Manifest (stored description) of the artifact.
         table: "dropped" or "removed".
         number: Maximum number of sample rows per reason.
     """
@@ -347,7 +348,7 @@ def list_reasons(place: Place, manifest: Manifest, table: str, number: int) -> l
 
 
 def _read_rows(place: Place, manifest: Manifest, table: str, name: str, number: int) -> list[DroppedDocument]:
-    """Read the first `number` rows that were lost for a reason.
+    """Read the first `number` rows of an artifact (stored stage result) that were lost for a reason.
 
     Only parts (file sets of the artifact) that contain such rows are opened.
     """
