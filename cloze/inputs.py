@@ -66,13 +66,13 @@ class InputLocation:
 
 
 def locate_input(value: Any, argument: str, folder: Path, name: str = "") -> InputLocation:
-    """Locate the caller's input. Rows and tables are first written to a file, so that they can be read from there.
+    """Return where to read the caller's input from. Rows and tables are first written to a file in `folder`.
 
     Args:
         value: The input.
         argument: Name of the argument in error messages.
         folder: The folder in which a file may be written.
-        name: Name of that file without ending (default: `argument`).
+        name: Name of that file without extension (default: `argument`).
 
     Raises:
         InputError: If the input is not of a supported type or the path does not exist.

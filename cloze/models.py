@@ -53,7 +53,7 @@ class Model:
     The weights are read at the first call, onto a GPU if there is one, and stay loaded in this process.
 
     Attributes:
-        address: The folder or address of the model.
+        address: Path or URL of the model.
         history: One dictionary for each logged training step and each evaluation, in order.
     """
 
@@ -129,8 +129,9 @@ class Model:
         """Predict an answer for each row with a fine-tuned model.
 
         Args:
-            rows: Texts, dictionaries as in fine-tuning, a table or a file. If this is a `datasets.Dataset`, it is
-                returned with a column for each key of the answers, named `predicted_...` if the column exists.
+            rows: Texts, dictionaries as in fine-tuning, a table or a file. For a `datasets.Dataset`, the dataset is
+                returned with one added column per key of the answers; a key that clashes with an existing column is
+                prefixed with `predicted_`.
             columns: Maps each role, such as "text", to the name of its column, if they differ.
             reading: How to read a file: `format`, `header` (False if it has no column names), `ragged`.
             progress: Whether to show progress bars.
@@ -265,7 +266,7 @@ def train(
 
 
 def build_family_table(name: str) -> dict[str, str]:
-    """Convert a model's family and size to the table `[model]` of a recipe.
+    """Parse a model name such as "bert-tiny" into a recipe's `[model]` table.
 
     Raises:
         InputError: If the name does not consist of a family and a size.
@@ -349,12 +350,12 @@ def collect_history(events: Iterator[Event], task: str, workspace: Workspace) ->
 
 
 def predict(model: Model | str | Path, rows: Any, **asked: Any) -> list[dict[str, Any]]:
-    """Predict an answer for each row with a fine-tuned model. Same as `load_model(model).predict(rows, ...)`."""
+    """Predict an answer for each row with a fine-tuned model. Same as `load_model(model).predict(rows, **asked)`."""
     return to_model(model).predict(rows, **asked)
 
 
 def embed(model: Model | str | Path, texts: Any, **asked: Any) -> npt.NDArray[np.float32]:
-    """Compute a vector for each text. Same as `load_model(model).encode(texts, ...)`."""
+    """Compute a vector for each text. Same as `load_model(model).encode(texts, **asked)`."""
     return to_model(model).encode(texts, **asked)
 
 
@@ -379,7 +380,7 @@ def check(
         task: The task, as for `finetune`.
         train: Rows to learn from, as for `finetune`.
         evaluate: Further rows, on which the model is to be evaluated.
-        model: The model with whose tokenizer tokens are counted.
+        model: Model whose tokenizer is used to count tokens.
         columns: Maps each role, such as "text", to the name of its column, if they differ.
         reading: How to read the rows, as for `finetune`.
         accept: Names of findings that are accepted.
@@ -456,10 +457,10 @@ def evaluate(
 
 
 def to_model(model: Any) -> Model:
-    """Convert the address of a model to a `Model`. A `Model` is returned unchanged.
+    """Return the model at an address. If given a `Model`, return it unchanged.
 
     Raises:
-        InputError: If the value is neither.
+        InputError: If `model` is neither an address nor a `Model`.
     """
     if isinstance(model, Model):
         return model

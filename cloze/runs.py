@@ -46,12 +46,12 @@ class Run:
 
     @property
     def store(self) -> str:
-        """Address of the store."""
+        """Path or URL of the store."""
         return self._place.to_address("")
 
     @property
     def artifacts(self) -> dict[str, str]:
-        """Addresses of the artifacts that the run built or reused, by KIND/NAME, in the order of the stages."""
+        """Path or URL of each artifact that the run built or reused, by KIND/NAME, in the order of the stages."""
         return {f"{stage.kind}/{stage.name}": self._place.to_address(stage.folder) for stage in self._record.stages}
 
     @property
@@ -61,12 +61,14 @@ class Run:
 
     @property
     def crossed(self) -> list[str]:
-        """Descriptions of the recipe's bounds that the run crosses. Empty if all bounds hold."""
+        """The limits in the recipe's `[bounds]` that this run exceeds, with one description each. Empty if it exceeds
+        none.
+        """
         return [*self._record.all_crossed]
 
     @property
     def report(self) -> str:
-        """Address of the HTML report."""
+        """Path or URL of the HTML report."""
         return self._place.to_address(f"runs/{self._record.run_id}/report.html")
 
     @property

@@ -122,8 +122,9 @@ class Shards:
         return self.to_arrow().to_pandas()
 
     def to_hf(self, *, padded: bool = True) -> Any:
-        """Return a `datasets.Dataset` in memory with the columns of `shards[0]`, for example for the `Trainer` of
-        transformers.
+        """Return the examples as an in-memory `datasets.Dataset`, for example for the transformers `Trainer`.
+
+        It has the same columns as a single example (`shards[0]`).
 
         Args:
             padded: If True, all rows have the maximum length, so any collator can batch them.
@@ -157,7 +158,7 @@ class Shards:
         return dataset
 
     def save(self, folder: str | Path) -> None:
-        """Copy the shards and their vocabulary to a new folder, which `cloze.open_shards` opens.
+        """Copy the shards and their vocabulary to a new folder. Open it with `cloze.open_shards`.
 
         Raises:
             InputError: If the folder exists and is not empty, or cannot be written.

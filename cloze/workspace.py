@@ -75,7 +75,8 @@ class Workspace:
 
     def tell(self, line: str) -> None:
         """Rewrite a line with `to_python_words` and print it to standard error. Does nothing if progress bars are
-        off."""
+        off.
+        """
         self.bars.tell(to_python_words(line, self.folder))
 
     @property
@@ -93,7 +94,10 @@ class Workspace:
         return replace(recipe, path=None)
 
     def resolve_lock(self, recipe: Recipe, lock: Lock) -> Lock:
-        """Find the raw files of a recipe and compute their digests. Each file is read once.
+        """Find the raw files of a recipe and compute their digests, and return a lock (a record of these files) that
+        includes them.
+
+        Each file is read once. `lock` has the files that are already known.
 
         Raises:
             InputError: If there are none.
@@ -109,10 +113,10 @@ class Workspace:
         return run_past_damage(work, self._damage)
 
     def distrust(self, fault: Damaged) -> None:
-        """Mark a file as damaged, so that it is rebuilt the next time its stage runs.
+        """Mark the file that `fault` names as damaged, so that it is rebuilt the next time its stage runs.
 
         Raises:
-            InputError: If rebuilding it has not helped before.
+            InputError: If the file was rebuilt earlier and is damaged again.
         """
         self._damage.mark_damaged(fault)
 

@@ -37,7 +37,7 @@ class SimilarDocument:
     Attributes:
         document: The document.
         similarity: Jaccard similarity of the shingles of the two texts, from 0 to 1.
-        missing: Share of the given text's shingles that the document lacks, from 0 to 1.
+        missing: Share of the given text's shingles (runs of words) that the document lacks, from 0 to 1.
         is_exact: True if the texts are equal byte for byte.
     """
 
@@ -60,7 +60,7 @@ def find_similar(address: str, text: str, threshold: float) -> list[SimilarDocum
 
     Raises:
         InputError: If there is no corpus or more than one, the threshold is out of range, or the store no longer has
-            the artifacts from which the corpus was built.
+            the documents from which the corpus was built.
     """
     parse_threshold(threshold)
     chosen = choose_artifact(address, "corpora", None)
@@ -98,10 +98,10 @@ def find_similar(address: str, text: str, threshold: float) -> list[SimilarDocum
 
 
 def _read_parent(place: Place, parent: Parent) -> Manifest:
-    """Read the manifest of a parent.
+    """Read the manifest (description) of an artifact from which the corpus was built.
 
     Raises:
-        InputError: If the store no longer has the parent. The message says what to do.
+        InputError: If the store no longer has the artifact. The message says what to do.
     """
     folder = f"{parent.role}/{parent.name}/{parent.fingerprint}"
     manifest = read_manifest(place, folder)

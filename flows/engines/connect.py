@@ -29,7 +29,7 @@ _START_HINT = "`dask scheduler` starts one, and `dask worker {address}` a worker
 
 
 class SchedulerLost(Exception):
-    """Raised when the connection to the scheduler is lost, and the submitted task with it."""
+    """Raised when the connection to the Dask scheduler is lost, and the submitted task with it."""
 
 
 def connect_client(address: str) -> Client:
@@ -82,11 +82,11 @@ def connect_at_start(address: str) -> Client:
 
 
 def connect_again(address: str, tell: Callable[[str], None]) -> Client:
-    """Wait for a lost scheduler to come back, and return a new client.
+    """Wait until a Dask scheduler that was lost responds again, and return a new client.
 
     Args:
         address: The address of the scheduler.
-        tell: Called with a line before and after waiting.
+        tell: Called with a line to print before and after waiting.
 
     Raises:
         InputError: If no scheduler responds within RECONNECT_SECONDS.
@@ -154,10 +154,11 @@ class Machine(NamedTuple):
 
 
 def inspect_cluster(address: str) -> tuple[str, str]:
-    """Describe the state of the cluster of the scheduler at an address.
+    """Describe the state of the Dask cluster whose scheduler is at an address.
 
     Returns:
-        One line with its workers, threads and memory; and what must be done before a run can use it, or "".
+        A tuple: one line with its workers, threads and memory; and what the user must do before a run can use it, or
+        "".
 
     Raises:
         InputError: If no scheduler responds, or a worker does not have Cloze installed.

@@ -45,15 +45,15 @@ class TrainingEngine(Protocol):
         on_event: Callable[[Mapping[str, Any]], None],
         stop: Stop,
     ) -> bool:
-        """Train the model of a stage on a machine with GPUs, and write the model into the store.
+        """Train the model of a pipeline stage on a machine with GPUs, and write the model into the store.
 
         Args:
             place: The store.
             stage: The stage of the model.
-            plans: The missing parts of the stage, each with a training job.
+            plans: The missing parts (outputs) of the stage, each with a training job.
             distrusted: Paths of damaged files in the store, which must not be read.
-            on_event: Called with each event of the trainer, on this thread.
-            stop: Stops the training run when it is called.
+            on_event: Called with each event of the trainer (a dict), on this thread.
+            stop: Object to call from another thread to stop the training run.
 
         Returns:
             True once the model is in the store; False, without training, if there is no such machine.

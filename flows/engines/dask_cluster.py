@@ -71,15 +71,15 @@ OnEvent = Callable[[Mapping[str, Any]], None]
 
 
 def train_on_worker(address: str, model: str, work: bytes, on_event: OnEvent, stop: Stop, tell: Tell) -> bool:
-    """Train a model on a worker that declares a GPU, and write it into the store.
+    """Train a model on a Dask worker that declares a GPU, and write the model into the store.
 
     Args:
         address: The address of the scheduler.
         model: The name of the model in messages.
         work: The pickled argument of `perform_training`.
-        on_event: Called with each event of the trainer, on this thread.
-        stop: Stops the training run when it is called.
-        tell: Called with a line if there is no such worker, or the scheduler is lost.
+        on_event: Called with each event of the trainer (a dict), on this thread.
+        stop: Object to call from another thread to stop the training run.
+        tell: Called with a line to print if there is no such worker, or the scheduler is lost.
 
     Returns:
         True once the model is in the store; False if no worker declares a GPU.
@@ -114,7 +114,7 @@ def train_on_worker(address: str, model: str, work: bytes, on_event: OnEvent, st
 
 
 class RemoteTraining:
-    """A training run on a worker of a cluster, with the methods of a process: `terminate`, `kill` and `wait`."""
+    """A training run on a worker of a Dask cluster, with the methods of a process: `terminate`, `kill` and `wait`."""
 
     def __init__(self, client: Client, address: str, model: str, work: bytes, tell: Tell) -> None:
         self._client, self._address, self._model, self._tell = client, address, model, tell
@@ -171,7 +171,7 @@ class RemoteTraining:
             self._ended.set()
 
     def _is_under_way(self) -> bool:
-        """Return True if more events may arrive.
+        """Return True if more events may arrive from the trainer.
 
         Raises SchedulerLost if the scheduler is gone, and InputError if no worker can train the model any more.
         """
@@ -186,7 +186,8 @@ class RemoteTraining:
         return has_begun and not self._has_left
 
     def _check_workers(self) -> None:
-        """Check every few seconds whether this training run's worker is still there, or another could replace it.
+        """Check, at most every few seconds, whether this training run's worker is still there, or another could replace
+        it.
 
         Raises:
             InputError: If no worker has had a GPU for RECONNECT_SECONDS.
@@ -234,11 +235,11 @@ SECONDS_BETWEEN_WORKER_CHECKS = 5.0  # between two checks whether there are work
 
 
 class Cluster:
-    """The workers of a Dask scheduler, as an engine. Thread-safe.
+    """An engine that calls functions on the workers of a Dask cluster. Thread-safe.
 
     Attributes:
         address: The address of the scheduler.
-        num_workers: Number of threads of all workers; 0 before `connect`.
+        num_workers: Total number of the workers' threads; 0 before `connect`.
     """
 
     def __init__(self, address: str, limits: WorkerLimits, tell: Callable[[str], None]) -> None:
@@ -278,7 +279,7 @@ class Cluster:
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
         """Call a module-level function on a worker, and wait for its result.
 
-        If the scheduler is lost and comes back, the call is repeated.
+        If the connection to the scheduler is lost and restored, the call is repeated.
 
         Raises:
             WorkerDied: If the process that ran the function ended, or one worker after another did.
@@ -344,7 +345,7 @@ class Cluster:
             client.close(CLOSE_SECONDS)
 
     def _ask(self, client: Client, purpose: str, call: bytes) -> Answer:
-        """Submit one task and wait for its answer. Raises SchedulerLost, and the exceptions of `run`."""
+        """Submit one Dask task and wait for the worker's answer. Raises SchedulerLost, and the exceptions of `run`."""
         self._raise_if_closed(purpose)
         future = client.submit(
             perform_call, call, self._limits, self._identity,
@@ -381,7 +382,7 @@ class Cluster:
             raise PoolClosed(f"The cluster was left while it ran {purpose}.")
 
     def _check_workers(self, client: Client) -> None:
-        """Check every few seconds, once for all threads, whether there are suitable workers.
+        """Check, at most every few seconds for all threads together, whether there are suitable workers.
 
         Raises:
             InputError: If there have been none for RECONNECT_SECONDS.
@@ -431,14 +432,14 @@ class Cluster:
                 )
 
     def _skip_worker(self, worker: str, differences: str) -> None:
-        """Exclude a worker that joined later and has other program versions from all further calls."""
+        """Make no more calls on a worker that joined after the start of the run and has other program versions."""
         with self._lock:
             is_reported, self._skipped_workers[worker] = worker in self._skipped_workers, differences
         if not is_reported:
             self._tell(f"The worker {worker} is skipped because it is not like this machine: it has {differences}.")
 
     def _list_fit_workers(self, client: Client) -> list[str] | None:
-        """Return the addresses of the workers that are not excluded; None if no worker is."""
+        """Return the addresses of the workers that are not excluded; None if no worker is excluded."""
         if not self._skipped_workers:
             return None
         return [worker for worker in get_workers(client) if worker not in self._skipped_workers] or ["none"]

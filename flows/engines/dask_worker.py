@@ -60,10 +60,10 @@ class Answer(NamedTuple):
     """A worker's response to a call.
 
     Attributes:
-        outcome: DONE, RAISED or UNFIT.
-        value: The pickled result (DONE) or exception (RAISED); for UNFIT, the differences of the worker, as UTF-8 text.
+        outcome: DONE, RAISED or UNFIT (the worker has other program versions, so that it did not make the call).
+        value: The pickled result (DONE) or exception (RAISED); for UNFIT, the differing versions, as UTF-8 text.
         worker: The address of the worker.
-        notices: A line for each time that the worker repeated the call.
+        notices: A message for each time that the worker repeated the call.
     """
 
     outcome: str
@@ -73,7 +73,7 @@ class Answer(NamedTuple):
 
 
 class TaskCancelled(Exception):
-    """Raised inside a call when its task was cancelled, because nobody waits for the result any more."""
+    """Raised inside a call when its Dask task was cancelled, because nobody waits for the result any more."""
 
 
 class _Pools:
@@ -87,12 +87,12 @@ class _Pools:
 
     @contextmanager
     def hold_pool(self, limits: WorkerLimits, program: str, notices: list[str]) -> Iterator[WorkerPool]:
-        """Keep the pool for a call open during the block.
+        """Within the block, keep the process pool for a call open.
 
         Args:
             limits: Limits of time and memory for each process.
-            program: Version of the program; each version has its own pool.
-            notices: A line is appended each time that the call is repeated.
+            program: Version of Cloze; each version has its own pool.
+            notices: List to which a message is appended each time that the call is repeated.
         """
         key = (limits, program)
         self._thread.notices = notices
@@ -134,7 +134,8 @@ def perform_call(call: bytes, limits: WorkerLimits, expected: Identity) -> Answe
     Args:
         call: A pickled tuple (function, arguments); the function must be at module level.
         limits: Limits of time and memory for the process.
-        expected: The identity that this worker must have; otherwise the outcome is UNFIT.
+        expected: The program versions that this worker must have (from `read_identity`); otherwise the outcome is
+            UNFIT.
     """
     worker = get_worker()
     if (refusal := refuse_mismatch(worker, expected)) is not None:
@@ -152,7 +153,7 @@ def perform_call(call: bytes, limits: WorkerLimits, expected: Identity) -> Answe
 
 
 def refuse_mismatch(worker: Worker, expected: Identity) -> Answer | None:
-    """Return the UNFIT answer if this worker does not have the expected identity; None if it does."""
+    """Return the UNFIT answer if this worker does not have the expected program versions; None if it does."""
     mismatch = describe_differences(expected, read_identity())
     return Answer(UNFIT, mismatch.encode(), worker.address) if mismatch else None
 
@@ -163,7 +164,7 @@ def answer_call(worker: str, call: Callable[[], object], notices: list[str]) -> 
     Args:
         worker: The address of this worker.
         call: The function to call, without arguments.
-        notices: Lines for the caller, which may be appended to during the call.
+        notices: List of messages for the caller, which `call` may append to.
     """
     try:
         return Answer(DONE, pickle.dumps(call()), worker, tuple(notices))
@@ -199,7 +200,7 @@ def unpack_answer(answer: Answer) -> Any:
 
 
 def is_cancelled(worker: Worker, task: Any) -> bool:
-    """Return True if a task was cancelled, or its worker is leaving the cluster.
+    """Return True if a Dask task was cancelled, or its worker is leaving the cluster.
 
     Args:
         worker: This worker.
@@ -210,7 +211,7 @@ def is_cancelled(worker: Worker, task: Any) -> bool:
 
 
 def raise_if_cancelled() -> None:
-    """Raise TaskCancelled if the current task was cancelled, or its worker is leaving the cluster."""
+    """Raise TaskCancelled if the current Dask task was cancelled, or its worker is leaving the cluster."""
     worker = get_worker()
     if is_cancelled(worker, worker.get_current_task()):
         raise TaskCancelled("The task was taken back.")
@@ -220,7 +221,7 @@ CHECKPOINTS = "checkpoints"
 
 
 def save_checkpoint(place: Place, stage: Stage, work: Path) -> None:
-    """Copy the newest complete checkpoint from a work folder into the store, then remove older copies.
+    """Copy the newest complete checkpoint from a trainer's work folder into the store, then remove older copies.
 
     Does nothing if there is no complete checkpoint, or the store already contains the newest one.
     """
@@ -235,7 +236,7 @@ def save_checkpoint(place: Place, stage: Stage, work: Path) -> None:
 
 
 def fetch_checkpoint(place: Place, stage: Stage, work: Path) -> None:
-    """Copy the newest checkpoint in the store into a work folder, unless the folder has one that is as new.
+    """Copy the newest checkpoint in the store into a trainer's work folder, unless the folder has one that is as new.
 
     Does nothing if the store contains no complete checkpoint.
     """
@@ -256,7 +257,7 @@ def fetch_checkpoint(place: Place, stage: Stage, work: Path) -> None:
 
 
 def remove_checkpoints(place: Place, stage: Stage) -> None:
-    """Remove the copies of checkpoints and metrics from the store, once the model is there."""
+    """Remove the copies of checkpoints and metrics from the store. Call this once the model is in the store."""
     _remove_copies(place, stage, "")
     if place.find_size(f"{_get_copy_folder(stage)}/{METRICS_FILE}") is not None:
         place.delete(f"{_get_copy_folder(stage)}/{METRICS_FILE}")
@@ -305,12 +306,13 @@ POLL_SECONDS = 0.25
 
 
 def perform_training(work: bytes, topic: str, expected: Identity) -> Answer:
-    """Train a model on this worker and write it into the store. The answer holds the number of parts built.
+    """Train a model on this worker and write it into the store. The value of the answer is the number of parts built.
 
     Args:
-        work: A pickled tuple (store, stage, plans, paths of damaged files).
+        work: A pickled tuple (store, stage, plans of the missing parts, paths of damaged files).
         topic: The scheduler's topic to which the trainer's events are sent, as JSON.
-        expected: The identity that this worker must have; otherwise the outcome is UNFIT.
+        expected: The program versions that this worker must have (from `read_identity`); otherwise the outcome is
+            UNFIT.
     """
     worker = get_worker()
     task = worker.get_current_task()
@@ -345,9 +347,9 @@ def _train(work: bytes, send_event: Callable[..., None], stop: Stop) -> int:
 
 
 def _train_one(place: Place, stage: Stage, job: TrainingJob, send_event: Callable[..., None], stop: Stop) -> None:
-    """Train the model of one job, and copy each checkpoint to the store if the store is not a local folder.
+    """Train the model of one job, and copy each checkpoint to the store unless the store is a folder.
 
-    Training resumes from that copy.
+    Training resumes from the newest copy.
     """
     work = Path(job.work)
 

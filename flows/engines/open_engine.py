@@ -16,7 +16,10 @@ MAX_FORKS = 8  # of a run that begins; each takes 16 ms of a core, used or not (
 
 
 def is_safe_to_fork() -> bool:
-    """Return True if this process has no thread that could hold a lock (the signal thread holds none)."""
+    """Return True if this process has no other threads, except the signal thread, so that forking is safe.
+
+    Any other thread could hold a lock, which would stay locked in the child process.
+    """
     known = {threading.main_thread().name, SIGNAL_THREAD}
     return all(thread.name in known for thread in threading.enumerate())
 
@@ -29,13 +32,13 @@ def open_engine(
     tell: Callable[[str], None],
     find_shared_paths: Callable[[], SharedPaths],
 ) -> Iterator[RunEngine]:
-    """Open an engine during the block: a pool of processes on this machine, or the workers of a Dask cluster.
+    """Within the block, open an engine: a pool of processes on this machine, or the workers of a Dask cluster.
 
     Args:
         address: "local", or the address of a Dask scheduler.
         workers: The number of processes in the local pool; ignored for a cluster.
         limits: Limits of time and memory for each worker.
-        tell: Called with a line if a call is repeated, or a worker cannot be used.
+        tell: Called with a line to print if a call is repeated, or a worker cannot be used.
         find_shared_paths: Returns the files that the workers of a cluster must see; not called for the local pool.
 
     Raises:
@@ -74,7 +77,8 @@ def inspect_engine(address: str) -> tuple[str, str]:
     """Describe the state of a Dask cluster.
 
     Returns:
-        One line with its workers, threads and memory; and what must be done before a run can use it, or "".
+        A tuple: one line with its workers, threads and memory; and what the user must do before a run can use it, or
+        "".
 
     Raises:
         InputError: If no scheduler responds at the address, or a worker does not have Cloze installed.

@@ -37,9 +37,9 @@ Identity = Mapping[str, str]
 
 
 def read_identity() -> Identity:
-    """Return the versions of everything that affects the bytes that this process builds, by name.
+    """Return the versions of everything that affects the bytes of the files that this process builds, by name.
 
-    The names are Python, the processor, the program (version and digest of its sources), libraries, and plugins.
+    Covers Python, the processor, Cloze itself (its version and a digest of its sources), libraries, and plugins.
     """
     plugins = {point.dist.name for group in PLUGINS for point in entry_points(group=group) if point.dist is not None}
     return {
@@ -64,7 +64,7 @@ def compute_program_digest(root: Path) -> str:
 
 
 def describe_differences(ours: Identity, theirs: Identity) -> str:
-    """Describe how a worker's identity differs from that of this machine; "" if they are equal.
+    """Describe how a worker's program versions (from `read_identity`) differ from this machine's; "" if they are equal.
 
     >>> describe_differences({"python": "3.11", "numpy": "2.4.6"}, {"python": "3.12", "numpy": "2.4.6"})
     'python 3.12 instead of 3.11'
@@ -120,7 +120,7 @@ class SharedPaths:
 
 
 def find_invisible_path(paths: SharedPaths) -> str:
-    """Describe the first path that this machine does not see as expected; "" if it sees all of them."""
+    """Describe the first path that is missing or different on this machine; "" if there is none."""
     if wrong := _find_invisible_store(paths):
         return wrong
     for path, size in paths.files.items():
@@ -134,7 +134,7 @@ def find_invisible_path(paths: SharedPaths) -> str:
 
 
 def _find_invisible_store(paths: SharedPaths) -> str:
-    """Describe why this machine does not see the store; "" if it does."""
+    """Describe why this machine cannot read the run's store; "" if it can."""
     try:
         data = Place(paths.store).read(paths.probe_file)
     except FileNotFoundError:

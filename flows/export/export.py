@@ -93,10 +93,10 @@ LABEL_MEANINGS = {
 class DocumentRows:
     """The documents of a corpus as rows to export.
 
-    While this object exists, the store does not delete the files of the corpus.
+    While this object exists, a clean-up of the store does not delete the files of the corpus.
 
     Attributes:
-        artifact: The corpus.
+        artifact: The stored corpus.
     """
 
     artifact: Artifact
@@ -145,7 +145,7 @@ class ExampleRows:
     """The training examples of a shard set as rows to export.
 
     Attributes:
-        artifact: The shard set.
+        artifact: The stored shard set.
     """
 
     artifact: Artifact
@@ -225,7 +225,7 @@ def choose_artifact(address: str, kind: str | None, name: str | None) -> Artifac
     Args:
         address: A store, a folder in a store, or a release.
         kind: "corpora" or "shards". If None, both kinds are searched.
-        name: Name of the artifact. If None, any name matches.
+        name: Name of the corpus or shard set. If None, any name matches.
 
     Raises:
         InputError: If there is no match, or if matches have different kinds or names. The message lists the choices.
@@ -254,7 +254,7 @@ def write_export(artifact: Artifact, target: Path, settings: ExportSettings) -> 
     Deleted rows are omitted. For a shard set, the vocabulary files are written as well.
 
     Args:
-        artifact: The corpus or shard set.
+        artifact: The stored corpus or shard set.
         target: A folder that does not exist or is empty, outside the store.
         settings: The splits to export and the maximum size of a file.
 
@@ -297,8 +297,8 @@ def write_rows(
         settings: The splits to export and the maximum size of a file.
 
     Returns:
-        The written files, and a dictionary from the published name of each split to its number of tokens (for examples)
-        or bytes of text (for documents).
+        The written files, and a dictionary from the name of each split in the exported data to its number of tokens
+        (for examples) or bytes of text (for documents).
     """
     max_file_bytes = settings.file_mib * MEBIBYTE
     writers = {split: SplitWriter(folder, SPLIT_NAMES[split], rows.schema, max_file_bytes) for split in SPLIT_NAMES}
@@ -318,7 +318,11 @@ def count_units(batch: pa.RecordBatch) -> int:
 
 
 def write_vocabulary(artifact: Artifact, folder: Path) -> Sequence[ExportedFile]:
-    """Write the files of an artifact's vocabulary to the `tokenizer` subfolder of `folder`.
+    """Write the vocabulary files of a shard set to the `tokenizer` subfolder of `folder`.
+
+    Args:
+        artifact: A corpus or shard set. Nothing is written for a corpus.
+        folder: The export folder.
 
     Returns:
         The written files; empty if the artifact is a corpus.

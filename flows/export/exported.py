@@ -76,7 +76,8 @@ class ExportedFile:
         path: Path relative to the export folder.
         size_bytes: Size of the file in bytes.
         sha256: SHA-256 digest of the file, as a hexadecimal string.
-        split: Published name of the split whose rows the file contains; "" if the file has no rows.
+        split: Name of the split in the exported data whose rows the file contains, such as "train"; "" if the file has
+            no rows.
         rows: Number of rows in the file.
         row_bytes: Size of the rows in memory, in bytes.
     """
@@ -94,7 +95,7 @@ class SplitWriter:
 
     Args:
         folder: The export folder. Files are written to its `data` subfolder.
-        split: Published name of the split. File names start with it.
+        split: Name of the split in the exported data, such as "train". File names start with it.
         schema: The schema of the rows.
         file_bytes: Maximum size of a file in bytes.
         group_bytes: Maximum size of a row group in memory, in bytes. It is capped at an eighth of `file_bytes`.
@@ -222,7 +223,9 @@ _CORPUS_COLUMNS = ("source", "held_out", "generation", "language", "license")
 
 @dataclass(frozen=True)
 class DocumentCounts:
-    """The number of documents by source, split, generation, language and license. Deleted documents are not counted.
+    """The number of documents by source, split, generation (the raw files that one run added), language and license.
+
+    Deleted documents are not counted.
 
     Attributes:
         counts: Maps tuples with one value for each of COUNT_KEYS, in that order, to the number of documents. The
@@ -254,17 +257,18 @@ class DocumentCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """An artifact, its ancestors, and the run that built it.
+    """An artifact (stored stage result), its ancestors, and the run that built it.
 
     Attributes:
         artifact: The artifact.
-        ancestors: Manifests of all artifacts that the artifact was built from, directly or indirectly, in the order of
-            the stages.
+        ancestors: Manifests (descriptions) of all artifacts that the artifact was built from, directly or indirectly,
+            in the order of the pipeline stages.
         missing: Folders of the ancestors that the store no longer has.
         record: Record of the run; None if no recorded run lists the artifact.
         recipe: Recipe of the run; None if there is no record, or if the recipe cannot be read.
-        lock: The raw files that the run read; None if there is no record, or if the recipe or the lock cannot be read.
-        read_error: Error message if the recipe or the lock could not be read; otherwise "".
+        lock: The lock file, which records the raw files that the run read; None if there is no record, or if the recipe
+            or the lock file cannot be read.
+        read_error: Error message if the recipe or the lock file could not be read; otherwise "".
     """
 
     artifact: Artifact
@@ -277,17 +281,17 @@ class Provenance:
 
     @property
     def place(self) -> Place:
-        """The store that contains the artifact."""
+        """The store that contains the artifact (stored stage result)."""
         return self.artifact.place
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest of the artifact."""
+        """The manifest (description) of the artifact."""
         return self.artifact.manifest
 
     @property
     def chain(self) -> tuple[Manifest, ...]:
-        """The manifests of the ancestors, followed by the manifest of the artifact."""
+        """The manifests (descriptions) of the artifact's ancestors, followed by that of the artifact itself."""
         return (*self.ancestors, self.manifest)
 
     @property
@@ -297,25 +301,31 @@ class Provenance:
 
     @cached_property
     def corpus(self) -> Manifest | None:
-        """Manifest of the corpus that the artifact is or was built from; None if the store no longer has the corpus."""
+        """Manifest (description) of the corpus that the artifact is or was built from; None if the store no longer has
+        the corpus.
+        """
         return self.manifest if self.manifest.kind == "corpora" else self.find_parent(self.manifest, "corpora")
 
     @cached_property
     def verdicts(self) -> Manifest | None:
-        """Manifest of the corpus's verdicts (which documents are kept); None if the store no longer has it."""
+        """Manifest (description) of the corpus's deduplication decisions (which documents are kept); None if the store
+        no longer has the decisions.
+        """
         return self.find_parent(self.corpus, "verdicts") if self.corpus is not None else None
 
     @property
     def versions(self) -> dict[str, str]:
-        """Maps the programs and libraries that affected the content of the artifacts to their versions."""
+        """Maps the programs and libraries that affected the content of the artifact (stored stage result) and its
+        ancestors to their versions.
+        """
         libraries = {name: str(number) for each in self.chain for name, number in each.libraries.items()}
         return libraries | dict(self.record.versions if self.record is not None else {})
 
     def find_parent(self, manifest: Manifest, kind: str) -> Manifest | None:
-        """Find the last parent of the given kind that a manifest names.
+        """Find the last parent of the given kind that a manifest (description of an artifact) names.
 
         Args:
-            manifest: Manifest of an artifact in the chain.
+            manifest: Manifest of the artifact or of one of its ancestors.
             kind: Kind of the parent, such as "corpora".
 
         Returns:
@@ -325,12 +335,14 @@ class Provenance:
         return next((ancestor for ancestor in self.find_all(kind) if ancestor.fingerprint in fingerprints), None)
 
     def find_all(self, kind: str) -> list[Manifest]:
-        """Return the manifests in the chain that have the given kind, such as "documents", oldest first."""
+        """Return the manifests (descriptions) of the given kind, such as "documents", among the artifact and its
+        ancestors, oldest first.
+        """
         return [manifest for manifest in self.chain if manifest.kind == kind]
 
     def find_raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
-        """Return the raw files from which documents were parsed; empty if the lock file of their recipe cannot be
-        found.
+        """Return the raw files from which documents were parsed; empty if the lock file (which records these raw files)
+        cannot be found.
         """
         return self.lock.find_raw_files(documents) if self.lock is not None else ()
 
@@ -340,14 +352,14 @@ class ExportContent:
     """The content of an export, as described by its data card and metadata.
 
     Attributes:
-        provenance: The artifact and everything that it was built from.
+        provenance: The exported corpus or shard set, and everything that it was built from.
         documents: Counts of the documents that the rows come from, without deleted documents; None if the store no
             longer has the corpus.
         schema: The schema of the rows.
         files: The files that contain rows, grouped by split.
         extra: The other files, except the card and the metadata.
-        units: Maps the published name of each split to its number of tokens (if rows are examples) or bytes of text (if
-            rows are documents).
+        units: Maps the name of each split in the exported data to its number of tokens (if rows are examples) or bytes
+            of text (if rows are documents).
     """
 
     provenance: Provenance
@@ -359,7 +371,7 @@ class ExportContent:
 
     @property
     def name(self) -> str:
-        """The name of the artifact."""
+        """The name of the exported corpus or shard set."""
         return self.provenance.manifest.name
 
     @property
@@ -375,14 +387,14 @@ class ExportContent:
 
     @property
     def splits(self) -> list[str]:
-        """The published names of the splits that have rows."""
+        """The names of the splits that have rows, as in the exported data."""
         return list(dict.fromkeys(file.split for file in self.files))
 
     def list_files(self, split: str) -> list[ExportedFile]:
         """Return the files that contain the rows of a split.
 
         Args:
-            split: Published name of the split.
+            split: Name of the split in the exported data, such as "train".
         """
         return [file for file in self.files if file.split == split]
 
@@ -390,7 +402,7 @@ class ExportContent:
         """Count the rows of a split.
 
         Args:
-            split: Published name of the split.
+            split: Name of the split in the exported data, such as "train".
         """
         return sum(file.rows for file in self.list_files(split))
 
@@ -403,7 +415,8 @@ class ExportContent:
     def languages(self) -> dict[str, int]:
         """Maps each language code to its number of documents, most frequent first.
 
-        The code is "" for documents whose language is unknown. The mapping is empty if the documents are not known.
+        The code is "" for documents whose language is unknown. The mapping is empty if the store no longer has the
+        corpus.
         """
         counts = self.documents.sum_by("language") if self.documents else {}
         return sort_by_count({of[0]: number for of, number in counts.items()})
@@ -417,7 +430,7 @@ class ExportContent:
     def largest_source(self) -> list[tuple[str, int]]:
         """The source with the most documents, as a list of one (name, number of documents) pair.
 
-        The list is empty if the documents are not known.
+        The list is empty if the store no longer has the corpus.
         """
         sums = {of[0]: number for of, number in self.documents.sum_by("source").items()} if self.documents else {}
         return sorted(sums.items(), key=lambda item: (item[1], item[0]))[-1:]
@@ -444,7 +457,7 @@ class ExportContent:
 
     @cached_property
     def parsed(self) -> list[Manifest]:
-        """The manifests of all documents artifacts (the parsed records of one source) that the store still has."""
+        """The manifests (descriptions) of the sets of parsed documents that the store still has."""
         return self.provenance.find_all("documents")
 
     @cached_property
@@ -468,14 +481,14 @@ class ExportContent:
 
     @property
     def settings_by_source(self) -> dict[str, Mapping[str, Any]]:
-        """Maps each source to the settings with which its newest documents were built."""
+        """Maps each source to the settings with which its newest documents were parsed."""
         return {manifest.name: manifest.settings for manifest in self.parsed}
 
     @cached_property
     def tokenised(self) -> Manifest | None:
-        """Manifest of the tokens artifact from which the examples were built.
+        """Manifest (description) of the tokenized documents from which the examples were built.
 
-        None if the store no longer has the tokens artifact, or if the rows are documents.
+        None if the store no longer has the tokenized documents, or if the rows are documents.
         """
         return self.provenance.find_parent(self.provenance.manifest, "tokens")
 
@@ -496,13 +509,13 @@ class ExportContent:
 
 
 def collect_content(artifact: Artifact) -> ExportContent:
-    """Read the provenance of an artifact, and count the documents that its rows come from.
+    """Read the provenance of an artifact (stored corpus or shard set), and count the documents that its rows come from.
 
     Returns:
         An `ExportContent` without a schema, files or units, which are known only after the rows have been written.
 
     Raises:
-        Damaged: If the manifest of an ancestor or a file of the corpus is damaged.
+        Damaged: If the manifest (description) of an ancestor or a file of the corpus is damaged.
     """
     provenance = read_provenance(artifact)
     corpus, sources = provenance.corpus, artifact.manifest.settings.get("sources") or ()
@@ -511,13 +524,14 @@ def collect_content(artifact: Artifact) -> ExportContent:
 
 
 def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = ()) -> DocumentCounts:
-    """Count the documents of a corpus by source, split, generation, language and license.
+    """Count the documents of a corpus by source, split, generation (the raw files that one run added), language and
+    license.
 
     Deleted documents are omitted.
 
     Args:
         place: The store that contains the corpus.
-        corpus: Manifest of the corpus.
+        corpus: Manifest (description) of the corpus.
         sources: Names of the sources to count. If empty, all sources are counted.
 
     Raises:
@@ -549,12 +563,14 @@ def format_share(part: int, whole: int) -> str:
 
 
 def read_provenance(artifact: Artifact) -> Provenance:
-    """Read an artifact's ancestors, and the record, recipe and lock of the run that built the artifact.
+    """Read the ancestors of an artifact (stored stage result), and the record, recipe and lock file of the run that
+    built it.
 
-    If the recipe or the lock cannot be read, `read_error` of the result contains the error message.
+    The lock file records the raw files that the run used. If the recipe or the lock file cannot be read, `read_error`
+    of the result contains the error message.
 
     Raises:
-        Damaged: If the manifest of an ancestor is damaged.
+        Damaged: If the manifest (description) of an ancestor is damaged.
     """
     chain, missing = _read_ancestors(artifact)
     record = _find_first_run(artifact)
@@ -577,7 +593,9 @@ def read_provenance(artifact: Artifact) -> Provenance:
 
 
 def _read_ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
-    """Return the manifests of all ancestors in the order of the stages, and the folders of the missing ancestors."""
+    """Return the manifests (descriptions) of all ancestors of an artifact (stored stage result) in the order of the
+    pipeline stages, and the folders of the ancestors that the store no longer has.
+    """
     manifests: dict[str, Manifest | None] = {}
     waiting = list(_iter_parent_folders(artifact.manifest))
     while waiting:
@@ -593,14 +611,17 @@ def _read_ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
 
 
 def _iter_parent_folders(manifest: Manifest) -> Iterator[str]:
-    """Yield the folders of the parent artifacts that a manifest names."""
+    """Yield the folders of the artifacts from which an artifact (stored stage result) was built, as named by its
+    manifest (description).
+    """
     for parent in manifest.parents:
         if parent.role in STAGES:
             yield parent.folder
 
 
 def _find_first_run(artifact: Artifact) -> RunRecord | None:
-    """Find the first completed run whose record lists an artifact, or else the first run of any state that lists it.
+    """Find the first completed run whose record lists an artifact (stored stage result), or else the first run of any
+    state that lists it.
 
     Damaged records are skipped. None is returned if no record lists the artifact.
     """

@@ -65,7 +65,7 @@ def build_file_object(file: ExportedFile) -> dict[str, Any]:
 
 
 def build_file_set(split: str) -> dict[str, Any]:
-    """Build the Croissant FileSet that contains all files of a split, given the published name of the split."""
+    """Build the Croissant FileSet that contains all files of a split. `split` is the name in the exported data."""
     return {
         "@type": "cr:FileSet",
         "@id": f"{split}-files",

@@ -36,7 +36,8 @@ ENCODER_FOLDER, HEADS_FOLDER, ENTRY_FILE = STAGES["models"].folder, STAGES["task
 
 
 def export_release(address: str, target: Path) -> dict[str, Json]:
-    """Copy the artifacts of a release to a new folder, and write the model card and the release entry.
+    """Copy the artifacts (stored stage results) of a release to a new folder, and write the model card and the release
+    entry.
 
     Args:
         address: `STORE@NAME`, or for example `STORE@NAME:2` for the second entry in the release's history.
@@ -47,7 +48,7 @@ def export_release(address: str, target: Path) -> dict[str, Json]:
 
     Raises:
         InputError: If there is no such release, or if the target cannot be used.
-        Damaged: If a file differs from its manifest.
+        Damaged: If a file differs from its description in the store.
     """
     found = find_release(address)
     if found is None:
@@ -68,7 +69,9 @@ def export_release(address: str, target: Path) -> dict[str, Json]:
 
 
 def _name_folder(manifest: Manifest, recipe: str) -> str:
-    """Return the folder in the target to which an artifact is copied; "" if artifacts of this kind are not copied."""
+    """Return the folder in the target to which an artifact (stored stage result) is copied; "" if its kind is not
+    copied.
+    """
     folder, name = STAGES[manifest.kind].folder, manifest.name.removeprefix(f"{recipe}-")
     if folder.endswith("/"):
         return folder + name
@@ -76,7 +79,7 @@ def _name_folder(manifest: Manifest, recipe: str) -> str:
 
 
 def _list_files(manifest: Manifest) -> dict[str, StoredFile]:
-    """Map the paths in an artifact's folder to the files that other programs can open."""
+    """Map paths in the folder of an artifact (stored stage result) to the files that other programs can open."""
     if manifest.kind == "models":
         return list_model_files(manifest)
     table = "answers" if STAGES[manifest.kind].has_answers else "files"

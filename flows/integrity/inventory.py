@@ -60,7 +60,7 @@ class Fault:
         path: Path of the file in the store.
         what: Description of the fault.
         part: Name of the part (file set of an artifact) that contains the file; "" for other files.
-        artifacts: Folders of the artifacts that name the part.
+        artifacts: Folders of the artifacts (stored stage results) whose manifests (descriptions) name the part.
         loss: What is lost and what to do about it; "" if a run can build the file again.
     """
 
@@ -78,10 +78,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A part (file set of an artifact) that the store should contain according to its manifests and part records.
+    """A part (file set of a stage's stored result) that the store should contain according to its manifests
+    (descriptions of results) and part records.
 
     Attributes:
-        kind: Kind of the stage, such as "documents".
+        kind: Kind of the pipeline stage, such as "documents".
         folder: Folder of the stage, `KIND/NAME`.
         part: Description of the part's files.
         artifacts: Folders of the artifacts that name the part. If no manifest names it yet, the folder of the artifact
@@ -97,23 +98,24 @@ class Claim:
 
     @property
     def size_bytes(self) -> int:
-        """The total size of the part's files in bytes."""
+        """The total size of the files of the part (file set) in bytes."""
         return sum(file.size_bytes for file in self.part.files)
 
     @property
     def paths(self) -> list[str]:
-        """The paths in the store of the part's files and of its record."""
+        """The paths in the store of the files of the part (file set) and of its record."""
         return [f"{self.folder}/{path}" for path in self.part.paths]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """The content that a store, or a folder in it, should have according to its manifests, records and lists.
+    """The content that a store, or a folder in it, should have according to its manifests (descriptions of stored stage
+    results), records and lists.
 
     Attributes:
         place: The store.
-        manifests: Maps the folders of the artifacts to their manifests. Artifacts with an unreadable manifest are
-            omitted.
+        manifests: Maps the folders of the artifacts (stored stage results) to their manifests. Artifacts with an
+            unreadable manifest are omitted.
         claims: All parts (file sets) that are named by manifests or have records.
         faults: The manifests and part records that cannot be read.
         unnamed: Maps the paths of artifact files that no readable manifest or record names to their sizes in bytes.
@@ -135,7 +137,8 @@ class Inventory:
 
 
 def read_inventory(place: Place, inside: str = "") -> Inventory:
-    """Read the manifests and records of a store, or of a folder in it, to find out what the store should contain.
+    """Read the manifests (descriptions of stored stage results) and records of a store, or of a folder in it, to find
+    out what the store should contain.
 
     Damaged manifests and records are listed in `faults`.
 
@@ -197,8 +200,8 @@ def _group_files_by_run(sizes: Iterable[str]) -> dict[str, frozenset[str]]:
 def _is_recorded(files: Collection[str]) -> bool:
     """Return True if a run with these files has or had a record.
 
-    The record is missing but once existed if the recipe and lock files exist and the heartbeat file does not. A run
-    that is being removed is not recorded.
+    The record is missing but once existed if the recipe file and the lock file (which records the raw files that were
+    used) exist and the heartbeat file does not. A run that is being removed is not recorded.
     """
     had_one = {"recipe.toml", "recipe.lock"} <= {*files} and "running.json" not in files
     return REMOVAL_MARK not in files and ("run.json" in files or had_one)
@@ -225,7 +228,7 @@ def _read_manifests(place: Place, paths: Sequence[str]) -> tuple[dict[str, Manif
 
 
 def compute_identity(part: Part) -> str:
-    """Compute a fingerprint of everything in the description of a part except its name.
+    """Compute a fingerprint of everything in the description of a part (file set) except its name.
 
     Parts with equal fingerprints have the same bytes and the same record.
     """
@@ -233,7 +236,10 @@ def compute_identity(part: Part) -> str:
 
 
 def _collect_published(manifests: Mapping[str, Manifest]) -> list[Claim]:
-    """Return one claim for each part that manifests name, with all the artifacts that name it."""
+    """Return one claim for each part (file set) that manifests (descriptions of stored stage results) name.
+
+    The claim lists the folders of all artifacts that name the part.
+    """
     claims: dict[tuple[str, str], Claim] = {}
     for folder, manifest in manifests.items():
         for part in manifest.parts:
@@ -247,12 +253,17 @@ def _collect_published(manifests: Mapping[str, Manifest]) -> list[Claim]:
 
 
 def _sort_owner_first(claim: Claim) -> tuple[str, ...]:
-    """Return the folders of the artifacts that name a part, starting with the artifact that the part was built for."""
+    """Return the folders of the artifacts (stored stage results) that name a part, starting with the artifact for which
+    the part (file set) was built.
+    """
     return tuple(sorted(claim.artifacts, key=lambda folder: not claim.paths[0].startswith(f"{folder}/")))
 
 
 def _read_unpublished(place: Place, path: str, folder: str) -> Claim | Fault:
-    """Read the record of a part that no manifest names. If the record is damaged, a fault is returned."""
+    """Read the record of a part (file set) that no manifest (description of a stored stage result) names.
+
+    If the record is damaged, a fault is returned.
+    """
     kind, name, _ = folder.split("/")
     try:
         part = read_part_record(place, f"{kind}/{name}", path.removeprefix(f"{kind}/{name}/")).part
@@ -271,9 +282,10 @@ _LOSS_BY_FILE = {
 
 
 def find_faults(inventory: Inventory, advance: Advance = lambda done, total: None) -> Iterator[Fault]:
-    """Yield a fault for everything that is damaged or missing in a store: first documents, then the files of parts.
+    """Yield a fault for everything that is damaged or missing in a store.
 
-    Documents are manifests, records, releases and lists of forgotten rows.
+    The faults of manifests (descriptions of stage results), records, releases and lists of forgotten rows come first,
+    followed by those of the files of parts (file sets).
 
     Args:
         inventory: The inventory of the store.
@@ -288,7 +300,7 @@ def find_faults(inventory: Inventory, advance: Advance = lambda done, total: Non
 
 
 def find_artifact_faults(place: Place, manifest: Manifest) -> list[Fault]:
-    """Read all files of an artifact, and return a fault for each damaged or missing one."""
+    """Read all files of an artifact (stored stage result), and return a fault for each damaged or missing one."""
     folder = manifest.stage_folder
     claims = [
         Claim(kind=manifest.kind, folder=folder, part=part, artifacts=(manifest.folder,), is_published=True)
@@ -300,7 +312,7 @@ def find_artifact_faults(place: Place, manifest: Manifest) -> list[Fault]:
 def find_faults_in_claims(
     place: Place, claims: Sequence[Claim], advance: Advance = lambda done, total: None
 ) -> Iterator[Fault]:
-    """Read all files of some parts in parallel, and yield the faults in the order of the parts.
+    """Read all files of some parts (file sets) in parallel, and yield the faults in the order of the parts.
 
     Args:
         place: The store.
@@ -315,7 +327,9 @@ def find_faults_in_claims(
 
 
 def find_claim_faults(place: Place, claim: Claim) -> list[Fault]:
-    """Read a part, and return the faults in its record and files, and the differences between the two."""
+    """Read a part (file set), and return the faults in its record and its files, and the differences between the record
+    and the files.
+    """
     assert claim.part.record is not None
     record = f"{claim.folder}/{claim.part.record.path}"
     damages: list[Damaged] = []
@@ -343,7 +357,10 @@ def find_claim_faults(place: Place, claim: Claim) -> list[Fault]:
 
 
 def find_run_faults(place: Place, run_id: str) -> Iterator[Fault]:
-    """Yield a fault for each damaged or missing document of a run. Only the figures can be built again."""
+    """Yield a fault for each damaged or missing file of a run, such as its recipe.
+
+    Only the file with the metrics can be built again.
+    """
     damage_by_path: dict[str, str] = {}
     for read in (read_recorded_lock, read_raw_paths, read_run):
         try:
@@ -367,9 +384,9 @@ def find_run_faults(place: Place, run_id: str) -> Iterator[Fault]:
 
 
 def find_figure_faults(place: Place, run_id: str) -> Iterator[Fault]:
-    """Yield a fault if the figures of a run are damaged or missing.
+    """Yield a fault if the file with a run's metrics is damaged or missing.
 
-    They can be computed again while its artifacts exist.
+    The metrics can be computed again while the run's artifacts (stored stage results) exist.
     """
     try:
         read_figures(place, run_id)
@@ -383,7 +400,9 @@ def find_figure_faults(place: Place, run_id: str) -> Iterator[Fault]:
 
 
 def _find_missing(inventory: Inventory) -> Iterator[Fault]:
-    """Yield a fault for each artifact, release entry or list of forgotten rows that is referred to but missing."""
+    """Yield a fault for each artifact (stored stage result), release entry or list of forgotten rows that is referred
+    to but missing.
+    """
     place, records = inventory.place, dict[str, list[RunRecord]]()
     for run_id, files in inventory.runs.items():
         with suppress(FileNotFoundError, DamagedRun):
@@ -418,8 +437,9 @@ def _find_missing(inventory: Inventory) -> Iterator[Fault]:
 def _iter_run_folders(inventory: Inventory, records: Mapping[str, Sequence[RunRecord]]) -> Iterator[tuple[str, str]]:
     """Yield pairs of a completed run's id and the folder of an artifact of the run that a clean-up would keep.
 
-    The newest completed run of each recipe yields all its artifacts. Earlier runs yield only artifacts of which some
-    files remain, and nothing if a newer run has not completed, because that run may be building these artifacts.
+    The newest completed run of each recipe yields all its artifacts (stored stage results). Earlier runs yield only
+    artifacts of which some files remain, and nothing if a newer run has not completed, because that run may be building
+    these artifacts.
 
     Args:
         inventory: The inventory of the store.
@@ -436,14 +456,16 @@ def _iter_run_folders(inventory: Inventory, records: Mapping[str, Sequence[RunRe
 
 
 def _iter_released(inventory: Inventory) -> Iterator[ReleasedArtifact]:
-    """Yield the artifacts of all readable release entries."""
+    """Yield the artifacts (stored stage results) of all readable release entries."""
     for path in inventory.release_files:
         with suppress(DamagedRelease):
             yield from read_release(inventory.place, path).artifacts
 
 
 def _find_release_faults(inventory: Inventory, path: str) -> Iterator[Fault]:
-    """Yield a fault if a release entry is damaged, and for each released artifact that is missing or has changed."""
+    """Yield a fault if a release entry is damaged, and for each released artifact (stored stage result) that is missing
+    or has changed.
+    """
     try:
         release = read_release(inventory.place, path)
     except DamagedRelease as fault:

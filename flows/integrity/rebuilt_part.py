@@ -21,7 +21,7 @@ from flows.signals import open_scratch_folder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuiltPart:
-    """A comparison of a part (file set of an artifact) in the store with a rebuilt copy.
+    """A comparison of a part (file set of a stage's stored result) with a rebuilt copy of it.
 
     Attributes:
         part: Name of the part.
@@ -35,16 +35,17 @@ class RebuiltPart:
 
     @property
     def is_equal(self) -> bool:
-        """True if all tables of both have the same rows."""
+        """True if all tables of the stored part and the rebuilt copy have the same rows."""
         return self.before == self.after
 
 
 def rebuild_part(place: Place, manifest: Manifest) -> RebuiltPart:
-    """Rebuild the first part (file set) of an artifact in a temporary folder, and compare it with the one in the store.
+    """Rebuild the first part (file set) of an artifact (stored stage result) in a temporary folder, and compare it with
+    the part in the store.
 
     Args:
         place: The store.
-        manifest: Manifest of the artifact.
+        manifest: Manifest (stored description) of the artifact.
 
     Raises:
         InputError: If no recorded run built the artifact, if this version would build a different artifact, or if the
@@ -62,11 +63,13 @@ def rebuild_part(place: Place, manifest: Manifest) -> RebuiltPart:
 
 
 class _ParentMissing(Exception):
-    """Raised if the store lacks a stage that the wanted stage depends on, in the form that this version would build."""
+    """Raised if the store lacks a stage result that the wanted pipeline stage depends on and that this version would
+    build.
+    """
 
 
 class _StageFound(Exception):
-    """Raised to stop planning when the wanted stage is found.
+    """Raised to stop planning when the wanted pipeline stage is found.
 
     Args:
         stage: The plan of the wanted stage.
@@ -77,13 +80,14 @@ class _StageFound(Exception):
 
 
 def find_stage(place: Place, manifest: Manifest) -> Stage:
-    """Plan the stage of an artifact again, from the recipe and lock of the newest recorded run that names it.
+    """Plan again the pipeline stage that built an artifact (stored stage result).
 
-    Runs with damaged documents are skipped and reported on stderr.
+    The plan is made from the recipe and the lock file (which records the raw files that were used) of the newest
+    recorded run that names the artifact. Runs with damaged files are skipped and reported on stderr.
 
     Args:
         place: The store.
-        manifest: Manifest of the artifact.
+        manifest: Manifest (stored description) of the artifact.
 
     Raises:
         InputError: If no recorded run would build this artifact with this version.

@@ -66,9 +66,10 @@ class Needs:
     """The content of a store that must not be removed.
 
     Attributes:
-        folders: Folders of the artifacts that are needed.
+        folders: Folders of the artifacts (stored stage results) that are needed.
         claimed_names: Artifact names that unfinished runs may use. Everything with one of these names is needed.
-        unfinished_names: Artifact names for which finished parts (file sets) are needed even if no manifest names them.
+        unfinished_names: Artifact names for which finished parts (file sets) are needed even if no manifest
+            (description of a result) names them.
         recorded_names: All artifact names that any run has used or may use.
         keeps_all: True if the names used by an unfinished run are unknown, so that nothing may be removed.
     """
@@ -80,7 +81,7 @@ class Needs:
     keeps_all: bool = False
 
     def can_remove(self, folder: str) -> bool:
-        """Return True if removing files from an artifact folder is allowed at all.
+        """Return True if files may be removed from the folder of an artifact (stored stage result).
 
         Args:
             folder: Path of the folder, `KIND/NAME/FINGERPRINT`.
@@ -96,7 +97,7 @@ class StoreSnapshot:
     Attributes:
         place: The store.
         sizes: Maps the path of each finished artifact file to its size in bytes.
-        manifests: Maps the folder of each artifact to its manifest.
+        manifests: Maps the folder of each artifact (stored stage result) to its manifest (description).
         needed: The content that must not be removed.
         in_removal: Folders of artifacts that an interrupted clean-up had started to remove.
     """
@@ -113,8 +114,10 @@ class Garbage:
     """The content of a store that nothing needs, to be removed by a clean-up.
 
     Attributes:
-        artifacts: Folders of artifacts. Each artifact comes before the artifacts that it was built from.
-        files: Maps the paths of files to remove after the manifests to their sizes in bytes, part records first.
+        artifacts: Folders of artifacts (stored stage results). Each artifact comes before the artifacts that it was
+            built from.
+        files: Maps the paths of files, which are removed after the manifests (descriptions of artifacts), to their
+            sizes in bytes. Records of parts (file sets) come first.
         runs: Ids of the runs whose records are removed.
         unknown: Folders of artifacts that are kept because no run is known to have used their names.
         size_bytes: Total size of everything that is removed, in bytes.
@@ -128,7 +131,8 @@ class Garbage:
 
 
 def scan_store(place: Place, retention: Retention, now: datetime | None = None) -> StoreSnapshot:
-    """Read the manifests and run records of a store, and find out what is needed.
+    """Read the manifests (descriptions of stored stage results) and run records of a store, and find out what is
+    needed.
 
     Args:
         place: The store.
@@ -165,10 +169,11 @@ def scan_store(place: Place, retention: Retention, now: datetime | None = None) 
 
 
 def list_garbage(snapshot: StoreSnapshot, keep_runs: int, artifacts: Sequence[str]) -> Garbage:
-    """List everything that is removed together with the given artifacts, including old run records.
+    """List everything that is removed together with the given artifacts (stored stage results), including old run
+    records.
 
     Args:
-        snapshot: The store.
+        snapshot: The content of the store.
         keep_runs: Number of newest runs of each recipe whose records are kept.
         artifacts: Folders of artifacts that are not needed.
     """
@@ -187,21 +192,24 @@ def list_garbage(snapshot: StoreSnapshot, keep_runs: int, artifacts: Sequence[st
 
 
 def list_unneeded(snapshot: StoreSnapshot) -> list[str]:
-    """List the folders of the artifacts that are not needed. Each comes before the artifacts that it was built from."""
+    """List the folders of the artifacts (stored stage results) that are not needed.
+
+    Each comes before the artifacts that it was built from.
+    """
     folders = [f for f in snapshot.manifests if f not in snapshot.needed.folders and snapshot.needed.can_remove(f)]
     return sorted(folders, key=lambda folder: (-get_stage_index(folder.split("/")[0]), folder))
 
 
 def find_leftovers(snapshot: StoreSnapshot, kept: Mapping[str, Manifest], removed: Collection[str]) -> dict[str, int]:
-    """Find the removable files that no remaining artifact names.
+    """Find the removable files that no remaining artifact (stored stage result) names.
 
     Args:
-        snapshot: The store.
-        kept: Maps the folders of the remaining artifacts to their manifests.
+        snapshot: The content of the store.
+        kept: Maps the folders of the remaining artifacts to their manifests (descriptions).
         removed: Folders of the artifacts whose manifests have been or will be removed.
 
     Returns:
-        Maps paths to sizes in bytes, part records first.
+        Maps paths to sizes in bytes. Records of parts (file sets) come first.
     """
     kept_paths = {f"{m.stage_folder}/{path}" for m in kept.values() for part in m.parts for path in part.paths}
     absent = {*removed, *snapshot.in_removal} - kept.keys()
@@ -210,7 +218,7 @@ def find_leftovers(snapshot: StoreSnapshot, kept: Mapping[str, Manifest], remove
 
 
 def _is_garbage(path: str, needed: Needs, kept: Mapping[str, Manifest], absent: Collection[str]) -> bool:
-    """Return True if a file that no remaining artifact names may be removed."""
+    """Return True if a file that no remaining artifact (stored stage result) names may be removed."""
     folder = "/".join(path.split("/")[:3])
     if not needed.can_remove(folder) or path == f"{folder}/{MANIFEST}":
         return False
@@ -224,7 +232,7 @@ def find_needed(
 
     Args:
         place: The store.
-        manifests: Maps the folder of each artifact in the store to its manifest.
+        manifests: Maps the folder of each artifact (stored stage result) to its manifest (description).
         retention: What is kept.
         now: The current time; if None, the clock is read.
 
@@ -256,7 +264,7 @@ def find_needed(
 
 
 def select_kept_runs(states: Sequence[ListedRun], retention: Retention, now: datetime) -> list[ListedRun]:
-    """Select the runs of a recipe whose artifacts are kept.
+    """Select the runs of a recipe whose artifacts (stored stage results) are kept.
 
     These are the newest `retention.keep` completed runs, completed runs that were among the newest less than
     `retention.days` ago, and all runs since the oldest of these. If fewer than `retention.keep` runs have completed,
@@ -283,9 +291,10 @@ def _parse_start(state: ListedRun) -> datetime:
 
 
 def with_parents(folders: Collection[str], manifests: Mapping[str, Manifest]) -> set[str]:
-    """Return the folders of the given artifacts and of all artifacts that they were built from, directly or indirectly.
+    """Return the folders of the given artifacts (stored stage results) and of all artifacts that they were built from,
+    directly or indirectly.
 
-    Folders that are not in `manifests` are omitted.
+    Folders that are not in `manifests` (descriptions of the artifacts in the store, by folder) are omitted.
     """
     folders_needed, waiting = set[str](), list(folders)
     while waiting:
@@ -310,11 +319,11 @@ def clear_store(place: Place, retention: Retention, keep_runs: int, advance: Adv
         advance: Called after each file with the number of bytes freed so far.
 
     Returns:
-        The removed content. Artifacts that readers hold are not removed.
+        The removed content. Artifacts (stored stage results) that another process is reading are not removed.
 
     Raises:
-        InputError: If another clean-up is running, or if a manifest or record is damaged, so that it is unknown what is
-            needed.
+        InputError: If another clean-up is running, or if a manifest (description of an artifact) or record is damaged,
+            so that it is unknown what is needed.
     """
     with hold_cleanup(place) as clearing_file:
         snapshot = scan_store(place, retention)
@@ -340,7 +349,7 @@ class _Remover:
 
     Args:
         place: The store.
-        turn: The running clean-up.
+        turn: The clean-up that is running.
         advance: Called after each file with the number of bytes freed so far.
     """
 
@@ -349,9 +358,9 @@ class _Remover:
         self._size_bytes = 0
 
     def remove_artifact(self, folder: str, snapshot: StoreSnapshot) -> bool:
-        """Remove the manifest of an artifact.
+        """Remove the manifest (description) of an artifact (stored stage result).
 
-        Return False if nothing was removed because a reader holds the artifact.
+        Return False if nothing was removed because another process is reading the artifact.
         """
         self._turn.check_alive()
         if not remove_unless_held(self._place, folder):

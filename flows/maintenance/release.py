@@ -59,7 +59,10 @@ class ApprovalDecision(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseCandidate:
-    """A run that can be released under a name. Its artifacts have been verified, and its figures have been compared.
+    """A run that can be released under a name.
+
+    Its artifacts (stored stage results) have been verified, and its metrics have been compared with those of another
+    run.
 
     Attributes:
         place: The store.
@@ -67,9 +70,9 @@ class ReleaseCandidate:
         recipe: Recipe of the run.
         record: Record of the run.
         artifacts: The artifacts to release.
-        figures: The figures of the run.
-        crossed: One message for each bound of the recipe that the figures exceed; empty if there is none.
-        compared_with: Description of the run that the figures were compared with.
+        figures: The metrics of the run.
+        crossed: One message for each limit set in the recipe that the metrics exceed; empty if there is none.
+        compared_with: Description of the run that the metrics were compared with.
     """
 
     place: Place
@@ -86,10 +89,11 @@ class ReleaseCandidate:
 
         Args:
             reason: Reason to record if the decision gives none.
-            decision: A person's approval of a candidate that exceeds bounds; None if it exceeds none.
+            decision: A person's approval of a candidate whose metrics exceed limits set in the recipe; None if they
+                exceed none.
 
         Raises:
-            InputError: If a clean-up of the store has removed an artifact of the candidate.
+            InputError: If a clean-up of the store has removed an artifact (stored stage result) of the candidate.
         """
         entry = Release(
             name=self.name,
@@ -144,15 +148,15 @@ def find_run_at(address: str, store: str = "store") -> tuple[Recipe, RunRecord]:
 
 
 def prepare_candidate(recipe: Recipe, record: RunRecord, name: str, figures: Figures | None = None) -> ReleaseCandidate:
-    """Verify the artifacts of a run, and compare its figures with the bounds of its recipe.
+    """Verify the artifacts (stored stage results) of a run, and compare its metrics with the limits set in its recipe.
 
     All bytes of the artifacts are read. Nothing is released.
 
     Args:
-        recipe: The recipe, which contains the store and the bounds.
+        recipe: The recipe, which contains the address of the store and the limits.
         record: Record of the run.
         name: Name of the release.
-        figures: The figures of the run; if None, they are read from the store.
+        figures: The metrics of the run; if None, they are read from the store.
 
     Returns:
         The run as a candidate for a release.
@@ -181,11 +185,13 @@ def prepare_candidate(recipe: Recipe, record: RunRecord, name: str, figures: Fig
 
 
 def release_if_within_bounds(candidate: ReleaseCandidate, tell: Callable[[str], None]) -> None:
-    """Release a candidate unless it exceeds a bound or the current release of its name has the same artifacts.
+    """Release a candidate unless its metrics exceed a limit set in the recipe or the current release of its name has
+    the same artifacts (stored stage results).
 
     Args:
         candidate: The candidate.
-        tell: Called with a message for each bound that is exceeded, or with the number of the new release.
+        tell: Callback that prints a line. Called with a message for each limit that is exceeded, or with the number of
+            the new release.
 
     Raises:
         InputError: If the release cannot be added.
@@ -202,7 +208,7 @@ def release_if_within_bounds(candidate: ReleaseCandidate, tell: Callable[[str], 
 
 
 def _check_undamaged(place: Place, artifacts: tuple[ReleasedArtifact, ...]) -> None:
-    """Raise InputError if a file of the artifacts is damaged or missing."""
+    """Raise InputError if a file of the artifacts (stored stage results) is damaged or missing."""
     for artifact in artifacts:
         manifest = read_manifest(place, artifact.folder)
         assert manifest is not None, "it was read a moment ago"
@@ -217,7 +223,7 @@ def _find_comparison(place: Place, record: RunRecord, name: str) -> tuple[tuple[
     """Find the run to compare a run with: the current release of the name, or else the previous run.
 
     Returns:
-        The record and figures of that run, or None if there is none; and a description of that run.
+        The record and metrics of that run, or None if there is none; and a description of that run.
     """
     if name in list_release_names(place):
         now = read_current_release(place, name)

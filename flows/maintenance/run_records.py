@@ -46,7 +46,7 @@ def find_old_runs(place: Place, keep: int, recipe: str | None = None) -> dict[st
 def _find_excess(place: Place, ids: list[str], files: Mapping[str, Mapping[str, int]], keep: int) -> list[str]:
     """Return the ids of the runs of a recipe that may be removed.
 
-    Remains of runs that have been partly removed are always included.
+    Runs that an interrupted clean-up has partly removed are always included.
 
     Args:
         place: The store.
@@ -82,7 +82,7 @@ def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None
         place: The store.
         recipe: Name of the recipe.
         keep: Number of newest runs to keep.
-        tell: Called with a message if records cannot be removed.
+        tell: Callback that prints a line. Called with a message if records cannot be removed.
     """
     try:
         for run_id, files in find_old_runs(place, keep, recipe).items():

@@ -30,7 +30,7 @@ POLL_SECONDS = 2
 
 
 class Decision(RunInput):
-    """The form that a person fills in to approve or reject a release."""
+    """The form in Prefect's UI in which a person approves or rejects a release."""
 
     decision: Literal["approve", "reject"] = "reject"
     reason: str = ""
@@ -38,11 +38,11 @@ class Decision(RunInput):
 
 
 def ask_person(candidate: ReleaseCandidate, home: Path, port: int, seconds: int, tell: Tell) -> ApprovalDecision:
-    """Ask in the UI for a decision on a release, and wait for the decision.
+    """Ask a person in Prefect's UI whether to add a release, and wait for the decision.
 
     Args:
-        candidate: The release that crosses its bounds.
-        home: CLOZE_HOME, whose server shows the UI.
+        candidate: The release, whose run exceeds limits of its recipe.
+        home: CLOZE_HOME, the folder of this installation's caches and server.
         port: The port of that server, used if no server of the user's Prefect profile answers.
         seconds: How long to wait.
         tell: Called with the URL of the page.
@@ -59,7 +59,9 @@ def ask_person(candidate: ReleaseCandidate, home: Path, port: int, seconds: int,
 
 
 def _pause_for_answer(candidate: ReleaseCandidate, ui: str, seconds: int, tell: Tell) -> ApprovalDecision:
-    """Run the flow that waits for a person, and return the decision, or a rejection if the flow ends without one."""
+    """Run the Prefect flow that waits for a person, and return the decision; a rejection if the flow ends without
+    one.
+    """
     decisions: list[ApprovalDecision] = []
     title = f"release {candidate.name} of {candidate.record.recipe}"
 
@@ -94,14 +96,17 @@ def describe_waiting_release(candidate: ReleaseCandidate, url: str) -> dict[str,
         url: The URL of the flow run's page.
 
     Returns:
-        A dict with the keys "release", "recipe", "run", "since" and "url".
+        A dict with the keys "release", "recipe", "run", "since" (when the waiting began) and "url".
     """
     run = candidate.record
     return {"release": candidate.name, "recipe": run.recipe, "run": run.run_id, "since": format_now(), "url": url}
 
 
 def _wait_for_answer(candidate: ReleaseCandidate, seconds: int) -> ApprovalDecision:
-    """Pause the current flow run until a person has filled in the form. A rejection is returned at the timeout."""
+    """Pause the current Prefect flow run until a person has filled in the form, and return the decision.
+
+    Returns a rejection if nobody answers within `seconds`.
+    """
     form = Decision.with_initial_data(description=format_crossed_bounds(candidate))
     try:
         answer = pause_flow_run(wait_for_input=form, timeout=seconds, poll_interval=POLL_SECONDS)
@@ -111,7 +116,7 @@ def _wait_for_answer(candidate: ReleaseCandidate, seconds: int) -> ApprovalDecis
 
 
 def format_crossed_bounds(candidate: ReleaseCandidate) -> str:
-    """Format the bounds that a run crosses as Markdown, with the run and what it was compared with."""
+    """Format the limits that a run exceeds as Markdown, with the run and the earlier run that it was compared with."""
     head = f"The run {escape_cell(candidate.record.run_id)} against {escape_cell(candidate.compared_with)}."
     return "\n".join([head, "", *(f"- {escape_cell(line)}" for line in candidate.crossed)])
 

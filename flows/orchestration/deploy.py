@@ -46,16 +46,16 @@ def render_prefect_yaml(
     store: str | None = None,
     workers: int | None = None,
 ) -> str:
-    """Render a prefect.yaml that deploys recipes to a work pool.
+    """Render a prefect.yaml that deploys recipes to a Prefect work pool.
 
     Args:
         recipes: The recipes. Each becomes a deployment with its name.
         pool: The name of the work pool.
-        schedule: When each recipe is due; None for deployments without a schedule.
+        schedule: When to run each recipe; None for deployments without a schedule.
         folder: The folder of the file, which is the workers' working directory. Recipe paths are relative to this
             folder.
         home: CLOZE_HOME of a worker.
-        store: The store that the command names in place of the recipes'; None if it names none.
+        store: The store to use in place of the recipes'; None for the recipes' stores.
         workers: The number of worker processes of each run; if None, as many as the raw files have work for.
 
     Raises:
@@ -96,7 +96,7 @@ def describe_deployment(
     Args:
         recipe: The recipe.
         given: The parameters of every run, from `build_run_parameters`.
-        schedule: When the recipe is due; None for no schedule.
+        schedule: When to run the recipe; None for no schedule.
         folder: The folder of the prefect.yaml.
     """
     assert recipe.path is not None
@@ -152,7 +152,7 @@ def check_not_served(names: Sequence[str], home: Path, tell: Callable[[str], Non
 
     Args:
         names: The names of the deployments.
-        home: CLOZE_HOME.
+        home: CLOZE_HOME, the folder of this installation's caches and server.
         tell: Called with a message if no API answers, so that other machines cannot be checked.
 
     Raises:
@@ -170,7 +170,7 @@ def check_not_served(names: Sequence[str], home: Path, tell: Callable[[str], Non
 
 
 def _is_served(api: str, name: str) -> bool:
-    """Return True if a process that is no work pool's worker polls an API for the runs of a deployment."""
+    """Return True if a process other than a work pool's worker polls a Prefect API for the runs of a deployment."""
     deployment = ask(f"{api}/deployments/name/{quote(to_flow_name(name), safe='')}/{quote(name, safe='')}")
     if not isinstance(deployment, dict) or deployment.get("work_pool_name") or deployment.get("paused"):
         return False
@@ -179,9 +179,10 @@ def _is_served(api: str, name: str) -> bool:
 
 
 def format_worker_command(pool: str) -> str:
-    """Return the shell command that starts a worker of a work pool.
+    """Return the shell command that starts a worker of a Prefect work pool.
 
-    The command sets TMPDIR to a new folder, because Prefect's folder in the shared one belongs to its first user.
+    The command sets TMPDIR to a new folder. Otherwise, workers of different users would share a folder that only the
+    first user can write to.
 
     >>> format_worker_command("main")
     'TMPDIR=$(mktemp -d) prefect worker start --pool main --type process'

@@ -63,20 +63,20 @@ _passwords: dict[int, str] = {}  # by port: of servers that this process has sta
 
 
 class ServerFailed(InputError):
-    """Raised if the embedded Prefect server does not start, does not start in time, or ends."""
+    """Raised if a Prefect server in a child process does not start in time, or ends."""
 
 
 class EmbeddedServer:
     """A Prefect server in a child process, which is stopped at the end of a `with` block.
 
     The constructor starts the process, but does not wait until the server answers: call `wait` for that. If this
-        process
-    already knows a password for the port, the server uses the same password, so that it can replace an earlier server.
+    process already knows a password for the port, the server uses the same password, so that it can replace an earlier
+    server.
 
     Args:
         log_path: Path of the file to which the server's output is appended.
-        port: Port of a full server, with the UI and the services that schedule runs. If None, the server has neither,
-            and listens on a free port.
+        port: Port for the API, the UI and the services that schedule runs. If None, serves only the API, on a free
+            port.
         environment: Environment variables of the child process.
 
     Raises:
@@ -157,12 +157,12 @@ class EmbeddedServer:
 
 
 def launch_server(prefect_home: Path, tell: Callable[[str], None], port: int | None = None) -> EmbeddedServer:
-    """Start a server of a Prefect home, and return it without waiting until it answers.
+    """Start a Prefect server, and return it without waiting until it answers.
 
     Args:
         prefect_home: Folder with the server's database and log.
         tell: Called with a message that the server is starting.
-        port: Port of a full server, with the UI; if None, a free port, without the UI.
+        port: Port on which to serve the API and the UI; if None, serves only the API, on a free port.
 
     Raises:
         ServerFailed: If the port is in use.
@@ -177,9 +177,8 @@ def find_last_error(log_path: str) -> str:
     """Find out why a server failed.
 
     Returns:
-        Sentences that start with a space, to append to a message: the fault of the server's database if it has one,
-            else
-        the last error in its log. "" if neither is found.
+        Text to append to a message, which starts with a space: what is wrong with the server's database, else the last
+        error in the log; "" if neither is found.
     """
     if fault := find_database_fault(Path(log_path).parent):
         return f" {' '.join(fault)}"
@@ -194,7 +193,7 @@ def is_answering(address: str) -> bool:
 
 
 def identify_server(home: Path, port: int) -> bool:
-    """Return True if a server with the UI that belongs to this CLOZE_HOME answers on a port.
+    """Return True if a server with the UI that was started for this CLOZE_HOME answers on a port.
 
     If so, remembers the server's password for later requests. It does not matter whether `cloze ui`, a scheduled run or
     this process started the server.
@@ -217,16 +216,16 @@ def can_prove_password(port: int, password: str) -> bool:
 
 
 def find_own_password(url: str) -> str:
-    """Return the password of the server at a URL if it is a local server of this CLOZE_HOME, else ""."""
+    """Return the password of the server at a URL if it runs on this machine for this CLOZE_HOME, else ""."""
     parts, home = urlsplit(url), Path(os.environ.get("PREFECT_HOME", "")).parent
     port = parts.port or 80
     return _passwords[port] if parts.hostname == "127.0.0.1" and identify_server(home, port) else ""
 
 
 def restore_password(home: Path, port: int) -> None:
-    """Reuse the password that scheduled runs already know for the next server that this process starts on a port.
+    """Let the next server that this process starts on a port use the password that running scheduled runs already know.
 
-    Does nothing if no `cloze serve` of this CLOZE_HOME is running.
+    Does nothing if no `cloze serve` is running for this CLOZE_HOME.
     """
     if in_use := find_password_in_use(home / "prefect", port):
         _passwords[port] = in_use
@@ -235,7 +234,7 @@ def restore_password(home: Path, port: int) -> None:
 def build_client_environment(address: str) -> dict[str, str]:
     """Return the environment variables that point Prefect's clients to an API.
 
-    They include the password if the API belongs to a server of this CLOZE_HOME.
+    They include the password if Cloze started the API's server on this machine.
     """
     password = find_own_password(address)
     return {"PREFECT_API_URL": address, **({PASSWORD: password} if password else {})}
@@ -256,7 +255,7 @@ def use_api(address: str) -> None:
 
 
 def find_server_of_home(home: Path) -> str:
-    """Return the API URL of the UI server most recently started from a CLOZE_HOME, or "" if it does not answer."""
+    """Return the API URL of the UI server most recently started for a CLOZE_HOME, or "" if it does not answer."""
     try:
         port = int((home / "prefect" / PORT_FILE).read_text())
     except (OSError, ValueError):
@@ -326,11 +325,11 @@ def is_port_free(port: int) -> bool:
 def prepare_server(home: Path, port: int, days: float, tell: Callable[[str], None]) -> None:
     """Check the port and the database for a server with the UI, and free unused space in the database.
 
-    Skips the checks if a server of this CLOZE_HOME already answers on the port. Waits for a server that is just
-    starting.
+    Skips the checks if a server that was started for this CLOZE_HOME already answers on the port. Waits for a server
+    that is just starting.
 
     Args:
-        home: CLOZE_HOME.
+        home: CLOZE_HOME, the folder of this installation's caches and server.
         port: Port on which the server is to listen.
         days: For how many days the server keeps the history of runs.
         tell: Called with a message if the database is being shrunk.
@@ -363,12 +362,12 @@ def start_server(home: Path, port: int, tell: Callable[[str], None]) -> Embedded
     """Start a server with the UI for a CLOZE_HOME, wait until it answers, and return it.
 
     Args:
-        home: CLOZE_HOME.
+        home: CLOZE_HOME, the folder of this installation's caches and server.
         port: Port of the server.
         tell: Called with the line that says how to open the UI.
 
     Returns:
-        The server, which the caller must stop; None if a server of this CLOZE_HOME already answers on the port.
+        The server, which the caller must stop; None if a server for this CLOZE_HOME already answers on the port.
 
     Raises:
         ServerFailed: If the server does not start.
@@ -391,12 +390,12 @@ def start_server(home: Path, port: int, tell: Callable[[str], None]) -> Embedded
 def serve_ui(port: int, tell: Callable[[str], None], on_ready: Callable[[Path, str], object]) -> None:
     """Run a server with the UI until this process is stopped.
 
-    If a server of this CLOZE_HOME already answers on the port, only prints how to open it, and returns.
+    If a server for this CLOZE_HOME already answers on the port, only prints how to open it, and returns.
 
     Args:
         port: Port of the server.
         tell: Called with each line to print.
-        on_ready: Called with the Prefect home and the API URL as soon as the server answers.
+        on_ready: Called with the folder of Prefect's files and the API URL as soon as the server answers.
 
     Raises:
         InputError: If another program uses the port, or the database is corrupt or incompatible.
@@ -423,7 +422,7 @@ def run_server(listener: socket.socket, port: int) -> None:
 
     Args:
         listener: Socket that is bound to a port, but does not listen yet.
-        port: Port of a full server, with the UI and the services that schedule runs; 0 for a server with neither.
+        port: Port for the API, the UI and the services that schedule runs; 0 to serve only the API.
     """
     servers: list[Any] = []
 
@@ -467,7 +466,9 @@ def run_server(listener: socket.socket, port: int) -> None:
 
 
 def _release_when_started(server: Any, starting: ExitStack) -> None:
-    """Wait until a server listens, then close `starting`, which releases the lock so that the next server can start."""
+    """Wait until a server listens, then close `starting` to release the start lock, so that another server can
+    start.
+    """
     while not server.started:
         time.sleep(POLL_SECONDS)
     starting.close()
@@ -479,17 +480,22 @@ SHRINK_BYTES = 32_000_000  # less free space than this stays in the file
 
 
 def get_database_path(prefect_home: Path) -> Path:
-    """Return the path of the database in a Prefect home."""
+    """Return the path of the server's database in a Prefect home (the folder of Prefect's files)."""
     return prefect_home / "prefect.db"
 
 
 def hold_start_lock(prefect_home: Path) -> AbstractContextManager[None]:
-    """Within the block, hold the lock that lets servers of a Prefect home start one at a time. Waits for the lock."""
+    """Within the block, hold the file lock that lets servers with the same Prefect home (folder) start one at a time.
+
+    Waits until the lock is free.
+    """
     return hold_lock(prefect_home / "starting.lock")
 
 
 def check_database(prefect_home: Path) -> None:
-    """Check that a server can use the database of a Prefect home. Waits for a server that is just starting.
+    """Check that a server can use the database in a Prefect home (the folder of Prefect's files).
+
+    Waits for a server that is just starting.
 
     Raises:
         InputError: If the database is damaged, locked, or was written by a newer version of Prefect.
@@ -501,7 +507,7 @@ def check_database(prefect_home: Path) -> None:
 
 
 def find_database_fault(prefect_home: Path) -> tuple[str, str] | None:
-    """Find out why a server could not use the database of a Prefect home.
+    """Find out why a server could not use the database in a Prefect home (the folder of Prefect's files).
 
     Checks nothing if there is no database yet, or if the user's settings name another database.
 
@@ -550,7 +556,7 @@ def find_unknown_revision(database: sqlite3.Connection) -> str:
 
 
 def shrink_database(prefect_home: Path, tell: Callable[[str], None]) -> None:
-    """Rewrite the database of a Prefect home without its unused space, if that is most of a large file.
+    """Shrink the database file in a Prefect home (folder) if the file is large and mostly unused space.
 
     Does nothing if another process has the database open, or if the user's settings name another database.
 
@@ -576,7 +582,7 @@ EVENT_DAYS = 2.0  # events are most of the history's bytes, and nobody looks at 
 
 
 def keep_history(days: float) -> None:
-    """Set how many days the servers that this process starts keep the history of runs.
+    """Set for how many days servers that this process starts later keep the history of runs.
 
     Does nothing if the user's settings name another database. Settings that are already in the environment are
     unchanged.

@@ -64,7 +64,11 @@ _current_work: ContextVar[Callable[[], Any]] = ContextVar("the work of a subflow
 
 @flow(name="cloze", persist_result=False)
 def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
-    """Build, judge, report and release the run that `run_in_flow` is given. The parameters are only for its page."""
+    """Prefect flow that completes the run passed through `run_in_flow`: builds its stages, checks its limits, and
+    reports it.
+
+    The parameters are only displayed on the flow run's page.
+    """
     run = _current_run.get()
     with close_when_stopped():
         show_run(run)
@@ -72,9 +76,10 @@ def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
 
 
 def run_in_flow(run: RunState) -> bool:
-    """Complete a run as a new flow run. The run must be prepared, and have its workers.
+    """Complete a run as a new Prefect flow run. The run must come from `prepare_run`, and have workers from
+    `open_workers`.
 
-    If the server goes away once the flow has begun, the run still ends with the result of its work.
+    If the Prefect server stops responding after the flow run has begun, the run is still completed.
 
     Returns:
         True if the run was completed; False if no server answered, so that nothing was done.
@@ -100,12 +105,12 @@ def run_in_flow(run: RunState) -> bool:
 def run_in_this_flow(
     recipe: Recipe, home: Path, tell: Tell, workers: int | None, on_begin: Tell, on_shown: Callable[[], object]
 ) -> RunState:
-    """Prepare and complete a run of a recipe inside the current flow run, with newly opened workers.
+    """Prepare and complete a run of a recipe inside the current Prefect flow run, with newly started worker processes.
 
     Args:
         recipe: The recipe, with the settings of a manual run.
-        home: CLOZE_HOME.
-        tell: Called with each line of the run.
+        home: CLOZE_HOME, the folder of this installation's caches and server.
+        tell: Called with each line of the run's output, to print it.
         workers: The number of worker processes; if None, as many as the raw files have work for.
         on_begin: Called with the run's id before anything is printed.
         on_shown: Called once the page of the flow run shows the run's progress.
@@ -128,7 +133,9 @@ def run_in_this_flow(
 
 
 def show_run(run: RunState) -> None:
-    """Show the run's progress on the current flow run's page, tag the flow run, and link it to the run's report."""
+    """Show the run's progress on the page of the current Prefect flow run, tag the flow run, and link it to the run's
+    report.
+    """
     recording, id = get_recording(), flow_run.id
     assert recording is not None and id is not None, "a flow run is recorded"
     run.progress.show()
@@ -144,18 +151,26 @@ def show_run(run: RunState) -> None:
 
 @flow(name="models", persist_result=False)
 def train_models(stages: list[str]) -> State[list[Manifest]]:
-    """Train the model of a run."""
+    """Prefect flow that trains the model of a run, as a subflow. `stages` is only displayed; returns the final
+    state.
+    """
     return run_subflow("train")
 
 
 @flow(name="tasks", persist_result=False)
 def fine_tune_models(stages: list[str]) -> State[list[Manifest]]:
-    """Fine-tune the model of a run on a task, or predict for new documents."""
+    """Prefect flow that fine-tunes a run's model on a task, or classifies new documents, as a subflow.
+
+    `stages` is only displayed. Returns the final state.
+    """
     return run_subflow("tasks")
 
 
 def run_subflow(tag: str) -> State[Any]:
-    """Do the work of the current subflow, tag the subflow with its group of stages, and return its final state."""
+    """Do the work of the current Prefect subflow, and return its final state.
+
+    Tags the subflow with its group of stages, `tag`.
+    """
     with close_when_stopped():
         add_tags(UUID(flow_run.id), [tag])
         return keep_end(lambda: run_to_state(_current_work.get(), failed=STAGE_FAILED, expected=Exception))
@@ -165,7 +180,9 @@ def run_subflow(tag: str) -> State[Any]:
 
 
 def can_retry(task: Any, task_run: Any, state: State[Any]) -> bool:
-    """Return True if a failed task may succeed when retried. Prefect calls this function."""
+    """Return True if a failed task may succeed when retried. Prefect calls this function with the task's failed
+    state.
+    """
     return is_worth_retrying(state.result(raise_on_failure=False))
 
 
@@ -181,13 +198,19 @@ TASK_OPTIONS: dict[str, Any] = {
 
 @task(**TASK_OPTIONS)
 def build_stage(name: str, build: StageBuild) -> State[Manifest]:
-    """Build the missing parts of a stage on all workers, and publish the stage. A complete stage is reused."""
+    """Prefect task that builds the missing parts (output files) of a stage on all workers, and publishes the stage.
+
+    A stage that is already complete in the store is reused. `name` is the name of the task run.
+    """
     return run_task(build, lambda: stages.build_stage(build))
 
 
 @task(**TASK_OPTIONS)
 def train_stage(name: str, build: StageBuild) -> State[Manifest]:
-    """Train a model, fine-tune a model, or predict with one, in a separate process. A retry resumes."""
+    """Prefect task that trains a model, fine-tunes models or classifies documents, in a separate process.
+
+    A retry resumes the work. `name` is the name of the task run.
+    """
     return run_task(build, lambda: stages.train_stage(build))
 
 
@@ -199,10 +222,10 @@ SUBFLOW_BY_GROUP: Mapping[str, Flow[..., Any]] = {"train": train_models, "tasks"
 
 
 class FlowTasks:
-    """Runs the tasks of a run as task runs of the current flow run."""
+    """Runs the tasks of a run as Prefect task runs of the current flow run."""
 
     def submit(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> PendingTask:
-        """Submit a task that calls `work(build)` on a thread, and that is retried if that may help."""
+        """Submit a task that calls `work(build)` on a thread, and retries it after an error that may be temporary."""
         return TASK_BY_WORK[work].submit(name, quote(build))
 
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
@@ -214,10 +237,10 @@ class FlowTasks:
 
 
 def run_task(build: StageBuild, work: Callable[[], WorkResult[Result]]) -> State[Result]:
-    """Do the work of the current task, tag the task run with the group of its stage, and return its final state.
+    """Do the work of the current Prefect task, and return its final state.
 
-    The tag is set on the task run, which shows it once the task has ended. If the tag were given when the task is
-    submitted, Prefect would ask its server for concurrency limits of tags, and a busy server would fail the task.
+    Tags the task run with the group of its stage; the tag is shown once the task has ended. If the tag were set when
+    the task is submitted, Prefect would query the concurrency limits of tags, and a busy server would fail the task.
     """
     context = TaskRunContext.get()
     assert context is not None, "this is called in a task"
@@ -228,12 +251,12 @@ def run_task(build: StageBuild, work: Callable[[], WorkResult[Result]]) -> State
 def run_to_state(
     work: Callable[[], WorkResult[Result]], failed: str = "Failed", expected: type[Exception] = InputError
 ) -> State[Result]:
-    """Do some work, and return the final state of its flow or task.
+    """Do some work, and return the final state of its Prefect flow or task.
 
     If the work raises InputError, the error's text is the message of the failed state.
 
     Args:
-        work: Returns its value, with the name and message of the state.
+        work: Function without arguments that returns a `WorkResult`: its value, and the name and message of the state.
         failed: The name of the state if the work raises an exception of the type `expected`.
         expected: The exception type to convert. Other exceptions are raised, and Prefect records their traceback.
     """

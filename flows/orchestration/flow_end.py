@@ -34,7 +34,9 @@ CLOSING_SECONDS = 4.0  # for the tasks of a stopped run to be closed: less than 
 
 
 class FlowEnd:
-    """Remembers how the work of a flow ended, whatever Prefect recorded. Use one instance for each call of a flow."""
+    """Remembers how the work of a Prefect flow ended, even if Prefect could not record it. Use one instance for each
+    call.
+    """
 
     def __init__(self) -> None:
         self._has_begun = False
@@ -43,10 +45,10 @@ class FlowEnd:
         self._error: BaseException | None = None
 
     def keep(self, work: Callable[[], State[Any]]) -> State[Any]:
-        """Do the work of the current flow, and remember its final state or its exception.
+        """Do the work of the current flow, remember its final state or its exception, and return the state.
 
         Args:
-            work: Returns the final state. Exceptions are raised again.
+            work: Does the work, and returns the final state. Exceptions are raised again.
         """
         self._has_begun, self._flow_run_id = True, str(flow_run.id)
         try:
@@ -56,18 +58,18 @@ class FlowEnd:
         return state
 
     def call(self, run: Callable[[], State[Any]]) -> State[Any] | None:
-        """Call a flow, and return its final state, or None if it could not begin because no API answers.
+        """Call a Prefect flow, and return its final state, or None if it could not begin because no API answers.
 
-        If the API is gone when the work has ended, returns the state of the work. If the API comes back only a moment
-        later, Prefect may record its own connection error as the flow's; then the true end of the work is recorded
+        If the API is unreachable when the work ends, returns the state of the work. If the API is back a moment later,
+        Prefect may record its own connection error as the flow's state; the actual final state is then recorded
         instead.
 
         Args:
-            run: Calls the flow, and returns its final state.
+            run: Function without arguments that calls the flow, and returns its final state.
 
         Raises:
             InputError: If the work itself failed because the API did not answer.
-            Exception: Any exception that the work raised, if the API was gone.
+            Exception: Any exception that the work raised, if the API was unreachable when the work ended.
         """
         token = _current_end.set(self)
         try:
@@ -88,7 +90,7 @@ class FlowEnd:
         return self._state
 
     def _close(self) -> None:
-        """Record with the API how the work ended."""
+        """Record the final state of the work with the Prefect API."""
         failed: State[None] = Failed(message=f"{type(self._error).__name__}: {self._error}")
         end = failed if self._state is None else self._state.model_copy(update={"data": None})
         with get_client(sync_client=True) as client:
@@ -99,7 +101,10 @@ _current_end: ContextVar[FlowEnd | None] = ContextVar("the end of the flow that 
 
 
 def keep_end(work: Callable[[], State[Any]]) -> State[Any]:
-    """Do the work of the current flow, and tell the `FlowEnd` that called the flow, if any, how the work ended."""
+    """Do the work of the current flow, and return its final state.
+
+    If the flow was called by a `FlowEnd`, it remembers the final state or the exception.
+    """
     end = _current_end.get()
     return work() if end is None else end.keep(work)
 
@@ -112,7 +117,7 @@ def _is_unanswered_failure(state: State[Any]) -> bool:
 
 @contextmanager
 def close_when_stopped() -> Iterator[None]:
-    """Within the block, close the current flow run if a signal stops the process.
+    """Within the block, record the current Prefect flow run as stopped if a signal stops the process.
 
     When Prefect starts a flow, it installs its own SIGTERM handler, which would wait for the flow's tasks. This
     function restores the handlers of `flows.signals`.
@@ -123,10 +128,9 @@ def close_when_stopped() -> Iterator[None]:
 
 
 def close_flow_run(id: str | None) -> None:
-    """Record that a flow run and its unfinished tasks were stopped.
+    """Record that a Prefect flow run and its unfinished tasks were stopped.
 
-    A task that has just begun takes a moment to reach the server, so unfinished tasks are looked for until no more
-    appear.
+    The server may learn of a newly started task only a moment later, so this repeats until no unfinished task is left.
 
     Args:
         id: The id of the flow run; if None, nothing happens.
@@ -145,7 +149,7 @@ def await_tasks(
     """Wait until a flow run has no unfinished task runs, but at most for the given time.
 
     Args:
-        client: Client of the API.
+        client: Client of the Prefect API.
         flow_run_id: The id of the flow run.
         seconds: The longest time to wait.
         final_state: If given, every unfinished task run is set to this state.

@@ -39,17 +39,17 @@ STOPPED = {"type": "CANCELLED", "name": "Cancelled", "message": "Stopped by a si
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateRun:
-    """A run that ended without a server, in the form in which it is stored and sent to a server later.
+    """A run that ended without a Prefect server, and is stored until it can be reported to one.
 
     Attributes:
-        store: The address of the store with the run's record.
+        store: The path or URL of the store with the run's record.
         run_id: The id of the run.
         recipe: The name of the recipe.
-        flow: The name of the flow.
-        run: Name, parameters and tags of the flow run, by the keys "name", "parameters" and "tags".
-        state: The final state, with the keys "type", "name" and "message".
+        flow: The name of the Prefect flow.
+        run: A dict with the "name", "parameters" and "tags" of the flow run to create.
+        state: The final state as a dict with the keys "type", "name" and "message".
         tasks: The tasks, in the order in which they ended.
-        artifacts: The artifacts, in the form that Prefect's API accepts.
+        artifacts: The Prefect artifacts (tables and Markdown in the UI), in the form that Prefect's API accepts.
         lines: The log lines, in the form that Prefect's API accepts.
         api: The API URL of the user's Prefect profile, without its password; "" to send the run to the next UI server.
     """
@@ -73,14 +73,15 @@ def describe_failure(error: BaseException) -> Mapping[str, str]:
 
 
 def send_late_run(api: str, late: LateRun, tell: Tell) -> str | None:
-    """Send a run that has ended to an API, or store it in a file if the API does not accept it.
+    """Report a run that has ended to a Prefect API, or store it in a file if the API does not accept it.
 
-    If the API is that of the user's Prefect profile, runs that were stored for that API are then sent as well.
+    If the API is that of the user's Prefect profile, earlier runs that were stored for that API are then reported as
+    well.
 
     Args:
         api: The URL of the API; "" if none answers.
-        late: The run.
-        tell: Called with a message if a run cannot be sent or stored.
+        late: The run to report.
+        tell: Called with a message if a run cannot be reported or stored.
 
     Returns:
         The id of the flow run, or None if the run was stored.
@@ -94,14 +95,14 @@ def send_late_run(api: str, late: LateRun, tell: Tell) -> str | None:
 
 
 def send_run(api: str, late: LateRun, tell: Tell) -> str | None:
-    """Create a flow run for a run that has ended, with its tasks, log and artifacts.
+    """Create a Prefect flow run for a run that has ended, with its tasks, log and artifacts.
 
-    Sending a run again adds only what is missing.
+    If part of the run was sent before, adds only what is missing.
 
     Args:
         api: The URL of the API.
-        late: The run.
-        tell: Called with a message if the report cannot be linked.
+        late: The run to send.
+        tell: Called with a message if the flow run cannot be linked to the run's report.
 
     Returns:
         The id of the flow run, or None if the API did not accept all of it.
@@ -134,12 +135,12 @@ def send_run(api: str, late: LateRun, tell: Tell) -> str | None:
 
 
 def keep_run(late: LateRun, tell: Tell) -> None:
-    """Store a run that has ended in the folder of late runs, from which the next UI server gets it.
+    """Store a run that has ended in a file, so that it is reported to the next server with the UI.
 
-    Keeps at most MAX_KEPT_RUNS runs, and removes the oldest.
+    If there are more than MAX_KEPT_RUNS such files, the oldest are removed.
 
     Args:
-        late: The run.
+        late: The run to store.
         tell: Called with a message if the file cannot be written.
     """
     folder = Path(os.environ["PREFECT_HOME"]) / FOLDER
@@ -154,16 +155,16 @@ def keep_run(late: LateRun, tell: Tell) -> None:
 
 
 def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") -> None:
-    """Send the runs in the folder of late runs to an API, oldest first, and remove those that the API accepts.
+    """Report the runs that `keep_run` stored to a Prefect API, oldest first, and remove the files of accepted runs.
 
     A file that cannot be read is reported and removed.
 
     Args:
-        prefect_home: The Prefect home that contains the folder.
+        prefect_home: The folder of Prefect's files, which contains the stored runs.
         api: The URL of the API.
         tell: Called with a message for each run that is not sent.
-        profile: If given, sends only runs that were to be recorded with this API (a profile's URL without its
-            password).
+        profile: API URL of a Prefect profile, without its password, to send only the runs stored for that API; "" sends
+            all.
     """
     for path in sorted((prefect_home / FOLDER).glob("*.json")):
         try:
@@ -185,7 +186,7 @@ def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") 
 
 
 def _iter_events(flow_run_id: str, number: int, task: LateTask) -> Iterator[Mapping[str, Any]]:
-    """Yield the two events that tell Prefect that a task began and ended.
+    """Yield the two Prefect events that record when a task began and ended.
 
     Args:
         flow_run_id: The id of the flow run.
@@ -205,14 +206,14 @@ def _iter_events(flow_run_id: str, number: int, task: LateTask) -> Iterator[Mapp
 def _build_event(
     id: uuid.UUID, flow_run_id: str, moment: str, run: Mapping[str, Any], state: Sequence[str]
 ) -> Mapping[str, Any]:
-    """Build the event that tells Prefect that a task run entered a state.
+    """Build the Prefect event which records that a task run entered a state.
 
     Args:
         id: The id of the task run.
         flow_run_id: The id of its flow run.
         moment: When the task run entered the state, in ISO 8601.
-        run: The fields of the task run.
-        state: Type, name and message of the state.
+        run: The task run as a dict, in the form of Prefect's API.
+        state: The tuple (type, name, message) of the state.
     """
     type, name, message = state
     return {

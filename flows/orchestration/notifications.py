@@ -33,11 +33,11 @@ MAX_CHECK_SECONDS = 10.0
 
 
 class Notifier:
-    """Sends the notices of one run, according to the `[notify]` table of its recipe.
+    """Sends the notifications about one run, according to the `[notify]` table of its recipe.
 
     Attributes:
         run_id: The id of the run; "" until it has one.
-        page: Returns the URL of the run's page, or "" if it has none.
+        page: Returns the URL of the run's page in Prefect's UI, or "" if it has none.
         settings: The recipe's `[notify]` settings.
         tell: Called with each line to print.
         recipe: The recipe.
@@ -51,11 +51,11 @@ class Notifier:
         self.page: Callable[[], str] = str
 
     def send(self, event: str, text: str, **more: Any) -> bool:
-        """Send a notice, and return True if a recipient got it.
+        """Send a notification, and return True if a recipient got it.
 
         Args:
             event: An event that `[notify] on` can name, such as "failure" or "stall".
-            text: The text of the notice.
+            text: The text of the notification.
             more: Additional fields of `Notice`, such as `report` or `bounds`; they replace the default `store`, `run`
                 and `url`.
         """
@@ -67,11 +67,11 @@ class Notifier:
         return notify(self.settings, notice, folder, self.tell)
 
     def notify_of_result(self, record: RunRecord, report: str) -> None:
-        """Send notifications about a completed run: the bounds that it crosses, and the files and records that it
+        """Send notifications about a completed run: the limits of its recipe that it exceeds, and the files and records
         skipped.
 
-        Nothing is reported twice: bounds only if no recent notice named all of them, skipped files and records only
-        once.
+        Nothing is reported twice: limits only if no recent notification named all of them, skipped files and records
+        only once.
 
         Args:
             record: The record of the run.
@@ -107,7 +107,7 @@ class Notifier:
 
 @contextmanager
 def report_failure(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
-    """Within the block, send a notice if an exception is raised. The exception is raised again.
+    """Within the block, send a notification if an exception is raised. The exception is raised again.
 
     Yields:
         The notifier of the run.
@@ -129,11 +129,11 @@ def read_recipe_or_notify(path: Path, overrides: Mapping[str, str], tell: Tell) 
 
     Args:
         path: The recipe's file.
-        overrides: Overrides of the recipe's settings, by key.
+        overrides: Values that replace settings of the recipe, by key.
         tell: Called with each line to print.
 
     Raises:
-        InputError: If the recipe cannot be read, after sending a failure notice.
+        InputError: If the recipe cannot be read, after sending a failure notification.
     """
     try:
         return read_recipe(path, overrides)
@@ -143,11 +143,12 @@ def read_recipe_or_notify(path: Path, overrides: Mapping[str, str], tell: Tell) 
 
 
 def notify_by_file(path: Path, overrides: Mapping[str, str], message: str, tell: Tell) -> None:
-    """Send a failure notice according to the `[notify]` table of a recipe file, even if the rest of it is invalid.
+    """Send a failure notification according to the `[notify]` table of a recipe file, even if the rest of it is
+    invalid.
 
     Args:
         path: The recipe's file.
-        overrides: Overrides of the recipe's settings, by key.
+        overrides: Values that replace settings of the recipe, by key.
         message: Why the run failed.
         tell: Called with each line to print.
     """
@@ -162,10 +163,11 @@ def notify_by_file(path: Path, overrides: Mapping[str, str], message: str, tell:
 
 
 class ActivityMonitor:
-    """Collects signs that a run makes progress: what its workers do, and how many parts of its stages are built.
+    """Collects signs that a run makes progress: those of its workers, and the number of stage parts (output files)
+    built.
 
     Args:
-        advance: Called with the progress that `advance` is given.
+        advance: Callback to which the method `advance` passes its arguments.
 
     Attributes:
         get_workers_progress: Returns a value that changes while workers make progress.
@@ -180,8 +182,8 @@ class ActivityMonitor:
         """Record the progress of a stage, and pass it on to the callback.
 
         Args:
-            stage: Kind and name of the stage, followed by " steps" if training steps are counted.
-            built: The number of parts or steps done so far.
+            stage: The pipeline stage's folder, `KIND/NAME`, followed by " steps" if training steps are counted.
+            built: The number of parts (output files) or steps done so far.
             parts: The total number of parts or steps.
         """
         self._built[stage] = built
@@ -194,9 +196,9 @@ class ActivityMonitor:
 
 @contextmanager
 def report_stalls(notifier: Notifier, monitor: ActivityMonitor) -> Iterator[None]:
-    """Within the block, send a notice each time the run makes no progress for the time set in its recipe.
+    """Within the block, send a notification each time the run makes no progress for the time set in its recipe.
 
-    One notice is sent for each stall. The run is watched from a background thread.
+    One notification is sent for each stall. The run is watched from a background thread.
     """
     is_over = threading.Event()
     if notifier.settings.is_enabled and "stall" in notifier.settings.on:

@@ -70,9 +70,9 @@ _BLOCK = re.compile(r"(?=[#>|=+*~`\-]|\d+[.)](\s|$))")
 def escape_markdown(text: str) -> str:
     """Escape a string so that Markdown shows it as plain text on one line, and a plain-text viewer shows it unchanged.
 
-    It works in both of Prefect's UIs, of which one renders table cells as Markdown, the other renders descriptions, and
-    one turns URLs into links even if they are escaped. An invisible character is therefore inserted wherever an image,
-    link, element, diagram or block could begin. Emphasis is not escaped.
+    Inserts an invisible character wherever an image, link, HTML element, diagram or block could begin. Backslashes are
+    not enough, because Prefect has two UIs: one renders table cells as Markdown, the other renders descriptions, and
+    one turns even escaped URLs into links. Emphasis is not escaped.
 
     >>> escape_markdown("![x](http://a.example) is\\n<b>bold</b>").replace(JOINER, "\\u2022")
     '![x]•(http:•//a.example) is <•b>bold<•/b>'
@@ -109,10 +109,10 @@ def to_artifact_key(text: str) -> str:
 
 
 def show_artifact(key: str, data: Data, description: str) -> None:
-    """Show a table, or Markdown, as an artifact of the current run.
+    """Show a percentage, a table or Markdown as a Prefect artifact on the page of the current flow run or task run.
 
     Args:
-        key: The name of the artifact, from which its key is made.
+        key: The name of the artifact, which `to_artifact_key` converts to Prefect's key.
         data: A percentage as a float, Markdown that needs no escaping, or table rows, which are escaped.
         description: One line of plain text, which is escaped.
     """
@@ -120,7 +120,7 @@ def show_artifact(key: str, data: Data, description: str) -> None:
 
 
 def add_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
-    """Add tags to a flow run, after the tags that it already has.
+    """Add tags to a Prefect flow run, after the tags that it already has.
 
     Args:
         flow_run_id: The id of the flow run.
@@ -137,7 +137,7 @@ def add_tags(flow_run_id: UUID, tags: Iterable[str]) -> None:
 
 
 def log(line: str, level: str = "info") -> None:
-    """Write a line to the log of the current flow run or task run, if there is one.
+    """Write a line to the log of the current Prefect flow run or task run, if there is one.
 
     Args:
         line: The line to write.
@@ -156,10 +156,10 @@ def log(line: str, level: str = "info") -> None:
 
 
 def build_artifact(key: str, data: float | str | Sequence[Row], description: str) -> dict[str, Any]:
-    """Build an artifact in the form that Prefect's API accepts.
+    """Build a Prefect artifact (something shown on a run's page) in the form that Prefect's API accepts.
 
     Args:
-        key: The name of the artifact, from which its key is made.
+        key: The name of the artifact, which `to_artifact_key` converts to Prefect's key.
         data: A percentage as a float, Markdown as a string, or table rows. Strings must already be escaped.
         description: One line of Markdown, already escaped.
 
@@ -177,7 +177,7 @@ def build_artifact(key: str, data: float | str | Sequence[Row], description: str
 
 
 def escape_braces(name: str) -> str:
-    """Escape the name of a flow run or task run, in which Prefect would replace anything in braces.
+    """Escape braces in the name of a Prefect flow run or task run, because Prefect formats the name as a template.
 
     >>> escape_braces("tickets {2026}").format()
     'tickets {2026}'
@@ -187,7 +187,7 @@ def escape_braces(name: str) -> str:
 
 @dataclass(kw_only=True)
 class LiveArtifact:
-    """An artifact of the current run that changes in place: the first `show` creates it, and later ones update it.
+    """A Prefect artifact on the current run's page that is updated in place: the first `show` creates it.
 
     Attributes:
         key: The name of the artifact, which `to_artifact_key` converts to Prefect's key.
@@ -197,7 +197,7 @@ class LiveArtifact:
     _id: UUID | None = None
 
     def show(self, data: Data, description: str) -> None:
-        """Show new contents in place of the previous contents.
+        """Create the artifact, or replace its contents.
 
         Args:
             data: A percentage as a float, Markdown that needs no escaping, or table rows, which are escaped.
@@ -246,11 +246,12 @@ CLOUD_API = re.compile(r"https://api\.prefect\.cloud/api/accounts/([^/]+)/worksp
 
 
 def show_ledger(place: Place, manifest: Manifest, privacy: str) -> None:
-    """Show an artifact's ledger as a table, with samples of its dropped and removed documents.
+    """Show an artifact's record counts (read, and by outcome) as a table, with samples of its dropped and removed
+    documents.
 
     Args:
-        place: The store that contains the artifact.
-        manifest: The artifact's manifest.
+        place: The store that contains the artifact (the stored result of a pipeline stage).
+        manifest: The artifact's manifest (its description).
         privacy: How document text is shown in samples: "text", "hashed" or "none" (the recipe's `[privacy] samples`).
     """
     name = manifest.stage_folder
@@ -264,7 +265,7 @@ def show_ledger(place: Place, manifest: Manifest, privacy: str) -> None:
 
 
 def name_run(recipe: str, began: str) -> str:
-    """Return the name of a run's flow run, made of the recipe's name and the time at which the run began.
+    """Return the name of a run's Prefect flow run: the recipe's name and the local time at which the run began.
 
     Args:
         recipe: The name of the recipe.
@@ -274,7 +275,9 @@ def name_run(recipe: str, began: str) -> str:
 
 
 def to_flow_name(recipe: str) -> str:
-    """Return the name of a recipe's flow, under which Prefect groups the runs of the recipe.
+    """Return the name of a recipe's Prefect flow: the recipe's name without the characters that Prefect forbids.
+
+    Prefect groups the runs of a recipe by this name.
 
     >>> to_flow_name("tickets"), to_flow_name("R&D/notes")
     ('tickets', 'R-D-notes')
@@ -283,7 +286,7 @@ def to_flow_name(recipe: str) -> str:
 
 
 def build_flow_parameters(recipe: Recipe) -> dict[str, Any]:
-    """Build the parameters of a recipe's flow run, which are only shown to people.
+    """Build the parameters of a recipe's Prefect flow run, which are only displayed on its page.
 
     Returns:
         A dict with the keys "recipe_name" and "recipe_toml" (the recipe's text).
@@ -292,19 +295,19 @@ def build_flow_parameters(recipe: Recipe) -> dict[str, Any]:
 
 
 def describe_flow_run(api: str, flow_run_id: str, embedded: bool = False) -> FlowRun:
-    """Return a flow run's id with the URL of its page, which is "" if unknown.
+    """Return a Prefect flow run's id and the URL of its page in the UI, which is "" if unknown.
 
     Args:
-        api: The URL of the API.
+        api: The URL of the Prefect API.
         flow_run_id: The id of the flow run.
-        embedded: True if the server has no UI.
+        embedded: True if the API belongs to a server without a UI.
     """
     ui = "" if embedded else find_ui(api)
     return FlowRun(id=flow_run_id, page=f"{ui}/runs/flow-run/{flow_run_id}" if ui else "")
 
 
 def find_ui(api: str) -> str:
-    """Find the URL of the UI that shows the runs of an API, or "" if it is unknown.
+    """Return the URL of the UI that shows the runs of a Prefect API, or "" if it is unknown.
 
     For the API of the user's Prefect profile, PREFECT_UI_URL is used if it is set.
 
@@ -321,15 +324,15 @@ def find_ui(api: str) -> str:
 def render_report_link(
     place: Place, run_id: str, flow_run_id: str, has_own_server: bool, tell: Callable[[str], None]
 ) -> str:
-    """Render Markdown that leads from a flow run's page to the report of the run.
+    """Render Markdown for a flow run's page that says how to open the report of the run: a link or a command.
 
     Args:
         place: The store of the run.
         run_id: The id of the run.
         flow_run_id: The id of its flow run.
-        has_own_server: True if a server of this CLOZE_HOME shows the page, so that a link works. If False, the Markdown
-            has only the command that writes the report.
-        tell: Called with a message if the store cannot be recorded, so that the link is omitted.
+        has_own_server: True if a server started by Cloze shows the page, so that a link works. If False, the Markdown
+            has only the command that regenerates the report.
+        tell: Called with a message if the link is omitted because the server cannot be told where the store is.
     """
     lines = ["The same page is in the store; this writes it again and says where it is:", ""]
     if has_own_server:
@@ -342,17 +345,18 @@ def render_report_link(
 
 
 def format_report_command(place: Place, run_id: str) -> str:
-    """Return the shell command that writes a run's report again and prints its path."""
+    """Return the shell command that regenerates a run's report and prints its path."""
     return f"cloze report {quote(place.to_address(''))} --run {run_id}"
 
 
 def build_ledger_rows(manifest: Manifest) -> list[dict[str, str]]:
-    """Build a table row for each account and figure of a manifest's ledger.
+    """Build table rows with the record counts and metrics in a manifest (the description of a stored result).
 
-    If the ledger is empty, builds a row with the number of rows of each of the artifact's tables.
+    If the manifest has none, builds one row for each table of the artifact, with its number of rows.
 
     Returns:
-        Dicts with the keys "unit", "outcome" and "count".
+        Dicts with the keys "unit" (what is counted, such as "documents"), "outcome" ("in" for all records read) and
+        "count".
     """
     rows = []
     for account in manifest.ledger.accounts:
@@ -366,16 +370,17 @@ def build_ledger_rows(manifest: Manifest) -> list[dict[str, str]]:
 
 
 def sample_dropped(place: Place, manifest: Manifest, table: str, privacy: Privacy) -> list[dict[str, str]]:
-    """Sample the dropped documents of an artifact: the first ones of each reason, at most MAX_SAMPLES in all.
+    """Return the first few dropped documents of an artifact for each reason, up to MAX_SAMPLES in total.
 
     Args:
         place: The store that contains the artifact.
-        manifest: The artifact's manifest.
+        manifest: The artifact's manifest (its description).
         table: The name of the table to read, "dropped" or "removed".
         privacy: Decides how much of the documents' text is shown.
 
-    Returns:
-        Table rows with the keys "reason", "title", "excerpt", "detail" and "where".
+        Returns:
+            Table rows with the keys "reason", "title", "excerpt", "detail" and "where" (the document's location in the
+            raw files).
     """
     seen = Counter[str]()
     rows: list[dict[str, str]] = []
@@ -392,7 +397,9 @@ def sample_dropped(place: Place, manifest: Manifest, table: str, privacy: Privac
 
 
 def describe_stage(record: StageRecord, manifest: Manifest) -> str:
-    """Describe a finished stage in one line for the terminal, with the reason for its state unless that is obvious."""
+    """Describe a finished pipeline stage in one line for the terminal, and why it was built or reused unless that is
+    obvious.
+    """
     what = manifest.stage_folder
     some = 0 < record.parts_built < record.parts
     how = f"{record.state} {record.parts_built:,} of {record.parts:,} parts" if some else record.state
@@ -402,7 +409,10 @@ def describe_stage(record: StageRecord, manifest: Manifest) -> str:
 
 
 def summarize_manifest(manifest: Manifest) -> str:
-    """Summarize an artifact's contents in a few words: its non-empty tables, or the first table if all are empty."""
+    """Summarize an artifact's contents in a few words: the row counts of its non-empty tables.
+
+    If all tables are empty, only the first is named.
+    """
     if manifest.kind == "models":
         return format_count(manifest.ledger.figures["steps"], "training step")
     texts = {table: text for table, text in describe_rows(manifest).items() if table not in MINOR_TABLES}
@@ -418,10 +428,12 @@ def summarize_outcome(outcome: Outcome) -> str:
 
 
 def render_lineage(manifests: Sequence[Manifest], report: str = "") -> str:
-    """Render the lineage of artifacts as Markdown: a diagram, the report command, and a table of digests.
+    """Render the lineage of a run's artifacts (which one was built from which) as Markdown for a Prefect page.
+
+    The Markdown has a diagram, the report command, and a table of the artifacts' digests.
 
     Args:
-        manifests: The artifacts' manifests.
+        manifests: The artifacts' manifests (descriptions of the stored results).
         report: The command that prints the path of the run's report; "" omits it.
     """
     lines = [f"![what came from what]({render_lineage_picture(manifests)})", ""]
@@ -433,10 +445,10 @@ def render_lineage(manifests: Sequence[Manifest], report: str = "") -> str:
 
 
 def render_lineage_picture(manifests: Sequence[Manifest]) -> str:
-    """Draw the lineage of artifacts, and return the drawing as a data URL, which both of Prefect's UIs can show.
+    """Draw the lineage of artifacts (which one was built from which), and return the drawing as a data URL.
 
-    All generations of a kind and name share one box, which shows the newest. If a kind has more than MAX_BOXES_PER_KIND
-    names, the last names share one box.
+    All artifacts with the same kind and name share one box, which shows the newest. If a kind has more than
+    MAX_BOXES_PER_KIND names, the last names share one box.
     """
     manifests = sorted(manifests, key=lambda manifest: get_stage_index(manifest.kind))  # a settled corpus comes first
     newest = {(manifest.kind, manifest.name): manifest for manifest in manifests}
@@ -461,7 +473,9 @@ def render_lineage_picture(manifests: Sequence[Manifest]) -> str:
 
 
 def _choose_box(kind: str, name: str, names: Sequence[str]) -> KindAndName:
-    """Choose the box in which an artifact is drawn: its own, or one shared with others if its kind has many.
+    """Return the kind and name on the box in which an artifact is drawn in the lineage diagram.
+
+    Artifacts share a box if there are many of their kind.
 
     Args:
         kind: The artifact's kind.
@@ -478,7 +492,8 @@ def run_tags(recipe: Recipe, kind: str) -> list[str]:
 
     Args:
         recipe: The recipe of the run.
-        kind: What the run does, "builds" or "nothing new". "" becomes an empty tag.
+        kind: What the run does: "builds", or "nothing new" if the store already has everything. "" becomes an empty
+            tag.
     """
     sources = [f"source: {entry.source.name}" for entry in recipe.sources[:MAX_SOURCE_TAGS]]
     trains = ["trains"] if recipe.model is not None else []
@@ -486,7 +501,9 @@ def run_tags(recipe: Recipe, kind: str) -> list[str]:
 
 
 def find_arrows(manifests: Sequence[Manifest]) -> list[tuple[KindAndName, KindAndName]]:
-    """Find the arrows of a lineage diagram, omitting those that a longer path implies.
+    """Find the arrows of a lineage diagram, which lead from an artifact to those built from it.
+
+    Omits an arrow if a longer path connects the same artifacts.
 
     Returns:
         Pairs (input, output), each a kind and name.
@@ -513,10 +530,10 @@ def find_arrows(manifests: Sequence[Manifest]) -> list[tuple[KindAndName, KindAn
 
 @dataclass(slots=True)
 class _Group:
-    """The progress of a group of stages, keyed by stage folder (kind and name).
+    """The progress of a group of pipeline stages. Dicts are keyed by stage folder, `KIND/NAME`.
 
     Attributes:
-        missing: Number of parts to build for each stage.
+        missing: Number of parts (output files) to build for each stage.
         built: Number of parts built so far for each stage.
         ended: Final state of each finished stage.
         now: What is being done now, or why the group failed.
@@ -531,7 +548,7 @@ class _Group:
 
 
 class Progress:
-    """Tracks the stages of a run, and shows its progress as an artifact.
+    """Tracks the pipeline stages of a run, and shows the run's progress as a table on its page in Prefect's UI.
 
     Not thread-safe: callers must hold a lock around each call.
 
@@ -550,7 +567,7 @@ class Progress:
 
         Args:
             stage: The stage.
-            missing: The number of its parts to build.
+            missing: The number of its parts (output files) to build.
         """
         group = self._groups.setdefault(STAGES[stage.kind].group, _Group())
         is_first = not group.missing
@@ -560,10 +577,10 @@ class Progress:
             self.show()
 
     def advance(self, what: str, built: int, pace: StageProgress) -> None:
-        """Record that parts of a stage have been built, or that training steps have been done.
+        """Record that parts (output files) of a stage have been built, or that training steps have been done.
 
         Args:
-            what: Kind and name of the stage, followed by " steps" if training steps are counted.
+            what: The stage's folder, `KIND/NAME`, followed by " steps" if training steps are counted.
             built: The number of parts or steps so far.
             pace: The stage's progress and speed.
         """
@@ -587,7 +604,7 @@ class Progress:
         self._groups[STAGES[folder.partition("/")[0]].group].ended[folder] = state
 
     def fail(self, why: str) -> None:
-        """Show that the run failed, and why, in the group of stages that was being built."""
+        """Show that the run failed, and why, in the table row of the stages that were being built."""
         begun = [name for name, group in self._groups.items() if group.missing]
         is_open = [name for name in begun if len(self._groups[name].ended) < len(self._groups[name].missing)]
         [failed] = (is_open or begun)[-1:] or [next(iter(self._groups))]
@@ -605,7 +622,7 @@ class Progress:
         self.show(text)
 
     def show(self, text: str = "") -> None:
-        """Show the current progress of the run.
+        """Show the current progress of the run on its page.
 
         Args:
             text: How the run ended, or "" while it is running.
@@ -615,7 +632,7 @@ class Progress:
         self._artifact.show(rows, f"{self._name}: {text or ', '.join(now) or 'begins'}")
 
     def list_rows(self) -> list[dict[str, str]]:
-        """Return a table row for each group of stages in the recipe, in build order.
+        """Return a table row for each group of pipeline stages in the recipe, in build order.
 
         Each row has the keys "group", "state", "stages", "parts" and "now".
         """
@@ -632,7 +649,7 @@ def _format_cells(group: _Group, is_past: bool, is_next: bool) -> dict[str, str]
 
     Args:
         group: The group.
-        is_past: True if no more of its stages can begin.
+        is_past: True if a later group has begun, so that no more stages of this group can begin.
         is_next: True if this group will begin next.
     """
     is_open, reused = len(group.ended) < len(group.missing), list(group.ended.values()).count("reused")

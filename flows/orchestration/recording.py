@@ -47,7 +47,7 @@ WITHOUT_SERVER = "The run continues without it; the store lacks nothing."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateTask:
-    """A task of a run that had no server, as it is sent to a server later.
+    """A task of a run that had no Prefect server, stored so that it can be reported to a server later.
 
     Attributes:
         name: The name of the task.
@@ -72,10 +72,11 @@ class LateTask:
 
 @dataclass(kw_only=True)
 class PageBuffer:
-    """What a run without a server would have shown on its page. `late_runs.py` sends it when an API answers.
+    """What a run without a Prefect server would have shown in Prefect's UI. `late_runs.py` sends it when an API
+    answers.
 
     Attributes:
-        artifacts: The artifacts in the form that Prefect's API accepts, by key.
+        artifacts: The Prefect artifacts (tables and Markdown), in the form that Prefect's API accepts, by key.
         lines: The log lines in the form that Prefect's API accepts.
         tasks: The tasks, in the order in which they ended.
     """
@@ -97,16 +98,16 @@ class PageBuffer:
 
 @dataclass
 class Recording:
-    """The API that a run is recorded with.
+    """The Prefect API that records a run, or a buffer in its place.
 
     Attributes:
         address: The URL of the API; "" if the run has none.
-        tell: Called with a message if the API is given up.
+        tell: Called with a message if the run continues without the API.
         server: The embedded server that was started for this run, if any.
         is_lost: True if the run continues without the API, either because it was given up or because it never answered.
-        buffer: Collects what the pages would show, if the run has no API from its beginning; else None.
+        buffer: Collects what Prefect's UI would show, if the run has no API from its beginning; else None.
         find_api: Returns the URL of an API that answers now, or ""; None if `address` is the only API.
-        lock: Held while the API is given up.
+        lock: Held by the thread that gives up the API.
     """
 
     address: str
@@ -123,7 +124,7 @@ class Recording:
         return self.server is not None
 
     def find_api_now(self) -> str:
-        """Return the URL of the API if it answers now, else ""."""
+        """Return the URL of a Prefect API for this run if one answers now, else ""."""
         if self.find_api is not None:
             return self.find_api()
         return self.address if is_answering(self.address) else ""
@@ -131,10 +132,11 @@ class Recording:
     def send(self, call: Callable[[], Result]) -> Result | None:
         """Call a function that sends a request to the API, and return its result, or None if the API is lost.
 
-        If the API does not answer, the function is called again for up to ANSWER_SECONDS; then the API is given up.
+        If the API does not answer, the function is called again for up to ANSWER_SECONDS. After that, the run continues
+        without the API.
 
         Raises:
-            Exception: Any exception of `call` that does not mean that the API does not answer.
+            Exception: Any exception of `call`, unless it means that the API does not answer.
         """
         deadline = 0.0
         while not self.is_lost:
@@ -149,11 +151,12 @@ class Recording:
         return None
 
     def _wait(self, deadline: float, reason: str) -> None:
-        """Wait until the API answers. Gives it up after the deadline, or as soon as the embedded server has ended.
+        """Wait until the API answers. Gives up after the deadline, or as soon as the server started for this run has
+        ended.
 
         Args:
             deadline: A time of `time.monotonic()`.
-            reason: A sentence that says why the API is given up at the deadline.
+            reason: A sentence for the user that says why the run continues without the API after the deadline.
         """
         while not self.is_lost:
             wait_if_stopping()
@@ -168,7 +171,7 @@ class Recording:
     def send_last(self, call: Callable[[], object]) -> None:
         """Call a function that sends the last request of the run.
 
-        If the API was given up but answers again, it is used again for this request. Otherwise, nothing is sent.
+        The request is sent even if the run continued without the API, provided that the API answers again now.
         """
         if self.is_lost and self.find_api_now():
             use_api(self.address)
@@ -176,7 +179,7 @@ class Recording:
         self.send(call)
 
     def give_up(self, reason: str) -> None:
-        """Continue without the API for the rest of the run. Requests are dropped from now on.
+        """Continue without the API for the rest of the run. Later requests are dropped, except that of `send_last`.
 
         Args:
             reason: A sentence for the user that says why.
@@ -199,9 +202,10 @@ def get_recording() -> Recording | None:
 
 
 def send_to_api(call: Callable[[], Result]) -> Result | None:
-    """Call a function that sends a request for the current run's page, and return its result.
+    """Call a function that sends a request about the current run to Prefect's API, and return its result.
 
-    Returns None if the API is lost. Outside a run, the function is simply called.
+    Returns None, possibly without calling it, if the run continues without the API. Outside a run, the function is just
+    called.
     """
     recording = get_recording()
     return call() if recording is None else recording.send(call)
@@ -252,14 +256,15 @@ def find_profile_api(own_server: bool) -> str | None:
 
 
 def find_answering_api(home: Path, own_server: bool) -> str:
-    """Find an API for a run that starts no server.
+    """Find a Prefect API for a run that does not start a server.
 
     Args:
-        home: CLOZE_HOME.
+        home: CLOZE_HOME, the folder of this installation's caches and server.
         own_server: True to ignore the user's Prefect profile.
 
     Returns:
-        The URL of the profile's API or, if there is none, of this CLOZE_HOME's UI server; "" if it does not answer.
+        The URL of the profile's API or, if there is none, of the server that `cloze ui` or `cloze serve` started; "" if
+        that API does not answer.
     """
     profile = find_profile_api(own_server)
     if profile is None:
@@ -271,18 +276,19 @@ def find_answering_api(home: Path, own_server: bool) -> str:
 def record_run(
     home: Path, own_server: bool, tell: Tell, buffer: PageBuffer, on_starting: Callable[[], object]
 ) -> Iterator[Recording]:
-    """Within the block, record the run with an API.
+    """Within the block, record the run in Prefect.
 
-    This is the API of the user's Prefect profile, else that of a UI server that is open in this CLOZE_HOME, else that
-    of an embedded server, which is stopped at the end of the block. If the API does not answer in time, the run is
-    recorded in `buffer` instead.
+    Uses the first available of these APIs: that of the user's Prefect profile, that of a running server with the UI
+    that Cloze started, or that of a new server, which is stopped when the block ends. If the API does not answer in
+    time, the run is recorded in `buffer` instead.
 
     Args:
-        home: CLOZE_HOME.
-        own_server: True to start an embedded server even if there is another API.
+        home: CLOZE_HOME, the folder of this installation's caches and server.
+        own_server: True to start a new server even if there is another API.
         tell: Called with each line to print.
-        buffer: Collects what the run shows, if it has no API.
-        on_starting: Called while the server starts, once Prefect may be imported because its API URL is known.
+        buffer: Collects what Prefect's UI would show, if the API does not answer.
+        on_starting: Called while the server starts, as soon as its URL is known, so that Prefect can be imported
+            meanwhile.
     """
     ambient = find_profile_api(own_server) or (None if own_server else find_server_of_home(home) or None)
     with ExitStack() as servers:
@@ -299,7 +305,8 @@ def record_run(
 
 @contextmanager
 def keep_pages(tell: Tell, buffer: PageBuffer, find_api: Callable[[], str]) -> Iterator[Recording]:
-    """Within the block, collect what a run shows in a buffer. Used for runs that nobody watches.
+    """Within the block, collect what Prefect's UI would show of a run in a buffer. Used for runs that are no Prefect
+    flow runs.
 
     Args:
         tell: Called with each line to print.
@@ -329,7 +336,7 @@ def use_recording(recording: Recording) -> Iterator[None]:
 
 
 def explain_no_server(reason: str) -> str:
-    """Build the message for a run that begins without a server.
+    """Build the message which tells the user that a run begins without a Prefect server.
 
     Args:
         reason: A sentence that says why there is no server.
@@ -338,9 +345,10 @@ def explain_no_server(reason: str) -> str:
 
 
 def _connect_to_profile(address: str, tell: Tell, buffer: PageBuffer) -> Recording:
-    """Wait up to START_SECONDS for the API of a Prefect profile or an open UI, and return a recording with it.
+    """Wait up to START_SECONDS for the API of a Prefect profile or a running server, and return a recording that uses
+    it.
 
-    If the API does not answer, the recording is lost from the beginning, and fills `buffer`.
+    If the API does not answer, the returned recording uses `buffer` instead, and its `is_lost` is True.
     """
     shown, deadline = without_password(address), time.monotonic() + START_SECONDS
     whose = "of your profile" if address == os.environ.get("CLOZE_PREFECT_API") else "that shows the UI"
@@ -354,10 +362,10 @@ def _connect_to_profile(address: str, tell: Tell, buffer: PageBuffer) -> Recordi
 
 
 def _connect_to_embedded(server: EmbeddedServer, tell: Tell, buffer: PageBuffer) -> Recording:
-    """Wait up to START_SECONDS for the embedded server, and return a recording with it.
+    """Wait up to START_SECONDS for the server that was started for this run, and return a recording that uses it.
 
-    If the server does not answer, the recording is lost from the beginning, and fills `buffer`; the server keeps
-    starting.
+    If the server does not answer, the returned recording uses `buffer` instead, and its `is_lost` is True. The server
+    keeps starting.
     """
     try:
         return Recording(server.wait(START_SECONDS), tell, server)

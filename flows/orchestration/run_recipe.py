@@ -71,15 +71,17 @@ def run_recipe(
     on_progress: Advance = ignore_progress,
     watch: bool | None = None,
 ) -> RunState:
-    """Build whatever is missing for a recipe, as a Prefect flow if somebody watches, else in this process.
+    """Build the artifacts of a recipe that the store lacks, as a Prefect flow run if requested or useful, else on
+    threads.
 
     Args:
         recipe: The recipe.
-        home: CLOZE_HOME.
-        tell: Called with each line of the run.
+        home: CLOZE_HOME, the folder of this installation's caches and server.
+        tell: Called with each line of the run's output, to print it.
         workers: The number of worker processes; if None, as many as the raw files have work for.
-        own_server: True to use the embedded server even if the user's Prefect profile names another API.
-        on_progress: Called with a stage, the number of parts built so far, and the number of parts to build.
+        own_server: True to start a Prefect server for this run even if the user's Prefect profile names another API.
+        on_progress: Called with a pipeline stage, the number of its parts (output files) built so far, and the number
+            to build.
         watch: True to run as a Prefect flow, False not to; if None, `is_watched` decides.
 
     Returns:
@@ -134,13 +136,15 @@ def import_flow() -> Callable[[RunState], bool]:
 
 
 def is_watched(run: RunState, own_server: bool, watch: bool | None, find_api: Callable[[], str]) -> bool:
-    """Decide whether a run should be a Prefect flow: if an API answers, if the run trains, or if it may take minutes.
+    """Decide whether a run should be a Prefect flow run, which has a page in Prefect's UI.
+
+    It should if the run trains a model, if it may take minutes, or if a Prefect API answers.
 
     Args:
-        run: The run, which must be prepared.
-        own_server: True if the user asks for the embedded server.
-        watch: The user's choice; None if the user made none.
-        find_api: Returns the URL of an API that answers, or "".
+        run: The run, from `prepare_run`.
+        own_server: True if the user asks for a Prefect server for this run.
+        watch: The user's choice, which is returned; None if the user made none.
+        find_api: Returns the URL of a Prefect API that answers, or "" if none does.
     """
     if watch is not None:
         return watch
@@ -171,8 +175,8 @@ def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[Wo
 
 @contextmanager
 def keep_failure(run: RunState, recording: Recording) -> Iterator[None]:
-    """If a run that has no Prefect flow run fails or is stopped inside the block, report that to the API, or save it to
-    report later.
+    """If a run without a Prefect flow run fails or is stopped inside the block, report it to Prefect, or store it for
+    later.
     """
 
     def keep_stopped() -> None:
@@ -192,7 +196,11 @@ def keep_failure(run: RunState, recording: Recording) -> Iterator[None]:
 
 
 def run_on_threads(run: RunState) -> None:
-    """Complete a run without a server. The run must be prepared, and have its workers. Raises what a stage raises."""
+    """Complete a run without a Prefect server, with its tasks on threads. Raises any exception that a pipeline stage
+    raises.
+
+    The run must come from `prepare_run`, and have workers from `open_workers`.
+    """
     with ThreadPoolExecutor(choose_num_threads(run.pool.num_workers)) as threads:
         try:
             complete_run(run, ThreadTasks(threads, run.pages.tasks))
@@ -213,11 +221,11 @@ class ThreadTasks:
         self._tasks = tasks
 
     def submit(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> "Future[Any]":
-        """Submit a task that calls `work(build)` on a thread, and that is retried if that may help."""
+        """Submit a task that calls `work(build)` on a thread, and retries it after an error that may be temporary."""
         return self._threads.submit(copy_context().run, self._try_again, name, work, build)
 
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
-        """Call `work`, and return its result."""
+        """Call `work` directly, and return its result."""
         return work()
 
     def _try_again(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> Any:

@@ -61,19 +61,19 @@ DRIFTED = "Drifted"  # the state of a run that is complete and crosses a bound o
 
 
 def ignore_progress(stage: str, built: int, parts: int) -> None:
-    """Ignore the progress of a stage."""
+    """Do nothing. Used as the `on_progress` callback if the progress of stages is not needed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """The result of checking a run's figures, once all of its stages are built.
+    """The result of comparing a run's metrics with the limits in its recipe, once all of its stages are built.
 
     Attributes:
-        figures: The figures counted at the end of the run.
-        crossed: The recipe's bounds that the figures cross, in words.
+        figures: The metrics of the run, such as counts and shares of documents.
+        crossed: One message for each limit of the recipe that the metrics exceed.
         candidate: The release to add, or None if the recipe names none.
         set_aside: The raw files and records that the run had to skip.
-        settled: Folders of earlier generations' artifacts that this run did not need to check again.
+        settled: Folders of earlier runs' artifacts that were reused without checking their files.
     """
 
     figures: Figures = field(default_factory=dict)
@@ -91,22 +91,23 @@ class RunState:
         recipe: The recipe.
         run_id: The id of the run.
         started: When the run began, in ISO 8601 with the time zone.
-        pulse: Writes the run's heartbeat to the store.
+        pulse: Writes the run's heartbeat (which shows that it is alive) to the store.
         print_line: Called with each line that the run prints.
-        on_progress: Called with the progress of stages and training: stage, parts built, and parts in total.
-        lock: The raw files, as currently known.
-        file_counts: Counts of the unread files that were found, by source.
+        on_progress: Called with the progress of stages and training: stage, parts (output files) built, and parts in
+            total.
+        lock: The contents of the lock file, which records the raw files used and skipped.
+        file_counts: Counts of the files that were found but not read, by source.
         clock: The time of `time.monotonic()` when the run began.
-        stages: The history of each stage, by artifact folder.
-        manifests: The manifest of each finished stage, by artifact folder.
-        is_watched: True if the run is a Prefect flow.
-        pages: What the run's page would have shown, if the run is not a Prefect flow.
-        worker_deaths: How many workers died while reading a record, by record.
-        judgement: The figures and crossed bounds, once all stages are built.
+        stages: The record of each pipeline stage (its state and duration), by artifact folder.
+        manifests: The manifest (description of the stored result) of each finished stage, by artifact folder.
+        is_watched: True if the run is a Prefect flow run.
+        pages: What the run's page in Prefect's UI would have shown, if the run is not a Prefect flow run.
+        worker_deaths: How many worker processes died while reading a record, by record.
+        judgement: The metrics and exceeded limits; set once all stages are built.
         flow_run: The Prefect flow run, once it exists.
-        notifier: Sends the run's notices.
+        notifier: Sends the run's notifications.
         pool: The workers; set once they are open.
-        outcome: The artifacts; set once all stages are built.
+        outcome: The artifacts (stored results); set once all stages are built.
         record: The run record; set once the run has succeeded.
         progress_lock: Held by the thread that records progress.
     """
@@ -141,14 +142,16 @@ class RunState:
         self.progress = Progress(self.recipe)
 
     def set_notifier(self, notifier: Notifier) -> None:
-        """Set the notifier that sends this run's notices, and give it the run's id and the URL of its page."""
+        """Set the notifier that sends this run's notifications, and give it the run's id and the URL of its page in
+        Prefect's UI.
+        """
         self.notifier = notifier
         notifier.run_id = self.run_id
         notifier.page = lambda: self.flow_run.page if self.flow_run is not None else ""
 
     @property
     def records(self) -> list[StageRecord]:
-        """Records of the stages that have ended so far, in the order in which they ended."""
+        """Records of the pipeline stages that have ended so far, in the order in which they ended."""
         return [history.record for history in list(self.stages.values()) if history.record is not None]
 
     @property
@@ -158,17 +161,19 @@ class RunState:
 
     @property
     def final_state_name(self) -> str:
-        """Name of the final state if the run succeeds: "Drifted" if it crosses a bound, else "Completed"."""
+        """Name of the final state if the run succeeds: "Drifted" if its metrics exceed a limit of the recipe, else
+        "Completed".
+        """
         return DRIFTED if self.build_record("completed").is_drifted else "Completed"
 
     def summarize(self) -> str:
-        """Summarize the results of the run, and the bounds that it crosses, in a few words."""
+        """Summarize the results of the run, and the limits of the recipe that it exceeds, in a few words."""
         record = self.build_record("completed")
         more = ", ".join(record.outcome[1:])
         return "; ".join([summarize_outcome(self.outcome), *filter(None, [more]), *record.all_crossed])
 
     def tell(self, text: str, level: str = "info") -> None:
-        """Print a line on the terminal, and write it to the log of the flow run if one exists.
+        """Print a line on the terminal, and write it to the log of the Prefect flow run if one exists.
 
         Args:
             text: The line.
@@ -182,11 +187,11 @@ class RunState:
         self.tell(text, "warning")
 
     def advance(self, stage: str, built: int, parts: int) -> StageProgress:
-        """Record the progress of a stage or its training. Thread-safe.
+        """Record the progress of a pipeline stage or its training. Thread-safe.
 
         Args:
-            stage: Kind and name of the stage, followed by " steps" if training steps are counted.
-            built: The number of parts or steps done so far.
+            stage: The stage's folder, `KIND/NAME`, followed by " steps" if training steps are counted.
+            built: The number of parts (output files) or steps done so far.
             parts: The total number of parts or steps.
 
         Returns:
@@ -199,7 +204,7 @@ class RunState:
         return pace
 
     def call_on_worker(self, function: Callable[..., Result], *args: object) -> Result:
-        """Call a function on a worker, and return its result.
+        """Call a function on a worker process, and return its result.
 
         Raises:
             WorkerDied: If the worker dies. The record that it was reading is counted in `worker_deaths`.
@@ -217,7 +222,7 @@ class RunState:
         """Record that a stage is complete, and print its results.
 
         Args:
-            manifest: The manifest of the finished stage.
+            manifest: The manifest of the finished stage (the description of its stored result).
             seconds: How long the stage took.
         """
         self.manifests[manifest.folder] = manifest
@@ -229,9 +234,9 @@ class RunState:
         self.print_stage(record, manifest)
 
     def settle_generations(self) -> None:
-        """Record in the lock that the documents of all generations have been judged.
+        """Record in the lock file that the documents from all raw files found so far have been deduplicated.
 
-        Files of judged generations must not disappear later.
+        Later runs report an error if one of these raw files has disappeared.
         """
         if self.lock.pending:
             number = len(self.lock.generations)
@@ -243,7 +248,9 @@ class RunState:
             )
 
     def move_stage_last(self, folder: str) -> None:
-        """Move a stage to the end of the record. A run that finds damage goes through its stages again, in a new order.
+        """Move a stage to the end of the run's record.
+
+        Used when a run repeats its stages after it found a damaged file, because they then end in another order.
 
         Args:
             folder: The artifact folder of the stage.
@@ -263,12 +270,12 @@ class RunState:
             self.warn(warning)
 
     def judge(self) -> None:
-        """Compute the figures of a run whose stages are built, and compare them with the bounds of its recipe.
+        """Compute the metrics of a run whose stages are built, and compare them with the limits in its recipe.
 
         Sets `judgement`.
 
         Raises:
-            Damaged: If an artifact cannot be read.
+            Damaged: If an artifact (stored result) cannot be read.
         """
         self.settle_generations()
         self.judgement = Judgement(settled=self.outcome.settled)
@@ -321,11 +328,11 @@ class RunState:
         )
 
     def describe_late_run(self, end: Mapping[str, str], kind: str = "builds") -> LateRun:
-        """Describe a run that ended without a flow run, in the form in which it is sent to an API later.
+        """Describe a run that ended without a Prefect flow run, so that it can be reported to Prefect later.
 
         Args:
-            end: The final state, with the keys "type", "name" and "message".
-            kind: What the run did, "builds" or "nothing new".
+            end: The final state as a dict with the keys "type", "name" and "message".
+            kind: What the run did: "builds", or "nothing new" if the store already had everything.
         """
         recipe = self.recipe
         return LateRun(
@@ -346,9 +353,9 @@ class RunState:
         )
 
     def write_record(self, record: RunRecord, report: str | None = None) -> None:
-        """Write the run's record and report to the store unless that was done before, and end the heartbeat.
+        """Write the run's record and report to the store unless that was done before, and stop the heartbeat.
 
-        It is called by whichever learns first how the run ends: the run itself or a signal handler.
+        Both the run itself and a signal handler may call this; only the first call writes.
 
         Args:
             record: The record.

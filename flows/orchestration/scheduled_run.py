@@ -59,12 +59,12 @@ FORBIDDEN = "%&<>"  # in the name of a deployment
 
 
 def build_schedule(cron: str | None, every_seconds: int | None, since: datetime | None = None) -> Schedule:
-    """Build the schedule that a command's options ask for.
+    """Build a Prefect schedule from the options of a command.
 
     Args:
         cron: A cron expression, in this machine's time zone.
         every_seconds: The number of seconds between two runs. Exactly one of `cron` and `every_seconds` must be given.
-        since: The time from which the interval counts; if None, the time at which the schedule is first applied.
+        since: The time from which intervals are counted; if None, the time at which the schedule is first applied.
 
     Raises:
         InputError: If both or neither are given, or if a value is invalid.
@@ -91,7 +91,7 @@ def find_time_zone() -> str:
 
 
 def check_deployable(recipe: Recipe, workers: int | None) -> None:
-    """Check that a recipe can be deployed.
+    """Check that a recipe can become a Prefect deployment.
 
     Raises:
         InputError: If the recipe's name has a character that a deployment name cannot have, or the number of workers is
@@ -104,11 +104,11 @@ def check_deployable(recipe: Recipe, workers: int | None) -> None:
 
 
 def build_run_parameters(recipe: Recipe, store: str | None, workers: int | None) -> dict[str, Any]:
-    """Build the parameters that every run of a recipe's deployment gets.
+    """Build the parameters for all runs of a recipe's Prefect deployment.
 
     Args:
-        recipe: The recipe, whose overrides are passed on.
-        store: The store that the command names in place of the recipe's; None if it names none.
+        recipe: The recipe. Its overrides (settings from the command line) become parameters.
+        store: The store to use in place of the recipe's; None for the recipe's store.
         workers: The number of worker processes; None to choose it by the size of the raw files.
 
     Returns:
@@ -138,7 +138,7 @@ def add_timestamps(text: str, run: str = "") -> str:
 
 
 def get_serving_lock(home: Path, name: str) -> Path:
-    """Return the path of the file that `cloze serve` locks while it serves a recipe with this name."""
+    """Return the path of the file that `cloze serve` locks while it serves a recipe with the given name."""
     return home / "prefect" / f"serving-{quote(name, safe='')}.lock"
 
 
@@ -146,7 +146,7 @@ def get_serving_lock(home: Path, name: str) -> Path:
 def show_in_status(
     place: Place, path: str, facts: Callable[[], Mapping[str, Any]], what: str, tell: Callable[[str], None]
 ) -> Iterator[None]:
-    """Within the block, let `cloze status` report what `facts()` returns.
+    """Within the block, let `cloze status` report the values that `facts()` returns.
 
     Args:
         place: The store in which the status file is written.
@@ -165,10 +165,10 @@ def show_in_status(
 
 
 def find_next_due(client: SyncPrefectClient, deployment_id: UUID) -> tuple[datetime | None, int]:
-    """Find the next run of a deployment.
+    """Find the next scheduled run of a Prefect deployment.
 
     Returns:
-        The time at which the next run is due, or None if none is scheduled; and the number of overdue runs.
+        A tuple: the time at which the next run is due, or None if none is scheduled; and the number of overdue runs.
     """
     runs = read_runs(client, deployment_id, [StateType.SCHEDULED])
     times = [run.next_scheduled_start_time for run in runs if run.next_scheduled_start_time is not None]
@@ -177,7 +177,7 @@ def find_next_due(client: SyncPrefectClient, deployment_id: UUID) -> tuple[datet
 
 
 def read_runs(client: SyncPrefectClient, deployment_id: UUID, states: list[StateType], **due: Any) -> list[FlowRun]:
-    """Read the runs of a deployment that are in given states, the earliest due first.
+    """Read the flow runs of a Prefect deployment that are in given states, those due earliest first.
 
     The server limits how many runs are returned.
 
@@ -225,7 +225,7 @@ run_log = RunLog()
 
 
 def name_flow_run() -> str:
-    """Return the name of a flow run that begins now: the deployment's name and the local time."""
+    """Return the name of a Prefect flow run that begins now: the deployment's name and the local time."""
     return f"{runtime.deployment.name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
 
 
@@ -233,12 +233,12 @@ def print_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -
     """Print why a run failed: the message of its final state, after a traceback unless the error is an InputError.
 
     Prefect calls this in the run's process. If that process has died, Prefect calls it in the runner's process, where
-    it also sends the failure notice.
+    this function also sends the failure notification.
 
     Args:
         state: The final state of the run.
         path: The path of the recipe.
-        overrides: The overrides of the recipe's settings, by key.
+        overrides: Values that replace settings of the recipe, by key.
     """
     error = state.result(raise_on_failure=False) if state.is_failed() else None
     if isinstance(error, BaseException) and not isinstance(error, InputError):
@@ -251,17 +251,18 @@ def print_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -
 
 
 def prepare_process() -> None:
-    """Make this process, which runs a recipe, stop on signals and when its parent `cloze serve` has ended."""
+    """Make the process of a scheduled run stop on signals, and when the `cloze serve` that started it has ended."""
     answer_signals()
     if parent := os.environ.get(PARENT_VARIABLE):
         end_with_parent(int(parent), lambda: stop(signal.SIGTERM))
 
 
 def conclude_run(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
-    """Do the work of a run, and return its final state, which is Failed if the work raises InputError.
+    """Do the work of a scheduled run, and return its final Prefect state, which is Failed if the work raises
+    InputError.
 
     Args:
-        run: Called with CLOZE_HOME. Does the work, and returns the name and message of the final state.
+        run: Does the work. Called with CLOZE_HOME; returns the name and message of the final state.
     """
     try:
         name, message = run(prepare_environment(os.environ))
@@ -271,13 +272,13 @@ def conclude_run(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
 
 
 def build_recipe(path: Path, overrides: dict[str, str], workers: int | None, home: Path) -> tuple[str, str]:
-    """Build whatever is missing for a recipe, inside the current flow run.
+    """Build the artifacts of a recipe that the store lacks, inside the current Prefect flow run.
 
     Args:
         path: The path of the recipe.
         overrides: Overrides of the recipe's settings, by key.
         workers: The number of worker processes; if None, as many as the raw files have work for.
-        home: CLOZE_HOME.
+        home: CLOZE_HOME, the folder of this installation's caches and server.
 
     Returns:
         The name and the message of the flow run's final state.
@@ -312,10 +313,10 @@ def build_recipe(path: Path, overrides: dict[str, str], workers: int | None, hom
 
 
 def show_next_run(artifact: LiveArtifact, recipe: str) -> str:
-    """Show on a run's page when the next run of its schedule is due, and how many runs are overdue.
+    """Show on a run's page in Prefect's UI when the next run of its schedule is due, and how many runs are overdue.
 
     Args:
-        artifact: The artifact to show or update.
+        artifact: The Prefect artifact to create or update.
         recipe: The name of the recipe.
 
     Returns:
@@ -336,7 +337,7 @@ def show_next_run(artifact: LiveArtifact, recipe: str) -> str:
 
 
 def merge_due_runs(tell: Callable[[str], None]) -> None:
-    """Cancel all other runs of this schedule that are already due, since the current run covers them.
+    """Cancel all other runs of the current run's schedule that are already due, because they would have nothing to do.
 
     Does not cancel runs that somebody requested, or that have other parameters. If the server does not answer, cancels
     none.
@@ -377,7 +378,7 @@ def end_with_parent(parent: int, end: Callable[[], object]) -> None:
 
     Args:
         parent: The parent's process id when this process started.
-        end: Called once.
+        end: Function to call, without arguments. Called once.
     """
 
     def watch() -> None:
@@ -406,10 +407,10 @@ RUN_ID_VARIABLE = "PREFECT__FLOW_RUN_ID"  # in the environment of a run's proces
 
 
 def build_entrypoint(path: str) -> str:
-    """Return the entrypoint of a recipe's flow for prefect.yaml.
+    """Return the entrypoint of a recipe's flow (from which Prefect imports the flow) for prefect.yaml.
 
     Args:
-        path: The path of the recipe, relative to the workers' working directory, or absolute.
+        path: The path of the recipe's file, relative to the workers' working directory, or absolute.
 
     Raises:
         InputError: If the file extension is not .toml.
@@ -426,7 +427,7 @@ def build_entrypoint(path: str) -> str:
 
 
 def __getattr__(name: str) -> Flow[..., Any]:
-    """Return the flow of a recipe, given the escaped path in its entrypoint.
+    """Return the Prefect flow of a recipe. `name` is the recipe's escaped path, as in the result of `build_entrypoint`.
 
     Raises:
         AttributeError: If there is no such recipe.
@@ -438,7 +439,10 @@ def __getattr__(name: str) -> Flow[..., Any]:
 
 
 def build_flow(path: Path) -> Flow[..., Any]:
-    """Build the flow of the recipe in a file. Its parameters are `set` and `worker_processes`."""
+    """Build the Prefect flow of the recipe in a file.
+
+    The flow's parameters are `set` (overrides as "key=value") and `worker_processes`.
+    """
 
     def run_recipe(set: Sequence[str] = (), worker_processes: int | None = None) -> State[Any]:
         prepare_process()
@@ -477,9 +481,9 @@ def read_recipe_name(path: Path) -> str:
 
 
 def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
-    """Parse the settings that are given to a scheduled run into overrides of its recipe.
+    """Parse the settings passed to a scheduled run into values that replace settings of its recipe.
 
-    Anyone who can start runs may set what `is_allowed` accepts, and what the command that made the schedule was given.
+    Allowed are settings that `is_allowed` accepts, and those passed to the command that created the schedule.
 
     Args:
         pairs: The settings, each as "key=value".
@@ -501,7 +505,7 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def is_allowed(pair: str) -> bool:
-    """Return True if any scheduled run may be given a setting, because it only affects how the data are processed.
+    """Return True if a setting only affects how data are processed, so that anyone who can start runs may set it.
 
     Args:
         pair: The setting as "key=value".

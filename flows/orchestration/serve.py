@@ -92,22 +92,22 @@ def serve_recipe(
     workers: int | None = None,
     run_now: bool = False,
 ) -> NoReturn:
-    """Run a recipe whenever it is due, until SIGTERM or Ctrl-C, which end the process with exit code 0.
+    """Run a recipe on a schedule until SIGTERM or Ctrl-C, which end the process with exit code 0.
 
     Args:
         recipe: The recipe. Each run reads it again from its file.
-        cron: A cron expression.
+        cron: The schedule as a cron expression.
         every: The number of seconds between two runs. Exactly one of `cron` and `every` must be given.
-        home: CLOZE_HOME.
+        home: CLOZE_HOME, the folder of this installation's caches and server.
         port: The port of the server and its UI, used if no server of the user's Prefect profile answers.
         log: Called with each line, which begins with the time.
-        store: The store that the command names in place of the recipe's; None if it names none.
+        store: The store to use in place of the recipe's; None for the recipe's store.
         workers: The number of worker processes of a run; if None, as many as the raw files have work for.
         run_now: True to start a run immediately as well.
 
     Raises:
         InputError: For an error that the user can fix, before anything starts.
-        ServerFailed: If the server does not start the first time, or fails for BUSY_SECONDS then.
+        ServerFailed: If the server does not start at first, or then fails for BUSY_SECONDS.
     """
 
     def tell(line: str) -> None:
@@ -159,11 +159,11 @@ def find_profile(tell: Tell) -> str | None:
 
 @contextmanager
 def open_api(profile: str | None, home: Path, port: int, tell: Tell) -> Iterator[str]:
-    """Within the block, use the API of a Prefect profile, or of a full server that is started for this CLOZE_HOME.
+    """Within the block, use the API of a Prefect profile, or that of a new Prefect server with the UI.
 
     Args:
-        profile: The API URL of the profile, which is waited for; None to start a server.
-        home: CLOZE_HOME.
+        profile: The API URL of the profile, which this function waits for; None to start a server.
+        home: CLOZE_HOME, the folder of this installation's caches and server.
         port: The port of the server to start.
         tell: Called with each line to print.
 
@@ -195,7 +195,7 @@ def wait_for_profile(address: str, tell: Tell) -> None:
 
 @contextmanager
 def hold_serving_lock(home: Path, recipe: Recipe) -> Iterator[None]:
-    """Within the block, hold the lock that shows that a recipe is being served.
+    """Within the block, hold the file lock which shows other processes that a recipe is being served.
 
     Raises:
         InputError: If a recipe with the same name is already being served.
@@ -227,9 +227,9 @@ STOPPED_MESSAGE = "Stopped with its schedule; what is finished is kept."
 def build_deployment(
     name: str, path: str, parameters: dict[str, Any], cron: str | None, every: int | None, since: str
 ) -> RunnerDeployment:
-    """Build a recipe's deployment, which runs one run at a time and queues the others.
+    """Build a recipe's Prefect deployment, which does one run at a time and queues the others.
 
-    The service and its runner both apply it, and both compute the same due times.
+    The service and its runner both register the deployment with the API, and compute the same due times.
 
     Args:
         name: The name of the recipe.
@@ -252,12 +252,12 @@ def build_deployment(
 
 
 class Service:
-    """Serves one recipe with an API: keeps a runner alive, and watches the API.
+    """Serves one recipe: keeps its runner (the process that starts due runs) alive, and monitors the Prefect API.
 
     Args:
         recipe: The recipe.
         deployment: The arguments of `build_deployment`.
-        owns_server: True if the API belongs to a server of this CLOZE_HOME.
+        owns_server: True if the API's server was started by Cloze, rather than by the user.
         tell: Called with each line to print.
     """
 
@@ -267,13 +267,13 @@ class Service:
         self._deployment_id: UUID | None = None
 
     def attend(self, run_now: bool) -> str:
-        """Apply the deployment, and start its due runs until the API is gone.
+        """Register the recipe's deployment with the API, and start its due runs until the API stops responding.
 
         Args:
             run_now: True to start a run immediately as well.
 
         Returns:
-            A phrase that says why serving ended.
+            A phrase that says why this ended.
 
         Raises:
             ServerFailed: If the API fails for BUSY_SECONDS.
@@ -298,7 +298,7 @@ class Service:
         """Keep a runner alive and track the next due run, until the API has failed MAX_MISSED_CHECKS times in a row.
 
         Args:
-            client: Client of the API.
+            client: Client of the Prefect API.
             deployment_id: The id of the deployment.
             facts: The values that `cloze status` reports; "next" and "waiting" are updated in place.
         """
@@ -317,7 +317,9 @@ class Service:
             time.sleep(CHECK_SECONDS)
 
     def _ensure_runner(self, client: SyncPrefectClient, deployment_id: UUID) -> None:
-        """Start a runner if none is alive, after closing the runs that an earlier runner left open."""
+        """Start a runner process if none is alive, after closing the flow runs that an earlier runner left
+        unfinished.
+        """
         if self._runner is not None and self._runner.poll() is None:
             return
         wait_if_stopping()
@@ -329,7 +331,7 @@ class Service:
         self._runner = start_runner(self._deployment)
 
     def stop(self) -> None:
-        """Stop the runs, the runner and this process, and pause the deployment. Does not return."""
+        """Stop the runs, the runner process and this process, and pause the deployment. Does not return."""
         if self._runner is not None:
             end_runner(self._runner, self._close_schedule)
         else:
@@ -338,7 +340,7 @@ class Service:
         os._exit(0)
 
     def _close_schedule(self) -> None:
-        """Pause the deployment, so that no more runs become due, and cancel open runs."""
+        """Pause the deployment, so that no more runs become due, and cancel unfinished runs."""
         if self._deployment_id is None:
             return
         try:
@@ -351,12 +353,12 @@ class Service:
 
 
 def close_abandoned_runs(client: SyncPrefectClient, deployment_id: UUID, since_start: bool) -> None:
-    """Close the open runs of a deployment that no process is working on, so that they do not block the next run.
+    """Close the unfinished runs of a deployment that no process is working on, so that they do not block the next run.
 
-    Runs that had begun become Crashed.
+    Runs that had begun get the state Crashed.
 
     Args:
-        client: Client of the API.
+        client: Client of the Prefect API.
         deployment_id: The id of the deployment.
         since_start: True to also cancel all runs that were due before now, because nobody served the recipe then.
     """
@@ -375,7 +377,7 @@ def call_patiently(call: Callable[[], Result], seconds: float = BUSY_SECONDS) ->
     """Call a function that sends a request to an API, and return its result. Calls it again while the API fails.
 
     Args:
-        call: The function.
+        call: The function, without arguments.
         seconds: How long to keep trying.
 
     Raises:
@@ -395,12 +397,12 @@ def call_patiently(call: Callable[[], Result], seconds: float = BUSY_SECONDS) ->
 
 
 def get_runner_log() -> Path:
-    """Return the path of the runner's log, which has its errors."""
+    """Return the path of the log file of the runner (the process that starts due runs)."""
     return Path(PREFECT_HOME.value(), "runner.log")
 
 
 def start_runner(deployment: dict[str, Any]) -> "subprocess.Popen[bytes]":
-    """Start the runner of a deployment in its own process group, so that Ctrl-C reaches only the service.
+    """Start the runner (the process that starts due runs) in its own process group, so that Ctrl-C does not reach it.
 
     Args:
         deployment: The arguments of `build_deployment`.
@@ -436,11 +438,12 @@ def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], s
 
 
 def run_runner(deployment: dict[str, Any], parent: int) -> None:
-    """Start runs when they are due, until the service that started this process ends. Called in the runner's process.
+    """Start runs when they are due, until the `cloze serve` that started this process ends. Called in the runner's
+    process.
 
     Args:
         deployment: The arguments of `build_deployment`.
-        parent: The process id of the service.
+        parent: The process id of that `cloze serve`.
     """
     end_with_parent(parent, lambda: os._exit(1))
     use_api(PREFECT_API_URL.value())  # a run gets it from Prefect's settings, the command of a notice does not

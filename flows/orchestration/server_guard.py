@@ -78,8 +78,8 @@ HEADERS = {
 class Guard:
     """An ASGI application that rejects unauthorized requests, and passes all others to Prefect's application.
 
-    It wraps Prefect's application rather than being added to it, because Prefect's server also sends requests to itself
-    in memory, under another host name.
+    It wraps Prefect's application instead of being a middleware of it, because Prefect's server also sends requests to
+    itself in memory, under another host name.
 
     Args:
         app: Prefect's application.
@@ -126,12 +126,17 @@ def generate_password() -> str:
 
 
 def get_password_path(prefect_home: Path, port: int) -> Path:
-    """Return the path of the file with the password of the UI server on a port."""
+    """Return the path of the password file of the UI server on a port, in a Prefect home (the folder of Prefect's
+    files).
+    """
     return prefect_home / f"server-{port}.password"
 
 
 def write_password(prefect_home: Path, port: int, password: str) -> None:
-    """Write the password of a UI server to its Prefect home, where other commands find it. Raises OSError."""
+    """Write the password of a UI server to a file in its Prefect home (folder), where other commands find it.
+
+    Raises OSError if the file cannot be written.
+    """
     with replace_file(get_password_path(prefect_home, port)) as new:
         new.chmod(0o600)
         new.write_text(password)
@@ -145,9 +150,9 @@ def read_password(prefect_home: Path, port: int) -> str:
 
 
 def find_password_in_use(prefect_home: Path, port: int) -> str:
-    """Return the last password of a port if a `cloze serve` of this Prefect home is running, else "".
+    """Return the most recent password of a port if a `cloze serve` of this Prefect home is running, else "".
 
-    The runs of that `cloze serve` know no other password.
+    A new server must use this password, because the runs of that `cloze serve` know no other.
     """
     serves = any(map(is_locked, prefect_home.glob("serving-*.lock")))
     return read_password(prefect_home, port) if serves else ""
@@ -190,7 +195,7 @@ REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 
 
 
 def get_report_path(flow_run_id: str, run_id: str) -> str:
-    """Return the URL path at which a server of this CLOZE_HOME shows the report of a run.
+    """Return the URL path at which a server started by Cloze shows the report of a run.
 
     >>> get_report_path("5e0c", "2026-R&D (new)")
     '/cloze/report/5e0c/2026-R%26D%20%28new%29/report.html'
@@ -199,9 +204,9 @@ def get_report_path(flow_run_id: str, run_id: str) -> str:
 
 
 def record_store(prefect_home: Path, flow_run_id: str, place: Place) -> None:
-    """Record in a Prefect home which store a flow run belongs to, so that the server can find its report.
+    """Record the store of a Prefect flow run in a Prefect home (folder), so that the server can find the run's report.
 
-    Keeps at most MAX_KEPT_STORES records, and removes the oldest. Raises OSError.
+    If there are more than MAX_KEPT_STORES records, the oldest are removed. Raises OSError if a file cannot be written.
     """
     folder = prefect_home / "reports"
     folder.mkdir(exist_ok=True)
@@ -213,7 +218,9 @@ def record_store(prefect_home: Path, flow_run_id: str, place: Place) -> None:
 
 
 def read_report(prefect_home: Path, flow_run_id: str, run_id: str) -> bytes | None:
-    """Read the report of a run from the store of its flow run. Returns None if there is none, or it cannot be read."""
+    """Read the report of a run from the store recorded for its flow run. Returns None if the report is missing or
+    unreadable.
+    """
     if "/" in run_id or run_id.startswith("."):
         return None
     try:

@@ -75,22 +75,22 @@ class TaskRunner(Protocol):
     """Runs the tasks of a run, as Prefect tasks or on threads."""
 
     def submit(self, name: str, work: Callable[["StageBuild"], WorkResult[Any]], build: "StageBuild") -> PendingTask:
-        """Submit a task that calls `work(build)` on a thread, and that is retried if that may help.
+        """Submit a task that calls `work(build)` on a thread, and retries it after an error that may be temporary.
 
         Args:
             name: The name of the task.
             work: The function to call.
-            build: Its argument, the stage to build.
+            build: Its argument, the pipeline stage to build.
         """
         ...
 
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
-        """Call a long-running function, and return its value. It gets a separate page if the run has pages.
+        """Call a long-running function, and return its value. In a Prefect flow run, the function becomes a subflow.
 
         Args:
-            group: The group of the stages, "train" or "tasks".
-            stages: Kind and name of each stage, shown on the page.
-            work: The function.
+            group: The group of the pipeline stages, "train" or "tasks".
+            stages: Kind and name of each stage, shown on the subflow's page in Prefect's UI.
+            work: The function, without arguments.
 
         Raises:
             Exception: Any exception that `work` raises.
@@ -99,7 +99,10 @@ class TaskRunner(Protocol):
 
 
 def is_worth_retrying(error: BaseException | None) -> bool:
-    """Return False if a retry cannot help, because the user must fix something or the workers were closed."""
+    """Return True if a task that raised `error` may succeed when retried.
+
+    Returns False if the user must fix something, or the workers were closed.
+    """
     return not isinstance(error, (InputError, PoolClosed))
 
 
@@ -107,13 +110,13 @@ def is_worth_retrying(error: BaseException | None) -> bool:
 
 
 def build_stages(run: RunState, tasks: TaskRunner) -> Outcome:
-    """Build the stages of a run in order, and return its artifacts.
+    """Build the pipeline stages of a run in order, and return its artifacts (the stored results of the stages).
 
-    Skips any record that killed its worker on every attempt, and raw files that cannot be read if the recipe allows
-    skipping them.
+    Skips any record that killed its worker process on every attempt, and unreadable raw files if the recipe allows
+    that.
 
     Args:
-        run: The state of the run. Its lock is updated if records or files are skipped.
+        run: The state of the run. Its lock (the list of the raw files used) is updated if records or files are skipped.
         tasks: Runs the tasks of the stages.
 
     Raises:
@@ -143,7 +146,7 @@ def build_stages(run: RunState, tasks: TaskRunner) -> Outcome:
 
 
 class StageBuilder:
-    """Builds groups of a run's stages that do not depend on each other, and reuses complete stages.
+    """Builds groups of independent pipeline stages of a run, and reuses the stages that are complete in the store.
 
     Args:
         run: The state of the run.
@@ -154,16 +157,16 @@ class StageBuilder:
         self._run, self._tasks = run, tasks
 
     def build(self, stages: Sequence[Stage]) -> list[Manifest]:
-        """Build whatever is missing from stages of one kind.
+        """Build the missing parts (output files) of pipeline stages of one kind.
 
         Args:
             stages: The stages, which must have the same kind and must not be empty.
 
         Returns:
-            The manifests, in the order of the stages.
+            The manifests (descriptions of the stored results), in the order of the stages.
 
-        Raises:
-            Exception: Any exception that a task raises.
+            Raises:
+                Exception: Any exception that a task raises.
         """
         kind, started = STAGES[stages[0].kind], time.monotonic()
         builds = self._survey_stages(stages)
@@ -173,10 +176,10 @@ class StageBuilder:
         return finish()
 
     def _survey_stages(self, stages: Sequence[Stage]) -> list["StageBuild"]:
-        """Survey what the store has of the stages.
+        """Find out which parts of the stages the store already has.
 
-        All stages are surveyed before the first is built, because each is compared with the artifacts that existed
-        before.
+        This is done for all stages before the first is built, because each is compared with the artifacts that existed
+        before the run.
         """
         run, mending = self._run, self._run.damage
         for stage in stages:
@@ -235,7 +238,7 @@ class StageBuild:
     Attributes:
         run: The state of the run.
         stage: The stage.
-        survey: What the store already has of the stage.
+        survey: Which parts (output files) of the stage the store already has, and which are missing.
         distrusted: Paths of damaged files, which the stage's task must not read.
         is_recorded: True if this run already built the stage, and is now repeating its stages because another stage met
             damage or a bad record.
@@ -264,7 +267,9 @@ class StageBuild:
         return manifest
 
     def add_built(self, parts: Sequence[Part]) -> None:
-        """Record progress for parts that have been built. A part that is built again in a retry counts once."""
+        """Record that parts (output files) of the stage have been built. A part that is built again in a retry counts
+        once.
+        """
         with self.run.progress_lock:
             self._built.update(part.name for part in parts)
             self.run.advance(self.stage.stage_folder, len(self._built), len(self.survey.missing))
@@ -287,10 +292,10 @@ def collect_faults(builds: Sequence[StageBuild], kind: type[Fault]) -> list[Faul
 
 
 def build_stage(build: StageBuild) -> WorkResult[Manifest]:
-    """Build the missing parts of a stage on all workers, and publish the stage. A complete stage is only shown.
+    """Build the missing parts (output files) of a stage on all workers, and publish the stage as complete in the store.
 
-    Each call to a worker builds some of the parts. Finished parts are not built again. If a call fails, the remaining
-    calls are still made.
+    A stage that is already complete is only shown. Each call to a worker builds some of the parts. If a call fails, the
+    remaining calls are still made. A retry does not build finished parts again.
 
     Raises:
         FileFault: For all raw files that cannot be read.
@@ -316,9 +321,9 @@ def build_stage(build: StageBuild) -> WorkResult[Manifest]:
 
 
 def train_stage(build: StageBuild) -> WorkResult[Manifest]:
-    """Build a stage whose parts each take a separate process and all cores. A retry resumes the work.
+    """Build a stage that trains a model, fine-tunes models on a task, or classifies documents with a trained model.
 
-    Such stages train a model, fine-tune models on a task, or predict for documents.
+    Each part (output) of such a stage takes a separate process and all cores. A retry resumes the work.
     """
     run, stage, plans = build.run, build.stage, build.survey.missing
     if not plans:
@@ -347,14 +352,15 @@ def train_stage(build: StageBuild) -> WorkResult[Manifest]:
 
 
 def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> WorkResult[Manifest]:
-    """Publish a stage unless it is complete in the store, and show its ledger on the run's page.
+    """Publish a stage unless it is complete in the store, and show its record counts on the run's page in Prefect's UI.
 
     Args:
         build: The stage.
-        parts: The parts that were built now.
+        parts: The parts (output files) that were built now.
 
-    Returns:
-        The stage's manifest. The name of the state is "Reused" if the stage was already complete.
+        Returns:
+            The stage's manifest (description of its stored result). The state's name is "Reused" if the stage was
+            already complete.
     """
     wait_if_stopping()
     run, whole = build.run, build.survey.manifest

@@ -56,12 +56,12 @@ from flows.signals import call_on_stop, wait_if_stopping
 def prepare_run(
     recipe: Recipe, home: Path, tell: Tell, workers: int | None = None, on_begin: Tell = lambda run_id: None
 ) -> RunState:
-    """Find the raw files of a recipe, write its lock, and record that a run began.
+    """Find the raw files of a recipe, write its lock file (which records these files), and record that a run began.
 
     Args:
         recipe: The recipe.
         home: CLOZE_HOME, which contains downloaded raw files.
-        tell: Called with each line of the run.
+        tell: Called with each line of the run's output, to print it.
         workers: The number of worker processes; if None, as many as the raw files have work for.
         on_begin: Called with the run's id before the run's first line.
 
@@ -133,11 +133,12 @@ def record_failure(run: RunState) -> Iterator[None]:
 
 @contextmanager
 def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
-    """Within the block, give a run its workers.
+    """Within the block, let a run use worker processes.
 
     Args:
-        run: The run, whose `pool` is set.
-        pool: A pool that is already open; if None, the engine that the recipe names is opened.
+        run: The run. Its `pool` is set.
+        pool: A pool that is already open; if None, the engine in the recipe (local processes or a Dask cluster) is
+            opened.
     """
     recipe, workers = run.recipe, run.pulse.workers
     if pool is not None:
@@ -161,14 +162,16 @@ def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
 
 
 def complete_run(run: RunState, tasks: TaskRunner) -> WorkResult[Outcome]:
-    """Build, judge, report and release a run. The run must be prepared, and have its workers.
+    """Build a run's pipeline stages, compare its metrics with the recipe's limits, then report and release the run.
+
+    The run must come from `prepare_run`, and have workers from `open_workers`.
 
     Args:
         run: The state of the run, which is updated.
         tasks: Runs the tasks of its stages, in a Prefect flow or on threads.
 
     Returns:
-        The artifacts of the run, with the message and name of its final state.
+        The artifacts of the run (stored results), with the message and name of its final state.
 
     Raises:
         InputError: For an error that the user can fix.
@@ -191,7 +194,10 @@ def complete_run(run: RunState, tasks: TaskRunner) -> WorkResult[Outcome]:
 
 @contextmanager
 def show_progress(run: RunState) -> Iterator[None]:
-    """Within the block, show the run's progress, and send a notice if the run stalls. After it, show the lineage."""
+    """Within the block, show the run's progress on its page in Prefect's UI, and send a notification if the run stalls.
+
+    After the block, show the lineage of the artifacts (which one was built from which).
+    """
     monitor, name = ActivityMonitor(run.on_progress), run.recipe.name
     run.on_progress, monitor.get_workers_progress = monitor.advance, run.pool.get_progress
     run.pulse.doing = "looks at its stages"
@@ -208,12 +214,12 @@ def show_progress(run: RunState) -> Iterator[None]:
 
 
 def render_report(run: RunState) -> str:
-    """Write the figures of a judged run to the store, and return the run's report as HTML.
+    """Write a run's metrics to the store, and return the run's report as HTML. `run.judge` must have been called.
 
-    Warns of each bound that is crossed, and sets `run.record`.
+    Warns of each limit of the recipe that is exceeded, and sets `run.record`.
 
     Raises:
-        Damaged: If an artifact cannot be read.
+        Damaged: If an artifact (stored result) cannot be read.
     """
     from flows.report.page import build_page  # only the end of a run needs it
 
@@ -226,12 +232,13 @@ def render_report(run: RunState) -> str:
 
 
 def report_run(run: RunState, report: str, kind: str = "builds") -> None:
-    """Write the record and the report of a run to the store. If the run has no flow run, send the run to an API.
+    """Write the record and the report of a run to the store. First reports the run to Prefect if it has no Prefect flow
+    run.
 
     Args:
         run: The state of the run.
         report: The report as HTML.
-        kind: What the run did, "builds" or "nothing new".
+        kind: What the run did: "builds", or "nothing new" if the store already had everything.
     """
     recording = get_recording()
     if run.flow_run is None and recording is not None:
@@ -245,7 +252,10 @@ def report_run(run: RunState, report: str, kind: str = "builds") -> None:
 
 
 def release_run(run: RunState) -> None:
-    """Release a run under the name in its recipe if its bounds hold, and send a notice if bounds are crossed."""
+    """Release a run if its recipe names a release and its metrics are within the limits, and send notifications.
+
+    The notifications are those of `Notifier.notify_of_result`.
+    """
     if run.judgement.candidate is not None:
         release_if_within_bounds(run.judgement.candidate, run.tell)
     run.notifier.notify_of_result(run.record, run.report_path)
@@ -255,18 +265,18 @@ def release_run(run: RunState) -> None:
 
 
 class _IncompleteRun(Exception):
-    """Raised if part of a run's results is missing or damaged."""
+    """Raised if a part of a run's stored results is missing or damaged."""
 
 
 def find_unchanged(run: RunState) -> str | None:
     """Check whether the store already holds everything that a run would build.
 
-    Surveys the stages of the run like `cloze plan`, without workers, a server or Prefect. Takes some tenths of a second
-    to read manifests, records and inputs, and the time to render the report.
+    Checks the pipeline stages like `cloze plan`, without workers, a server or Prefect. This takes some tenths of a
+    second, and the time to render the report.
 
     Returns:
-        The run's report as HTML; None if something is missing or must be repaired, or if the run crosses a bound, which
-        must be shown on its pages. If None, nothing was printed or written.
+        The run's report as HTML; None if something must be built or repaired, or if the run exceeds a limit of the
+        recipe, which must be shown in Prefect's UI. If None, nothing was printed or written.
     """
     stages: dict[str, StageHistory] = {}
     manifests: dict[str, Manifest] = {}

@@ -52,15 +52,15 @@ Train = Callable[[TrainingJob, Callable[[Event], None], Stop], None]
 
 
 def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Train) -> None:
-    """Train the model of a stage, and show its progress on the run's page.
+    """Train the model of a pipeline stage, and show its progress on the run's page in Prefect's UI.
 
     Args:
-        stage: The stage that builds the model.
+        stage: The pipeline stage that builds the model.
         job: The training job.
-        advance: Called with the progress: the stage's kind and name followed by " steps", the steps so far, and all
-            steps.
-        train: Trains the model here or on a cluster. Called with the job, a callback for events, and the `Stop` to
-            obey.
+        advance: Called with the progress: the stage's folder (`KIND/NAME`) followed by " steps", the steps so far, and
+            all steps.
+        train: Trains the model here or on a cluster. Called with the job, a callback for events, and the `Stop` that
+            requests the trainer to stop.
 
     Raises:
         InputError: For an error that the user can fix.
@@ -88,7 +88,7 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
 
 
 def pass_event(watch: "TrainingPage", event: Event) -> None:
-    """Show a training event on the run's page or, while the run is being stopped, print what is being waited for."""
+    """Show a training event on the run's page or, while the run is being stopped, print what the process waits for."""
     if not is_stopping():
         watch.add_event(event)
     elif line := format_stop_line(watch.what, event):
@@ -110,7 +110,7 @@ def format_stop_line(what: str, event: Event) -> str | None:
 
 @dataclass(kw_only=True)
 class TrainingPage:
-    """What the page of a run shows of a training run: its progress, a table of metrics, and the loss curve.
+    """The Prefect artifacts of a training run on its page: a progress bar, a table of metrics, and the loss curve.
 
     Attributes:
         what: The stage's folder in the store, `KIND/NAME`.
@@ -136,7 +136,7 @@ class TrainingPage:
     _drawn_at: float = 0.0
 
     def add_event(self, event: Event) -> None:
-        """Log a training event, and redraw the metrics from time to time."""
+        """Log a training event, and update the metrics on the page from time to time."""
         for each in (*read_earlier_events(event, self.metrics_path), event):
             self._keep_event(each)
         now = time.monotonic()
@@ -170,7 +170,7 @@ class TrainingPage:
 
 
 def read_earlier_events(event: Event, metrics_path: Path) -> Iterator[Event]:
-    """Yield the recorded events up to the checkpoint from which training resumes.
+    """Yield the events in the metrics file up to the checkpoint from which training resumes.
 
     Yields nothing if `event` is not a "resume" event.
     """
@@ -179,7 +179,7 @@ def read_earlier_events(event: Event, metrics_path: Path) -> Iterator[Event]:
 
 
 def drop_every_other_step(events: Sequence[Event]) -> list[Event]:
-    """Return the events without every other "step" event."""
+    """Remove every other "step" event, and return the remaining events."""
     steps = [event for event in events if event["event"] == "step"]
     kept = {id(event) for event in steps[::2]}
     return [event for event in events if event["event"] != "step" or id(event) in kept]
@@ -204,7 +204,7 @@ def render_curves(events: Sequence[Event], what: str) -> str:
 def build_metric_rows(events: Sequence[Event]) -> list[dict[str, str]]:
     """Build table rows from training events, newest first: all evaluations, and about MAX_METRIC_ROWS steps.
 
-    All rows have the same keys, because the UI shows only the columns of the first row.
+    All rows have the same keys, the names of the metrics, because the UI shows only the columns of the first row.
     """
     steps = [event for event in events if event["event"] == "step"]
     stride = max(1, len(steps) // MAX_METRIC_ROWS)
@@ -290,13 +290,13 @@ def format_value(value: Any) -> str:
 
 
 def watch_fine_tuning(stage: Stage, job: TaskJob, advance: Advance) -> None:
-    """Fine-tune a model on a task, and show its progress on the run's page.
+    """Fine-tune a model on a task, and show the progress on the run's page in Prefect's UI.
 
     Args:
-        stage: The stage that builds the fine-tuned models.
+        stage: The pipeline stage that builds the fine-tuned models.
         job: The fine-tuning job.
-        advance: Called with the progress of each model: the stage's kind and name followed by " steps", the steps so
-            far, and all steps.
+        advance: Called with the progress of each model: the stage's folder (`KIND/NAME`) followed by " steps", the
+            steps so far, and all steps.
 
     Raises:
         InputError: For an error that the user can fix.
@@ -313,11 +313,12 @@ def watch_fine_tuning(stage: Stage, job: TaskJob, advance: Advance) -> None:
 
 @dataclass(kw_only=True)
 class FineTuningPage:
-    """What the page of a run shows while a model is fine-tuned: a log, and the number of models trained so far.
+    """What a run's page in Prefect's UI shows while models are fine-tuned: a log, and the share of the models trained
+    so far.
 
     Attributes:
         what: The stage's folder in the store, `KIND/NAME`.
-        task: The name of the task.
+        task: The name of the fine-tuning task.
         advance: Called with the progress of the current model.
         progress: The artifact with the progress bar.
     """

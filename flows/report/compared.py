@@ -23,11 +23,11 @@ _NAME = re.compile(r"(?P<what>[^:(]+?)(?: \((?P<of>.*?)\))?(?:: (?P<detail>.*))?
 
 @dataclass(frozen=True, kw_only=True)
 class RunComparison:
-    """A comparison of the figures (counts, shares and means) of two runs.
+    """A comparison of the metrics (counts, shares and means) of two runs.
 
     Attributes:
-        before: Record of the earlier run.
-        changes: The figures of either run, each with both values.
+        before: Record (stored description) of the earlier run.
+        changes: All metrics that at least one of the runs has, each with the values of both runs.
     """
 
     before: RunRecord
@@ -35,36 +35,37 @@ class RunComparison:
 
     @staticmethod
     def from_figures(before: RunRecord, figures_before: Figures, figures: Figures) -> "RunComparison":
-        """Compare the figures of two runs.
+        """Compare the metrics of two runs.
 
         Args:
-            before: Record of the earlier run.
-            figures_before: Figures of the earlier run.
-            figures: Figures of the later run.
+            before: Record (stored description) of the earlier run.
+            figures_before: Metrics of the earlier run.
+            figures: Metrics of the later run.
         """
         return RunComparison(before=before, changes=compare_figures(figures_before, figures))
 
     @property
     def differences(self) -> list[Change]:
-        """The figures whose values differ."""
+        """The metrics whose values differ between the runs."""
         return [change for change in self.changes if change.before != change.after]
 
     @property
     def summary(self) -> str:
-        """A sentence that states how many figures differ."""
+        """A sentence that states how many metrics differ."""
         total = format_count(len(self.changes), "figure")
         return f"{len(self.differences):,} of {total} differ." if self.differences else f"all {total} are the same."
 
     @property
     def changes_by_name(self) -> Mapping[str, Change]:
-        """Maps the name of each figure, such as "dropped: parse: empty", to its change."""
+        """Maps the name of each metric, such as "dropped: parse: empty", to its change."""
         return {change.name: change for change in self.changes}
 
     @property
     def headlines(self) -> list[Change]:
-        """The most important figures, in display order.
+        """The changes of the most important metrics, in display order.
 
-        They are the documents, losses, tokens, lengths, languages and the training loss.
+        They are the numbers of files, records, documents and tokens, the shares of dropped records and duplicates,
+        document lengths, the first language, and the held-out loss and accuracy.
         """
         first: dict[str, Change] = {}
         for change in self.changes:
@@ -81,10 +82,10 @@ class RunComparison:
 
 
 def parse_figure_name(name: str) -> tuple[str, str, str]:
-    """Split the name of a figure (a count, share or mean of a run), `WHAT (OF): DETAIL`, into these three strings.
+    """Split the name of a run's metric (a count, share or mean), `WHAT (OF): DETAIL`, into these three strings.
 
-    WHAT is the quantity, OF is the artifact or source that it belongs to, and DETAIL narrows it down, such as a
-    language or a reason. Missing components are returned as "". The names of sources may contain any character.
+    WHAT is the quantity, OF is the vocabulary, shard set or source that it belongs to, and DETAIL narrows it down, such
+    as a language or a reason. Missing components are returned as "". The names of sources may contain any character.
 
     >>> parse_figure_name("tokens (bytes): notes"), parse_figure_name("dropped: rules: gopher.min_words")
     (('tokens', 'bytes', 'notes'), ('dropped', '', 'rules: gopher.min_words'))
@@ -96,11 +97,12 @@ def parse_figure_name(name: str) -> tuple[str, str, str]:
 
 
 def group_by_source(changes: Iterable[Change], what: Collection[str]) -> dict[str, dict[str, Change]]:
-    """Group the changes of figures (counts, shares and means) by source.
+    """Group the changes of a run's metrics (counts, shares and means) by source.
 
     Args:
-        changes: Changes of figures. Figures that do not belong to a source are ignored.
-        what: The quantities to include, such as "documents". If several vocabularies have one, the first is used.
+        changes: Changes of metrics. Metrics that do not belong to a source are ignored.
+        what: The quantities to include, such as "documents". If several vocabularies have a quantity with the same
+            name, that of the first vocabulary is used.
 
     Returns:
         Maps each source to a dictionary from quantities to their changes.
@@ -114,7 +116,7 @@ def group_by_source(changes: Iterable[Change], what: Collection[str]) -> dict[st
 
 
 def format_figure(value: float | None, kind: str, unit: str) -> str:
-    """Format the value of a figure (a count, share or mean); return "-" if it is None.
+    """Format the value of a metric (a count, share or mean); return "-" if it is None.
 
     Args:
         value: The value.
@@ -134,10 +136,10 @@ def format_figure(value: float | None, kind: str, unit: str) -> str:
 
 
 def format_change(change: Change) -> str:
-    """Format the change of a figure (a count, share or mean) between two runs.
+    """Format the change of a metric (a count, share or mean) between two runs.
 
     Changes of shares are given in percentage points. "new", "gone" or "-" is returned if the earlier run, the later run
-    or both lack the figure, and "same" if it did not change.
+    or both lack the metric, and "same" if it did not change.
 
     >>> format_change(Change(name="a", unit="documents", kind="count", before=4, after=5))
     '+1 (+25%)'
@@ -159,14 +161,14 @@ def format_change(change: Change) -> str:
 
 
 def _format_step(change: Change) -> str:
-    """Format the change of a mean, with at most one more decimal than the mean itself."""
+    """Format the difference of a mean between two runs, with at most one more decimal than the mean itself."""
     assert change.change is not None and change.after is not None
     return f"{change.change:+,.1f}".removesuffix(".0") if abs(change.after) >= MIN_WHOLE else f"{change.change:+,.3f}"
 
 
 def _count_decimals(number: float, fewest: int = 1) -> int:
-    """Return the number of decimals with which a nonzero number is not shown as zero.
+    """Return the smallest number of decimals with which a nonzero number is not shown as zero.
 
-    The result is at least `fewest` and at most four.
+    The result is at least `fewest` and at most four, so that a very small number may still be shown as zero.
     """
     return next((digits for digits in range(fewest, 4) if not number or round(number, digits)), 4)

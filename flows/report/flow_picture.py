@@ -107,10 +107,10 @@ def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
     """Build the nodes and links of a run, from the raw records of each source to the examples of each shard set.
 
     Args:
-        manifests: Manifests of the run's artifacts.
+        manifests: Manifests (descriptions) of the run's artifacts (stored stage results).
 
     Returns:
-        The nodes and links of all stages that the run reached; None if no source was read.
+        The nodes and links of all pipeline stages that the run reached; None if no source was read.
     """
     parsed, verdicts = filter_kind(manifests, "documents"), find_newest(manifests, "verdicts")
     if not parsed:
@@ -145,12 +145,13 @@ def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
 def _build_head(counts: Sequence[int], unit: str, several: str) -> tuple[str, str]:
     """Return the two lines of a column heading.
 
-    They are a count and its unit; or, if there are several artifacts, the unit and the number of artifacts.
+    They are a count and its unit; or, if the column shows several vocabularies or shard sets, the unit and their
+    number.
 
     Args:
-        counts: The count of each artifact in the column.
+        counts: One count for each vocabulary or shard set in the column.
         unit: Unit of the counts.
-        several: Plural name of the artifacts.
+        several: What the counts belong to, as a plural noun.
     """
     return (format_short_number(counts[0]), unit) if len(counts) == 1 else (unit, f"of {len(counts)} {several}")
 
@@ -170,7 +171,8 @@ def format_short_number(count: int) -> str:
 def _build_records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
     """Build the nodes and links from sources to documents.
 
-    The generations of a source are summed. If there are too many reasons or sources, the rest are merged into one node.
+    The counts of all generations (the raw files that one run added) of a source are summed. If there are too many
+    reasons or sources, the rarest are merged into one node.
     """
     names = list(dict.fromkeys(manifest.name for manifest in parsed))
     few = names if len(names) <= MAX_SOURCES else names[: MAX_SOURCES - 1]
@@ -210,7 +212,7 @@ def _merge_rare(lost: Counter[str], max_reasons: int, what: str) -> dict[str, in
 
 
 def _build_lost(end: str, column: int, count: int) -> Node:
-    """Build the node of dropped or removed items. `end` is the reason, and becomes the key of the node."""
+    """Build the node of dropped or removed items. `end` is the reason for the loss, and becomes the key of the node."""
     return Node(key=end, label=end.partition(": ")[2] or end, column=column, count=count, is_lost=True)
 
 
@@ -221,7 +223,7 @@ def _build_tokens(written: Mapping[str, Manifest], sets: Mapping[str, Manifest])
     only once.
 
     Args:
-        written: Maps the name of each vocabulary to the manifest of its tokens.
+        written: Maps the name of each vocabulary to the manifest (description) of its tokenized documents.
         sets: Maps the name of each shard set to its manifest.
     """
     nodes, links, losses = list[Node](), list[Link](), list[Link]()
@@ -244,12 +246,12 @@ def _build_tokens(written: Mapping[str, Manifest], sets: Mapping[str, Manifest])
 
 
 def _link_tokens(start: str, name: str, shards: Manifest) -> tuple[Link, list[Link]]:
-    """Return the link of the tokens that a shard set contains, and the links of the tokens that it leaves out.
+    """Return the link of the tokens that a shard set contains, and the links of the tokens that it omits.
 
     Args:
         start: Key of the tokens node.
         name: Name of the shard set.
-        shards: Manifest of the shard set.
+        shards: Manifest (stored description) of the shard set.
     """
     accounts = list_copy_accounts(shards)
     outcomes = +sum((Counter(account.outcomes) for account in accounts), Counter[str]())
@@ -269,7 +271,7 @@ def _build_examples(name: str, shards: Manifest, placed: Link) -> Node:
 def _is_unused(source: str | None, sets: Iterable[Manifest]) -> bool:
     """Return True if none of the shard sets uses a source.
 
-    If `source` is None, the source of the tokens is unknown, and False is returned.
+    If `source` is None (the source of the tokens is unknown), False is returned.
     """
     chosen = [shards.settings.get("sources") for shards in sets]
     return source is not None and all(sources and source not in sources for sources in chosen)

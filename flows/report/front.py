@@ -35,7 +35,7 @@ _GROWTH_UNITS = ("documents", "tokens")
 
 
 def compare_with_previous(run: RunView) -> tuple[RunComparison | None, str]:
-    """Compare a run with the previous completed run of its recipe.
+    """Compare the metrics of a run with those of the previous completed run of its recipe.
 
     Returns:
         The comparison and ""; or None and a sentence that states why there is no comparison.
@@ -53,11 +53,11 @@ def compare_with_previous(run: RunView) -> tuple[RunComparison | None, str]:
 
 
 def list_unread(run: RunView, lines: Sequence[str]) -> list[str]:
-    """Return the lines to show about files that were not read.
+    """Return the lines to show about raw files that were not read.
 
     Args:
         run: The run.
-        lines: One line for each group of these files. Only the first lines are shown.
+        lines: One line for each group of files that were not read. Only the first lines are shown.
     """
     if not lines:
         return ["No file: everything that the sources hold was read."] if run.record.inputs else []
@@ -97,10 +97,9 @@ def build_loss_view(training: View | None) -> View | None:
         training: The template context from `build_training_view`.
 
     Returns:
-        The template context: a sentence on whether training was worthwhile ("worth"), and rows with a name, a loss in
-            nats,
-        the equivalent number of equally likely tokens, and the length of a bar in percent. None if there is no model or
-        nothing was held out.
+        The template context, or None if there is no model or nothing was held out. It contains a sentence on whether
+        training was worthwhile ("worth"), and rows with a name, a loss in nats, the equivalent number of equally likely
+        tokens, and the length of a bar in percent.
     """
     result = training["result"] if training is not None else None
     if training is None or result is None or result["entropy"] is None or not training["is_judged"]:
@@ -151,7 +150,7 @@ def _judge_worth(loss: float | None, uniform: float, entropy: float, accuracy: f
 
 
 def build_growth_view(run: RunView) -> View | None:
-    """Build the template context that shows what each generation (update of the raw files) added.
+    """Build the template context that shows how much each generation (the raw files that one run added) contributed.
 
     Returns:
         The numbers of documents and tokens that each generation added, and a chart; None if there is only one
@@ -203,12 +202,15 @@ def build_source_rows(run: RunView, comparison: RunComparison | None) -> list[Vi
 
 
 def _find_current(changes: Mapping[str, Change], what: str) -> float:
-    """Return the later run's value of a figure, such as "documents"; 0 if there is none."""
+    """Return the later run's value of a metric, such as "documents"; 0 if the run lacks the metric."""
     return (changes[what].after or 0) if what in changes else 0
 
 
 def _build_source_row(name: str, changes: Mapping[str, Change]) -> View:
-    """Build the row of one source from the changes of its figures, which are given by quantity."""
+    """Build the row of one source.
+
+    `changes` maps quantities, such as "documents", to their changes since the previous run.
+    """
     records, documents = _find_current(changes, "raw records"), _find_current(changes, "documents")
     tokens, length = changes.get("tokens"), changes.get("mean tokens a document")
     return {
@@ -262,7 +264,7 @@ def list_remarks(run: RunView, accounts: Accounts, comparison: RunComparison | N
 
     Args:
         run: The run.
-        accounts: Counts of the run, and which of them do not add up.
+        accounts: Record counts of the run (read, and by outcome), and which of them do not add up.
         comparison: Comparison with the previous run; None if there is none.
     """
     remarks = [
@@ -281,7 +283,9 @@ def list_remarks(run: RunView, accounts: Accounts, comparison: RunComparison | N
 
 
 def _note_damage(run: RunView) -> Iterator[Remark]:
-    """Yield remarks on damaged artifacts that were built again, and on records that could not be read."""
+    """Yield remarks on damaged artifacts (stored stage results) that were built again, and on records that could not be
+    read.
+    """
     for stage in run.record.stages:
         if "damaged" in stage.reason:
             said_why = to_one_line(stage.reason, MAX_MESSAGE_CHARACTERS)
@@ -347,7 +351,9 @@ def _note_notices(run: RunView) -> Iterator[Remark]:
 
 
 def _note_examples(run: RunView) -> Iterator[Remark]:
-    """Yield remarks on shard sets whose labels can be guessed without reading, or that leave out much of their text."""
+    """Yield remarks on shard sets whose labels can be guessed without reading, or whose examples omit much of the
+    tokenized text.
+    """
     figures = run.figures or {}
     for text in list_surface_warnings({name: figure.value for name, figure in figures.items()}):
         yield _note("out", text)
@@ -383,7 +389,7 @@ def _note_sources(comparison: RunComparison) -> Iterator[Remark]:
 
 
 def _note_changes(comparison: RunComparison) -> Iterator[Remark]:
-    """Yield remarks on figures that differ a lot from the previous run, largest change first."""
+    """Yield remarks on metrics that differ a lot from the previous run, largest change first."""
     telling = [change for change in comparison.changes if parse_figure_name(change.name)[0] in _TELLING_FIGURES]
     far = [c for c in telling if _compute_distance(c) >= (MIN_SHARE_CHANGE if c.kind == SHARE else MIN_MEAN_CHANGE)]
     moved = sorted(far, key=_compute_distance, reverse=True)

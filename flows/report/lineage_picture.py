@@ -23,7 +23,7 @@ Arrow = tuple[Key, Key]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """An artifact in the picture.
+    """A box in the picture, which represents an artifact (stored stage result).
 
     Attributes:
         key: Unique identifier of the box.
@@ -48,7 +48,7 @@ class Box:
 
 
 def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
-    """Draw an SVG picture of artifacts, with arrows to the artifacts that were built from them.
+    """Draw an SVG picture of artifacts (stored stage results), with arrows to the artifacts that were built from them.
 
     Args:
         boxes: The artifacts. Each one comes after the artifacts that it was built from. Must not be empty.
@@ -72,7 +72,7 @@ def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
 
 
 def _arrange_rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Box]]:
-    """Arrange the boxes in rows by their distance from the first artifacts.
+    """Arrange the boxes in rows by their distance from the artifacts (stored stage results) that have no parents.
 
     Each row is ordered by the parents' positions.
     """

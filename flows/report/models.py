@@ -61,10 +61,9 @@ def build_training_view(run: RunView) -> View | None:
 
 
 def with_judged_term(events: Sequence[Event]) -> list[Event]:
-    """Return copies of the events to which "loss_judged" and "accuracy_judged" are added.
+    """Return copies of the events with the added keys "loss_judged" and "accuracy_judged".
 
-    They are the loss and accuracy of the loss term that `find_main_term` returns. The main loss term is the one that
-    `find_main_term` returns.
+    Their values are the loss and accuracy of the main loss term (`find_main_term`); None if an event lacks them.
     """
     term = find_main_term(events)
     return [
@@ -74,7 +73,7 @@ def with_judged_term(events: Sequence[Event]) -> list[Event]:
 
 
 def describe_model(model: Manifest) -> View:
-    """Return the facts of a model, with its family, size and shape.
+    """Return the recorded facts about a model, with its family, size and shape.
 
     The keys of the shape are "layers", "hidden_size", "heads" and "feed_forward_size".
     """
@@ -87,7 +86,7 @@ def build_phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events
     """Build a row for each training phase, with its shard sets, length, first and last loss, and last evaluation.
 
     Args:
-        model: Manifest of the model.
+        model: Manifest (stored description) of the model.
         shard_sets: Maps the name of each shard set in the recipe to its manifest.
         events: Training metrics from `with_judged_term`.
     """
@@ -127,9 +126,9 @@ def build_seen_rows(
     Each row contains the amount that was read, its share of the phase, the last evaluation, and the sources.
 
     Args:
-        model: Manifest of the model.
+        model: Manifest (stored description) of the model.
         shard_sets: Maps the name of each shard set in the recipe to its manifest.
-        tokens: Maps the name of each vocabulary in the recipe to the manifest of its tokens.
+        tokens: Maps the name of each vocabulary in the recipe to the manifest of its tokenized documents.
         events: Training metrics from `with_judged_term`.
     """
     sets = {manifest.name: (name or manifest.name, manifest) for name, manifest in shard_sets.items()}
@@ -157,7 +156,7 @@ def build_before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], event
     The result is empty if training started from random weights.
 
     Args:
-        model: Manifest of the model.
+        model: Manifest (stored description) of the model.
         shard_sets: Maps the name of each shard set in the recipe to its manifest.
         events: Training metrics from `with_judged_term`.
     """
@@ -190,8 +189,8 @@ def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> l
     """Compute the share of each source in a shard set's training tokens.
 
     Args:
-        shards: Manifest of the shard set.
-        tokens: Maps the name of each vocabulary in the recipe to the manifest of its tokens.
+        shards: Manifest (stored description) of the shard set.
+        tokens: Maps the name of each vocabulary in the recipe to the manifest of its tokenized documents.
 
     Returns:
         Pairs of a source and its share (from 0 to 1), largest first. The source is "" for tokens whose source is
@@ -210,7 +209,7 @@ def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> l
 
 
 def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
-    """Build the template context for the last of the evaluations; return None if there are none."""
+    """Build the template context for the last evaluation; return None if there are no evaluations."""
     if not evaluations:
         return None
     last = evaluations[-1]

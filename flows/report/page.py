@@ -43,9 +43,10 @@ def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None 
 
     Args:
         place: The store.
-        record: Record of the run, which may have failed.
+        record: Record (stored description) of the run, which may have failed.
         privacy: How texts are shown: "text", "hashed" or "none".
-        lock: The raw files that the run read. Their names are shown only if `privacy` is "text". None if unknown.
+        lock: Lock file of the run, which records the raw files that were read. Their names are shown only if `privacy`
+            is "text". None if it is unknown.
 
     Raises:
         InputError: If `privacy` has another value.
@@ -142,7 +143,11 @@ def build_shard_views(run: RunView) -> list[View]:
 
 
 def _list_labels(shards: Manifest) -> list[tuple[str, str]]:
-    """Return pairs of a figure that counts the examples with a certain label and the meaning of that label."""
+    """Return (metric, meaning) pairs for the labels in a shard set: the metric that counts the examples with the label,
+    and what the label means.
+
+    The result is empty if the examples have no labels.
+    """
     labels = str(find_label_kind(shards))
     return list(zip(LABEL_FIGURES.get(labels, ()), LABEL_MEANINGS.get(labels, ()), strict=True))
 
@@ -166,7 +171,7 @@ def build_split_row(shards: Manifest, split: str) -> View:
 def build_length_views(run: RunView) -> list[View]:
     """Build histograms of lengths in tokens, for documents and for the examples of each shard set.
 
-    Documents are measured with the first vocabulary.
+    Document lengths are counted in tokens of the first vocabulary.
     """
     views = []
     for name, tokens in list(run.find_by_name("tokens").items())[:1]:

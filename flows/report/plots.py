@@ -259,8 +259,8 @@ def choose_ticks(low: float, high: float, most: int, whole: bool = False) -> lis
     """Choose evenly spaced round numbers between `low` and `high`.
 
     Args:
-        low: Lower limit of the ticks.
-        high: Upper limit of the ticks, greater than `low`.
+        low: Lower bound of the ticks.
+        high: Upper bound of the ticks, greater than `low`.
         most: Approximate maximum number of ticks.
         whole: If True, all ticks are whole numbers.
 
@@ -361,7 +361,8 @@ def list_terms(events: Iterable[Event]) -> list[str]:
 
 
 def find_main_term(events: Sequence[Event]) -> str:
-    """Find the loss term by which a model is judged: "masked" if it predicts tokens, otherwise the first reported term.
+    """Find the main loss term of a model: "masked" if the model predicts masked tokens, otherwise the first reported
+    term.
 
     >>> find_main_term([{"masked_loss": None, "pair_loss": 0.7, "unigram_entropy": 5.0}])
     'masked'
@@ -387,7 +388,7 @@ def draw_loss_curve(events: Sequence[Event], inline: str | None = None, term: st
         events: Training metrics. Only the events "step" and "evaluation" are drawn.
         inline: Name of the plot, to draw it for an HTML page with the page's font and colors; None for a stand-alone
             SVG file.
-        term: The loss term; None for the term by which the model is judged.
+        term: The loss term; None for the main term (`find_main_term`).
     """
     colours = PAGE_COLOURS if inline else STANDALONE_COLOURS
     term = find_main_term(events) if term is None else term
@@ -472,7 +473,7 @@ CHART_WIDTH, CHART_HEIGHT = 345.6, 165.6
 
 
 def draw_growth_chart(added: Sequence[int], unit: str) -> Markup:
-    """Draw a bar chart of the running total after each generation (update of the raw files).
+    """Draw a bar chart of the running total after each generation (the raw files that one run added).
 
     The amount that each generation added has a different color.
 

@@ -21,13 +21,15 @@ View = dict[str, Any]  # what a template reads, by name
 
 @dataclass(frozen=True)
 class RunView:
-    """A run, with everything that its report reads from the store. Values are read when first used, and cached.
+    """A pipeline run, with everything that its report reads from the store.
+
+    Values are read when first used, and cached.
 
     Attributes:
         place: The store.
-        record: Record of the run.
-        privacy: How texts are shown.
-        lock: The raw files that the run read; empty if their names must not be shown.
+        record: Record (stored description) of the run.
+        privacy: How texts are shown: "text", "hashed" or "none".
+        lock: The raw files that the run read, from its lock file; empty if their names must not be shown.
     """
 
     place: Place
@@ -37,20 +39,25 @@ class RunView:
 
     @cached_property
     def manifests(self) -> list[Manifest]:
-        """The manifests of the run's artifacts, in the order in which the run built or reused them."""
+        """The manifests (descriptions) of the run's artifacts (stored stage results), in the order in which the run
+        built or reused them.
+        """
         return read_stored_manifests(self.place, self.record)
 
     @property
     def made(self) -> list[Manifest]:
-        """The manifests of the run's own stages, without those of earlier generations (updates of the raw files)."""
+        """The manifests (descriptions) of the results of this run's stages, without the results of earlier generations
+        (a generation is the raw files that one run added).
+        """
         own = {stage.folder for stage in self.record.stages}
         return [manifest for manifest in self.manifests if manifest.folder in own]
 
     @cached_property
     def parsed(self) -> list[Manifest]:
-        """The manifests of the documents by source and generation (update of the raw files).
+        """The manifests (descriptions) of the parsed documents by source and generation (the raw files that one run
+        added).
 
-        All finished generations of a source are merged into one manifest.
+        All generations of a source that are already complete in the store are merged into one manifest.
         """
         groups: dict[tuple[str, str], list[Manifest]] = {}
         for manifest in accounts.filter_kind(self.manifests, "documents"):
@@ -58,11 +65,11 @@ class RunView:
         return [_merge_generations(manifests) for manifests in groups.values()]
 
     def find_newest(self, kind: str) -> Manifest | None:
-        """Find the newest artifact of a kind, such as "models"; return None if there is none."""
+        """Find the newest artifact (stored stage result) of a kind, such as "models"; return None if there is none."""
         return accounts.find_newest(self.manifests, kind)
 
     def find_by_name(self, kind: str) -> dict[str, Manifest]:
-        """Map the names in the recipe to the newest artifact of a kind.
+        """Map the names in the recipe to the manifest (description) of the newest artifact of a kind, such as "models".
 
         The name is "" if there is only one artifact.
         """
@@ -70,7 +77,7 @@ class RunView:
 
     @cached_property
     def figures(self) -> Figures | None:
-        """The figures of the run; None if the store no longer has all of its artifacts.
+        """The metrics of the run; None if the store no longer has all of its artifacts (stored stage results).
 
         Raises:
             Damaged: If a file of the store is damaged.
@@ -79,7 +86,8 @@ class RunView:
 
     @cached_property
     def generations(self) -> dict[str, str]:
-        """Maps artifact folders to a description of the generation (update of the raw files) that added them.
+        """Maps the folder of each artifact (stored stage result) to a description of its generation (the raw files that
+        one run added), such as "generation 2".
 
         The mapping is empty if there is only one generation.
         """
@@ -96,7 +104,7 @@ class RunView:
         return labels if len({*labels.values()}) > 1 else {}
 
     def name_generation(self, manifest: Manifest) -> str:
-        """Return a description of the generation that added an artifact, such as "generation 2".
+        """Return a description of an artifact's generation (the raw files that one run added), such as "generation 2".
 
         It is "" if there is only one generation.
         """
@@ -104,18 +112,22 @@ class RunView:
 
     @cached_property
     def _vocabularies(self) -> dict[str, Vocabulary]:
-        """Maps the fingerprints of the vocabulary artifacts to the vocabularies."""
+        """Maps the fingerprint of each stored vocabulary to the vocabulary."""
         artifacts = accounts.filter_kind(self.manifests, "vocabularies")
         return {manifest.fingerprint: read_vocabulary(self.place, manifest) for manifest in artifacts}
 
     def find_vocabulary(self, manifest: Manifest) -> Vocabulary | None:
-        """Return the vocabulary that an artifact is or was built with; None if the store no longer has it."""
+        """Return the vocabulary that an artifact (stored stage result) is or was built with; None if the store no
+        longer has it.
+        """
         fingerprints = [manifest.fingerprint, *(parent.fingerprint for parent in manifest.parents)]
         return next((self._vocabularies[name] for name in fingerprints if name in self._vocabularies), None)
 
     @cached_property
     def token_samples(self) -> dict[str, LengthSample]:
-        """Maps the folder of each tokens artifact to a sample of document lengths and unknown-token counts."""
+        """Maps the folder of each set of tokenized documents to a sample of document lengths and unknown-token
+        counts.
+        """
         wanted = [(tokens, self.find_vocabulary(tokens)) for tokens in self.find_by_name("tokens").values()]
         return {
             tokens.folder: sample_lengths(self.place, tokens, "tokens", vocabulary.special_ids["unk"])
@@ -125,7 +137,9 @@ class RunView:
 
 
 def _merge_generations(manifests: Sequence[Manifest]) -> Manifest:
-    """Merge manifests into one that has the parts and parents of all of them."""
+    """Merge manifests (descriptions of stored stage results) into one that has the parts (files) and parents of all of
+    them.
+    """
     parents = dict.fromkeys(parent for manifest in manifests for parent in manifest.parents)
     parts = [part for manifest in manifests for part in manifest.parts]
     return replace(manifests[0], parts=tuple(parts), parents=tuple(parents)) if manifests[1:] else manifests[0]

@@ -61,7 +61,7 @@ class Piece:
     """Some words of one of two compared texts.
 
     Attributes:
-        kind: "both" if the other text has the words too, "own" if it does not, or "gap" for omitted words.
+        kind: "both" if the other text has the words too, "own" if only this text has them, or "gap" for omitted words.
         text: The words; "" for a gap.
     """
 
@@ -74,10 +74,11 @@ class TextDifferences:
     """The result of a word-by-word comparison of two texts.
 
     Attributes:
-        left: The pieces of the first text to show.
-        right: The pieces of the second text to show.
-        num_own_words: Number of words that only the first text has, and number of words that only the second text has.
-        is_partial: True if the texts are longer than the part that was compared.
+        left: The pieces (words and gaps) of the first text to show, in order.
+        right: The pieces of the second text to show, in order.
+        num_own_words: A pair: the number of words that only the first text has, and the number that only the second
+            has.
+        is_partial: True if only the beginnings of the texts were compared, because the texts are long.
     """
 
     left: tuple[Piece, ...]
@@ -112,10 +113,11 @@ def compare_texts(left: str, right: str) -> TextDifferences:
 
 
 def _align_words(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_Run], bool]:
-    """Divide two lists of words into runs of equal words and runs of different words, in order.
+    """Divide two lists of words into sequences of equal words and sequences of different words, in order.
 
     Returns:
-        The runs, and True if the texts are longer than the part that was compared.
+        The sequences as tuples of True if the words are equal, the first and end index in `ours`, and the first and end
+        index in `theirs`; and True if only the beginnings of the lists were compared, because the lists are long.
     """
     head = _count_alike(ours, theirs)
     tail = _count_alike(ours[head:][::-1], theirs[head:][::-1])
@@ -139,7 +141,7 @@ def _iter_pieces(words: Sequence[str], runs: Sequence[tuple[bool, int, int]], pa
     Args:
         words: The words of the text.
         runs: Tuples of True if the words are equal in both texts, the index of the first word, and the end index.
-        partial: True if the text is longer than the part that was compared.
+        partial: True if only the beginnings of the texts were compared, because the texts are long.
     """
     room, pieces = MAX_SHOWN_WORDS, [Piece("")]
     for kind, first, end in _iter_spans(runs):
@@ -217,7 +219,8 @@ class DuplicatePair:
 def build_reason_groups(run: RunView) -> list[View]:
     """Build the template context for the reasons why rows were lost, with samples.
 
-    There is one group for each source and generation, and one for the corpus. Empty groups are omitted.
+    There is one group for each source and generation (the raw files that one run added), and one for the corpus. Empty
+    groups are omitted.
     """
     groups = []
     for manifest in run.parsed:
@@ -233,7 +236,7 @@ def build_reason_groups(run: RunView) -> list[View]:
 def build_duplicate_view(run: RunView) -> View:
     """Build the template context for duplicates.
 
-    It contains what the kept documents lack, and pairs of texts to show side by side.
+    It contains statistics on the text that only the removed documents had, and pairs of texts to show side by side.
     """
     verdicts = run.find_newest("verdicts")
     removals = read_removals(run.place, verdicts) if verdicts is not None else None
@@ -321,11 +324,12 @@ def _build_token_view(token: ShownToken, readable: bool, specials: Collection[st
 
 
 def list_reasons(place: Place, manifest: Manifest, table: str, number: int) -> list[Reason]:
-    """List the reasons why rows of an artifact were dropped or removed, most frequent first, with samples.
+    """List the reasons why rows of an artifact (stored stage result) were dropped or removed, most frequent first, with
+    samples.
 
     Args:
         place: The store.
-        manifest: Manifest of the artifact.
+        manifest: Manifest (stored description) of the artifact.
         table: "dropped" or "removed".
         number: Maximum number of sample rows per reason.
     """
@@ -344,9 +348,9 @@ def list_reasons(place: Place, manifest: Manifest, table: str, number: int) -> l
 
 
 def _read_rows(place: Place, manifest: Manifest, table: str, name: str, number: int) -> list[DroppedDocument]:
-    """Read the first `number` rows that were lost for a reason.
+    """Read the first `number` rows of an artifact (stored stage result) that were lost for a reason.
 
-    Only parts (file sets) that contain such rows are opened.
+    Only parts (file sets of the artifact) that contain such rows are opened.
     """
     rows_of_reason: list[DroppedDocument] = []
     for part in manifest.parts:
@@ -364,7 +368,8 @@ class Removals:
     """The duplicates that were removed from a corpus. All arrays have one entry per removed document.
 
     Attributes:
-        documents: Manifests of the documents that were searched for duplicates, in row order.
+        documents: Manifests (stored descriptions) of the parsed documents that were searched for duplicates, in row
+            order.
         source_names: Names of the sources.
         rows: int64, row index of each removed document over all of `documents`.
         survivors: int64, row index of the document that was kept instead.
@@ -391,7 +396,7 @@ def read_removals(place: Place, verdicts: Manifest) -> Removals | None:
 
     Args:
         place: The store.
-        verdicts: Manifest of the corpus's verdicts.
+        verdicts: Manifest (stored description) of the deduplication decisions, which say which documents are kept.
 
     Returns:
         The removed duplicates; None if the store no longer has all documents that were searched for duplicates.
@@ -423,8 +428,8 @@ def summarize_missing(removals: Removals) -> list[View]:
 
     Returns:
         The template context of each source that has near-duplicates: its name ("source"), the number of near-duplicates
-        ("removed"), the number of those that lack nothing ("whole"), and the "median" and "p99" of the share that is
-        missing.
+        ("removed"), the number of those whose shingles (runs of words) are all in the kept document ("whole"), and the
+        "median" and "p99" (99th percentile) of the share of shingles that the kept document lacks.
     """
     views = []
     for number, name in enumerate(removals.source_names):
@@ -439,9 +444,9 @@ def summarize_missing(removals: Removals) -> list[View]:
 def select_pairs(place: Place, removals: Removals, number: int, exact: int) -> list[DuplicatePair]:
     """Select duplicates to show, and read them together with the documents that were kept instead.
 
-    Pairs from different sources come first, then the least similar pairs, because they would show that the threshold is
-    too low. If there are more than `number` near-duplicates, half of the selection are the first ones, and the other
-    half are evenly spaced among the rest.
+    Pairs from different sources come before pairs from one source, and less similar pairs before more similar ones,
+    because such pairs reveal a threshold that is too low. If there are more than `number` near-duplicates, the first
+    half of the selection is taken from the top, and the other half at even intervals from the rest.
 
     Args:
         place: The store.

@@ -24,7 +24,7 @@ ALGORITHM_NAMES = {"wordpiece": "WordPiece", "byte-bpe": "byte-level BPE", "unig
 
 
 def build_vocabulary_views(run: RunView) -> list[View]:
-    """Build the template context for each vocabulary of a run, with its size, special tokens and measures."""
+    """Build the template context for each vocabulary of a run, with its size, special tokens and quality measures."""
     views: list[View] = []
     for name, manifest in run.find_by_name("vocabularies").items():
         vocabulary = run.find_vocabulary(manifest)
@@ -67,11 +67,11 @@ def compute_tokens_per_word(tokens: Manifest | None) -> float | None:
 
 
 def build_measures_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary) -> View | None:
-    """Build the template context for the measures of a vocabulary.
+    """Build the template context for the quality measures of a vocabulary, such as its tokens per word.
 
     Args:
         run: The run.
-        manifest: Manifest of the vocabulary.
+        manifest: Manifest (stored description) of the vocabulary.
         vocabulary: The vocabulary.
 
     Returns:
@@ -114,7 +114,11 @@ def _build_split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Map
 
 
 def sum_by_generation(tokens: Manifest | None) -> dict[int, Counter[str]]:
-    """Sum the figures of a tokens artifact by generation (update of the raw files), in ascending order."""
+    """Sum the counts of tokenized documents by generation (the raw files that one run added).
+
+    Returns:
+        Maps the number of each generation, in ascending order, to its counts by name; empty if `tokens` is None.
+    """
     sums: dict[int, Counter[str]] = {}
     for part in tokens.parts if tokens is not None else ():
         if "generation" in part.labels:
@@ -123,7 +127,8 @@ def sum_by_generation(tokens: Manifest | None) -> dict[int, Counter[str]]:
 
 
 def build_drift_rows(tokens: Manifest | None) -> list[View]:
-    """Build a row for each generation (update of the raw files), with its tokens per word and share of unknown tokens.
+    """Build a row for each generation (the raw files that one run added), with its tokens per word and share of unknown
+    tokens.
 
     Generations for which words were not counted are omitted.
     """

@@ -127,7 +127,7 @@ def build_environment() -> Environment:
 
 
 def build_source_rows(content: ExportContent) -> list[dict[str, Any]]:
-    """Build the table of input data: one dictionary for each source and generation (update of the raw files).
+    """Build the table of input data: one dictionary for each source and generation (the raw files that one run added).
 
     The keys are "name", "kind", "generation", "files", "bytes", "records", "dropped" and "documents".
     """
@@ -150,18 +150,21 @@ def build_source_rows(content: ExportContent) -> list[dict[str, Any]]:
 
 
 def _find_generation(provenance: Provenance, documents: Manifest) -> str:
-    """Return the number of the generation that added the documents, as a string; "" if it is unknown."""
+    """Return the number of the generation (the raw files that one run added) from which documents were parsed, as a
+    string; "" if it is unknown.
+    """
     parents = provenance.verdicts.parents if provenance.verdicts is not None else ()
     labels = (p.label for p in parents if (p.role, p.fingerprint) == ("documents", documents.fingerprint))
     return next(labels, "").removeprefix("generation ")
 
 
 def build_token_rows(content: ExportContent) -> list[tuple[tuple[str, str, str], list[int]]] | None:
-    """Count the tokenized documents and their tokens by source, generation (update of the raw files) and split.
+    """Count the tokenized documents and their tokens by source, generation (the raw files that one run added) and
+    split.
 
     Returns:
         Pairs of (source, generation, split) and [number of documents, number of tokens], sorted; None if the store no
-        longer has the tokens.
+        longer has the tokenized documents.
     """
     if content.tokenised is None:
         return None
@@ -177,7 +180,12 @@ def build_token_rows(content: ExportContent) -> list[tuple[tuple[str, str, str],
 
 
 def list_outcomes(account: Account, prefix: str) -> list[tuple[str, int]]:
-    """List the outcomes of an account whose names start with `prefix`, most frequent first, up to MAX_ROWS.
+    """List the outcomes of records, such as dropped ones, whose names start with `prefix`, most frequent first, up to
+    MAX_ROWS.
+
+    Args:
+        account: Record counts: the records read, and the number with each outcome.
+        prefix: Beginning of the names of the outcomes to list.
 
     Returns:
         Pairs of the name without the prefix and the count.
@@ -187,7 +195,9 @@ def list_outcomes(account: Account, prefix: str) -> list[tuple[str, int]]:
 
 
 def list_locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
-    """List all raw files of a lock as tuples of the source name, the generation number and the file."""
+    """List all raw files in a lock file as tuples of the source name, the number of the generation (the raw files that
+    one run added) and the file.
+    """
     return [
         (name, number, file)
         for number, generation in enumerate(lock.generations, 1)

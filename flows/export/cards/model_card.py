@@ -58,7 +58,7 @@ class CardFacts:
         name: Name of the model.
         config: The content of the model's `config.json`.
         license: Hugging Face Hub tag of the license under which the model is published.
-        provenance: The artifacts from which the model was built; None if the model is not an artifact of a store.
+        provenance: The stored stage results from which the model was built; None if the model is not in a store.
         result: Scores of the models that were fine-tuned from this model.
         comparison: Comparison with another model; None if there is none.
         task_settings: Maps the name of each task to its fine-tuning settings.
@@ -84,7 +84,9 @@ class CardFacts:
 
     @property
     def figures(self) -> Mapping[str, int]:
-        """Training counts by name; empty if the model is not stored as an artifact."""
+        """Counts from training, such as the numbers of steps and tokens, by name; empty if the model is not in a
+        store.
+        """
         return self.provenance.manifest.ledger.figures if self.provenance is not None else {}
 
     @property
