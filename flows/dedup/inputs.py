@@ -108,7 +108,7 @@ class RowChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """The pieces of all input files, and the state of these files.
+    """The pieces (ranges) of all input files, and the state of these files.
 
     Attributes:
         pieces: All pieces, in the order of the inputs.
@@ -171,7 +171,9 @@ def _list_files(source: FilesSource) -> list[tuple[str, Path]]:
 
 
 def find_corpus_inputs(address: str, text_column: str) -> Inputs:
-    """Divide a corpus in a store into pieces. If the address is not in a store, it is passed to `find_inputs`.
+    """Divide a corpus in a store into pieces, one for each part (file set).
+
+    If the address is not in a store, it is passed to `find_inputs`.
 
     Args:
         address: A store that contains one corpus, a corpus, or files.
@@ -229,8 +231,7 @@ def read_chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: boo
 
 
 def read_parquet_schema(piece: InputPiece) -> pa.Schema | None:
-    """Read the schema of the Parquet file that a piece is a range of; return None if the piece is not from a Parquet
-    file.
+    """Read the schema of a piece's Parquet file; return None if the piece is not a range of a Parquet file.
 
     Raises:
         InputError: If the file cannot be read.
@@ -247,7 +248,7 @@ def list_text_names(piece: InputPiece) -> tuple[str, ...]:
     """Return the names of the columns that may contain the text of a row, preferred name first.
 
     Args:
-        piece: A range of a file. It must not be a part of a corpus.
+        piece: A range of a file. It must not be part of a corpus in a store.
     """
     assert not isinstance(piece.location, CorpusPart)
     form = piece.source.choose_format(piece.location.file.name)
@@ -421,7 +422,7 @@ def _convert_texts(column: pa.Array, path: Path, name: str) -> pa.Array:
 
 
 def _read_corpus_chunks(part: CorpusPart) -> Iterator[RowChunk]:
-    """Yield the documents in a part of a corpus, without deleted documents."""
+    """Yield the documents in a part (file set) of a corpus, without deleted documents."""
     from corpora.build import read_delete_list_at  # not above: these know all stages of documents
     from corpora.views import read_view
 

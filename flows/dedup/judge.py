@@ -43,9 +43,11 @@ class RowVerdicts:
         reason: int8 [n], index in REASONS of why the row is removed; 0 if the row is kept.
         survivor: int32 [n], index of the row that is kept instead of this one; KEPT if there is none.
         similarity: float32 [n], similarity to the survivor; 0 if there is none.
-        missing: float32 [n], share of the row's shingles that the survivor lacks; 0 if there is no survivor.
+        missing: float32 [n], share of the row's shingles (runs of words) that the survivor lacks; 0 if there is no
+            survivor.
         num_compared: Number of pairs that were compared exactly.
-        num_cut: Number of comparisons that were skipped because too many rows share a band key.
+        num_cut: Number of comparisons that were skipped because too many rows share a band key (a hash that similar
+            rows tend to share).
     """
 
     reason: npt.NDArray[np.int8]
@@ -68,12 +70,13 @@ def judge_rows(
     """Decide which rows are kept, and find the survivor of each removed duplicate.
 
     Args:
-        table: Hashes and band keys of all rows.
+        table: Text hashes and band keys (hashes that similar rows tend to share) of all rows.
         sketch: Number of shingles and state of all rows.
         num_against: Number of rows at the beginning that belong to the corpus to compare with. They are always kept.
         settings: Settings of the duplicate search.
         keep: Which of several duplicates is kept: "first", "longest" or "none".
-        read_sets: Function that takes row indices in ascending order and yields the rows' shingle sets in blocks.
+        read_sets: Function that takes row indices in ascending order and yields the rows' sets of shingles (runs of
+            words) in blocks.
         folder: Folder for scratch files.
 
     Raises:
@@ -121,7 +124,7 @@ class Recall:
     Attributes:
         pairs: Number of pairs of a text and its copy whose similarity is at least the threshold and below 1; 0 if
             nothing was measured.
-        found: Share of these pairs that have a common band key.
+        found: Share of these pairs that have a common band key (a hash that similar rows tend to share).
         theory: Expected value of `found` according to the probability curve of the bands.
     """
 
@@ -131,7 +134,8 @@ class Recall:
 
 
 def measure_recall(texts: Sequence[str], settings: DuplicateSettings) -> Recall:
-    """Create edited copies of texts, and measure the share of similar pairs that have a common band key.
+    """Create edited copies of texts, and measure the share of similar pairs that have a common band key (a hash that
+    similar rows tend to share).
 
     Args:
         texts: Sample of the input texts.
@@ -168,7 +172,7 @@ def _edit_text(text: str, num_shingles: int, similarity: float, words: int, draw
 
     Args:
         text: The text.
-        num_shingles: Number of shingles of the text.
+        num_shingles: Number of shingles (runs of words) of the text.
         similarity: The desired Jaccard similarity.
         words: Number of words in a shingle.
         draw: Random number generator.

@@ -61,7 +61,7 @@ def name_added_columns(types: ColumnTypes) -> list[str]:
 def write_rows(
     pieces: Sequence[tuple[InputPiece, PieceVerdict]], types: ColumnTypes, kept: Path, removed: Path
 ) -> None:
-    """Read pieces again, and write their rows to a file of kept rows and a file of removed rows.
+    """Read pieces of input files again, and write their rows to a file of kept rows and a file of removed rows.
 
     Files whose name ends with .jsonl contain JSON lines. All others are Parquet files.
 

@@ -63,7 +63,8 @@ def find_parts(texts: pa.Array, kind: str) -> tuple[UInt64s, Int64s, Int64s]:
 
 @kernel
 def _find_parts(data: Bytes, offsets: Int64s, to_blank: bool, hashes: UInt64s, spans: Int64s, counts: Int64s) -> None:
-    """Find the parts of each text, and write their hashes, byte offsets and numbers to the last three arguments.
+    """Find the parts (lines or paragraphs) of each text, and write their hashes, byte offsets and numbers to the last
+    three arguments.
 
     If `to_blank` is True, parts are paragraphs, which end at a blank line. Otherwise, they are lines.
     """

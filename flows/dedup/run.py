@@ -223,7 +223,8 @@ def _sketch_pieces(
     table: ScratchTable,
     cache: ShingleCache,
 ) -> list[Sketch]:
-    """Compute the sketches (hashes for finding duplicates) of all pieces, and add them to the table and the cache.
+    """Compute the sketches (hashes for finding duplicates) of all pieces (ranges of files), and add them to the table
+    and the cache.
 
     The returned sketches do not contain the arrays that are in the table and the cache. If `call` is None, the sketches
     are computed in this process.
@@ -340,7 +341,7 @@ def _find_part_cuts(
     num_against: int,
     kind: str,
 ) -> list[PartCuts]:
-    """Find the lines or paragraphs to remove from the kept rows of each piece.
+    """Find the lines or paragraphs to remove from the kept rows of each piece (range of a file).
 
     The reason of rows that would become empty is set to EMPTIED in `verdicts`.
 
@@ -406,12 +407,12 @@ class _RowNamer:
         ]
 
     def _find_pieces(self, rows: Int64s) -> Int64s:
-        """Return the index of the piece that contains each row."""
+        """Return the index of the piece (range of a file) that contains each row."""
         return np.searchsorted(self._starts, rows, side="right") - 1
 
 
 def _build_verdict(verdicts: RowVerdicts, names: _RowNamer, cuts: PartCuts, at: int, starts: Int64s) -> PieceVerdict:
-    """Build the decisions about the rows of one piece.
+    """Build the decisions about the rows of one piece (range of a file).
 
     Args:
         verdicts: The decisions about all rows.
@@ -485,7 +486,7 @@ def _write_output(
 def _group_pieces(
     pieces: Sequence[tuple[InputPiece, PieceVerdict]], workers: int
 ) -> list[list[tuple[InputPiece, PieceVerdict]]]:
-    """Group consecutive pieces so that all output files get about the same number of input bytes."""
+    """Group consecutive pieces (ranges of files) so that all output files get about the same number of input bytes."""
     max_bytes = min(INPUT_BYTES_PER_FILE, sum(piece.size for piece, _ in pieces) // workers + 1)
     groups: list[list[tuple[InputPiece, PieceVerdict]]] = [[]]
     size = 0

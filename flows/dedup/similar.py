@@ -37,7 +37,7 @@ class SimilarDocument:
     Attributes:
         document: The document.
         similarity: Jaccard similarity of the shingles of the two texts, from 0 to 1.
-        missing: Share of the given text's shingles that the document lacks, from 0 to 1.
+        missing: Share of the given text's shingles (runs of words) that the document lacks, from 0 to 1.
         is_exact: True if the texts are equal byte for byte.
     """
 

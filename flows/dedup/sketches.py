@@ -47,7 +47,7 @@ class SketchSettings:
         exact_only: If True, only texts that are equal byte for byte are duplicates.
         with_types: If True, the types of the columns are determined.
         num_samples: Maximum number of texts to sample from a piece (a range of a file).
-        with_shingles: If True, the shingles of all rows are returned.
+        with_shingles: If True, the shingles (hashes of runs of words) of all rows are returned.
     """
 
     duplicates: DuplicateSettings
@@ -62,14 +62,16 @@ class Sketch:
     """The sketches of n consecutive rows: the hashes by which duplicates are found without the texts.
 
     Attributes:
-        columns: Maps "set_hash" and the names of the band keys to uint64 [n] arrays.
-        num_shingles: int32 [n], number of shingles; 0 for rows that are compared by the bytes of their texts.
+        columns: Maps "set_hash" and the names of the band keys (hashes that similar rows tend to share) to uint64 [n]
+            arrays.
+        num_shingles: int32 [n], number of shingles (runs of words); 0 for rows that are compared by the bytes of their
+            texts.
         state: int8 [n], HAS_TEXT, NO_TEXT or UNREADABLE.
         text_bytes: Total size of the texts in bytes.
         ids: The values of the id column; empty if there is no such column.
         types: The type of each column; empty if types were not requested.
         samples: Some of the texts.
-        shingles: uint64, the distinct shingles of all rows, in row order; empty if they were not requested.
+        shingles: uint64, the distinct shingles (hashed) of all rows, in row order; empty if they were not requested.
     """
 
     columns: Mapping[str, UInt64s]
@@ -83,7 +85,9 @@ class Sketch:
 
 
 def sketch_piece(piece: InputPiece, settings: SketchSettings) -> Sketch:
-    """Compute the sketches of all rows of a piece (a range of a file). This function is called in worker processes.
+    """Compute the sketches (hashes for finding duplicates) of all rows of a piece (a range of a file).
+
+    This function is called in worker processes.
 
     Raises:
         InputError: If the file cannot be read.
@@ -92,7 +96,7 @@ def sketch_piece(piece: InputPiece, settings: SketchSettings) -> Sketch:
 
 
 def sketch_chunks(piece: InputPiece, settings: SketchSettings) -> Iterator[Sketch]:
-    """Yield the sketches of a piece (a range of a file), chunk by chunk.
+    """Yield the sketches (hashes for finding duplicates) of a piece (a range of a file), chunk by chunk.
 
     For a Parquet file, the first sketch has no rows and contains the types of all columns, because not all columns are
     read.
@@ -111,7 +115,7 @@ def sketch_chunks(piece: InputPiece, settings: SketchSettings) -> Iterator[Sketc
 
 
 def join_sketches(sketches: Sequence[Sketch]) -> Sketch:
-    """Concatenate the sketches of consecutive rows."""
+    """Concatenate the sketches (hashes for finding duplicates) of consecutive rows."""
     names = sketches[0].columns if sketches else ()
     return Sketch(
         columns={name: np.concatenate([each.columns[name] for each in sketches]) for name in names},
@@ -126,7 +130,9 @@ def join_sketches(sketches: Sequence[Sketch]) -> Sketch:
 
 
 def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, max_samples: int) -> Sketch:
-    """Compute the sketches of the rows of a chunk, and sample at most `max_samples` of their texts."""
+    """Compute the sketches (hashes for finding duplicates) of the rows of a chunk, and sample at most `max_samples` of
+    their texts.
+    """
     texts = chunk.texts.fill_null("") if chunk.texts.null_count else chunk.texts
     bands, shingles = settings.duplicates.bands, np.empty(0, np.uint64)
     if settings.exact_only:
@@ -190,7 +196,8 @@ def _list_values(chunk: RowChunk, name: str) -> list[str]:
 
 
 def build_row_sets(piece: InputPiece, wanted: Bools, settings: DuplicateSettings) -> ShingleSets:
-    """Read some rows of a piece (a range of a file), and build their shingle sets, in row order.
+    """Read some rows of a piece (a range of a file), and build their sets of shingles (hashes of runs of words), in row
+    order.
 
     Args:
         piece: The piece to read.
@@ -210,7 +217,7 @@ def build_row_sets(piece: InputPiece, wanted: Bools, settings: DuplicateSettings
 
 
 class ShingleCache:
-    """Stores the shingles of the first rows in a scratch file, up to a maximum size.
+    """Stores the shingles (hashes of runs of words) of the first rows in a scratch file, up to a maximum size.
 
     Args:
         file: A file opened by `open_scratch_file`.

@@ -96,7 +96,7 @@ class DocumentRows:
     While this object exists, a clean-up of the store does not delete the files of the corpus.
 
     Attributes:
-        artifact: The corpus.
+        artifact: The stored corpus.
     """
 
     artifact: Artifact
@@ -145,7 +145,7 @@ class ExampleRows:
     """The training examples of a shard set as rows to export.
 
     Attributes:
-        artifact: The shard set.
+        artifact: The stored shard set.
     """
 
     artifact: Artifact
@@ -225,7 +225,7 @@ def choose_artifact(address: str, kind: str | None, name: str | None) -> Artifac
     Args:
         address: A store, a folder in a store, or a release.
         kind: "corpora" or "shards". If None, both kinds are searched.
-        name: Name of the artifact. If None, any name matches.
+        name: Name of the corpus or shard set. If None, any name matches.
 
     Raises:
         InputError: If there is no match, or if matches have different kinds or names. The message lists the choices.
@@ -254,7 +254,7 @@ def write_export(artifact: Artifact, target: Path, settings: ExportSettings) -> 
     Deleted rows are omitted. For a shard set, the vocabulary files are written as well.
 
     Args:
-        artifact: The corpus or shard set.
+        artifact: The stored corpus or shard set.
         target: A folder that does not exist or is empty, outside the store.
         settings: The splits to export and the maximum size of a file.
 

@@ -315,7 +315,9 @@ class Provenance:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Maps the programs and libraries that affected the content of the artifacts to their versions."""
+        """Maps the programs and libraries that affected the content of the artifact (stored stage result) and its
+        ancestors to their versions.
+        """
         libraries = {name: str(number) for each in self.chain for name, number in each.libraries.items()}
         return libraries | dict(self.record.versions if self.record is not None else {})
 
@@ -350,7 +352,7 @@ class ExportContent:
     """The content of an export, as described by its data card and metadata.
 
     Attributes:
-        provenance: The artifact and everything that it was built from.
+        provenance: The exported corpus or shard set, and everything that it was built from.
         documents: Counts of the documents that the rows come from, without deleted documents; None if the store no
             longer has the corpus.
         schema: The schema of the rows.
@@ -369,7 +371,7 @@ class ExportContent:
 
     @property
     def name(self) -> str:
-        """The name of the artifact."""
+        """The name of the exported corpus or shard set."""
         return self.provenance.manifest.name
 
     @property
@@ -513,7 +515,7 @@ def collect_content(artifact: Artifact) -> ExportContent:
         An `ExportContent` without a schema, files or units, which are known only after the rows have been written.
 
     Raises:
-        Damaged: If the manifest of an ancestor or a file of the corpus is damaged.
+        Damaged: If the manifest (description) of an ancestor or a file of the corpus is damaged.
     """
     provenance = read_provenance(artifact)
     corpus, sources = provenance.corpus, artifact.manifest.settings.get("sources") or ()
@@ -568,7 +570,7 @@ def read_provenance(artifact: Artifact) -> Provenance:
     of the result contains the error message.
 
     Raises:
-        Damaged: If the manifest of an ancestor is damaged.
+        Damaged: If the manifest (description) of an ancestor is damaged.
     """
     chain, missing = _read_ancestors(artifact)
     record = _find_first_run(artifact)
@@ -610,7 +612,7 @@ def _read_ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
 
 def _iter_parent_folders(manifest: Manifest) -> Iterator[str]:
     """Yield the folders of the artifacts from which an artifact (stored stage result) was built, as named by its
-    manifest.
+    manifest (description).
     """
     for parent in manifest.parents:
         if parent.role in STAGES:

@@ -60,7 +60,7 @@ class Fault:
         path: Path of the file in the store.
         what: Description of the fault.
         part: Name of the part (file set of an artifact) that contains the file; "" for other files.
-        artifacts: Folders of the artifacts (stored stage results) whose manifests name the part.
+        artifacts: Folders of the artifacts (stored stage results) whose manifests (descriptions) name the part.
         loss: What is lost and what to do about it; "" if a run can build the file again.
     """
 
@@ -98,12 +98,12 @@ class Claim:
 
     @property
     def size_bytes(self) -> int:
-        """The total size of the part's files in bytes."""
+        """The total size of the files of the part (file set) in bytes."""
         return sum(file.size_bytes for file in self.part.files)
 
     @property
     def paths(self) -> list[str]:
-        """The paths in the store of the part's files and of its record."""
+        """The paths in the store of the files of the part (file set) and of its record."""
         return [f"{self.folder}/{path}" for path in self.part.paths]
 
 
@@ -200,8 +200,8 @@ def _group_files_by_run(sizes: Iterable[str]) -> dict[str, frozenset[str]]:
 def _is_recorded(files: Collection[str]) -> bool:
     """Return True if a run with these files has or had a record.
 
-    The record is missing but once existed if the recipe and lock files exist and the heartbeat file does not. A run
-    that is being removed is not recorded.
+    The record is missing but once existed if the recipe file and the lock file (which records the raw files that were
+    used) exist and the heartbeat file does not. A run that is being removed is not recorded.
     """
     had_one = {"recipe.toml", "recipe.lock"} <= {*files} and "running.json" not in files
     return REMOVAL_MARK not in files and ("run.json" in files or had_one)
@@ -253,8 +253,8 @@ def _collect_published(manifests: Mapping[str, Manifest]) -> list[Claim]:
 
 
 def _sort_owner_first(claim: Claim) -> tuple[str, ...]:
-    """Return the folders of the artifacts (stored stage results) that name a part, starting with the artifact that the
-    part was built for.
+    """Return the folders of the artifacts (stored stage results) that name a part, starting with the artifact for which
+    the part (file set) was built.
     """
     return tuple(sorted(claim.artifacts, key=lambda folder: not claim.paths[0].startswith(f"{folder}/")))
 
@@ -285,7 +285,7 @@ def find_faults(inventory: Inventory, advance: Advance = lambda done, total: Non
     """Yield a fault for everything that is damaged or missing in a store.
 
     The faults of manifests (descriptions of stage results), records, releases and lists of forgotten rows come first,
-    followed by those of the files of parts.
+    followed by those of the files of parts (file sets).
 
     Args:
         inventory: The inventory of the store.
@@ -437,8 +437,9 @@ def _find_missing(inventory: Inventory) -> Iterator[Fault]:
 def _iter_run_folders(inventory: Inventory, records: Mapping[str, Sequence[RunRecord]]) -> Iterator[tuple[str, str]]:
     """Yield pairs of a completed run's id and the folder of an artifact of the run that a clean-up would keep.
 
-    The newest completed run of each recipe yields all its artifacts. Earlier runs yield only artifacts of which some
-    files remain, and nothing if a newer run has not completed, because that run may be building these artifacts.
+    The newest completed run of each recipe yields all its artifacts (stored stage results). Earlier runs yield only
+    artifacts of which some files remain, and nothing if a newer run has not completed, because that run may be building
+    these artifacts.
 
     Args:
         inventory: The inventory of the store.
@@ -462,7 +463,9 @@ def _iter_released(inventory: Inventory) -> Iterator[ReleasedArtifact]:
 
 
 def _find_release_faults(inventory: Inventory, path: str) -> Iterator[Fault]:
-    """Yield a fault if a release entry is damaged, and for each released artifact that is missing or has changed."""
+    """Yield a fault if a release entry is damaged, and for each released artifact (stored stage result) that is missing
+    or has changed.
+    """
     try:
         release = read_release(inventory.place, path)
     except DamagedRelease as fault:

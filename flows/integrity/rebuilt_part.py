@@ -45,7 +45,7 @@ def rebuild_part(place: Place, manifest: Manifest) -> RebuiltPart:
 
     Args:
         place: The store.
-        manifest: Manifest of the artifact.
+        manifest: Manifest (stored description) of the artifact.
 
     Raises:
         InputError: If no recorded run built the artifact, if this version would build a different artifact, or if the
@@ -63,11 +63,13 @@ def rebuild_part(place: Place, manifest: Manifest) -> RebuiltPart:
 
 
 class _ParentMissing(Exception):
-    """Raised if the store lacks a stage result that the wanted stage depends on and that this version would build."""
+    """Raised if the store lacks a stage result that the wanted pipeline stage depends on and that this version would
+    build.
+    """
 
 
 class _StageFound(Exception):
-    """Raised to stop planning when the wanted stage is found.
+    """Raised to stop planning when the wanted pipeline stage is found.
 
     Args:
         stage: The plan of the wanted stage.
@@ -85,7 +87,7 @@ def find_stage(place: Place, manifest: Manifest) -> Stage:
 
     Args:
         place: The store.
-        manifest: Manifest of the artifact.
+        manifest: Manifest (stored description) of the artifact.
 
     Raises:
         InputError: If no recorded run would build this artifact with this version.

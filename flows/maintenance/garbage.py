@@ -294,7 +294,7 @@ def with_parents(folders: Collection[str], manifests: Mapping[str, Manifest]) ->
     """Return the folders of the given artifacts (stored stage results) and of all artifacts that they were built from,
     directly or indirectly.
 
-    Folders that are not in `manifests` are omitted.
+    Folders that are not in `manifests` (descriptions of the artifacts in the store, by folder) are omitted.
     """
     folders_needed, waiting = set[str](), list(folders)
     while waiting:
@@ -322,8 +322,8 @@ def clear_store(place: Place, retention: Retention, keep_runs: int, advance: Adv
         The removed content. Artifacts (stored stage results) that another process is reading are not removed.
 
     Raises:
-        InputError: If another clean-up is running, or if a manifest or record is damaged, so that it is unknown what is
-            needed.
+        InputError: If another clean-up is running, or if a manifest (description of an artifact) or record is damaged,
+            so that it is unknown what is needed.
     """
     with hold_cleanup(place) as clearing_file:
         snapshot = scan_store(place, retention)

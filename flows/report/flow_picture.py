@@ -110,7 +110,7 @@ def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
         manifests: Manifests (descriptions) of the run's artifacts (stored stage results).
 
     Returns:
-        The nodes and links of all stages that the run reached; None if no source was read.
+        The nodes and links of all pipeline stages that the run reached; None if no source was read.
     """
     parsed, verdicts = filter_kind(manifests, "documents"), find_newest(manifests, "verdicts")
     if not parsed:
@@ -251,7 +251,7 @@ def _link_tokens(start: str, name: str, shards: Manifest) -> tuple[Link, list[Li
     Args:
         start: Key of the tokens node.
         name: Name of the shard set.
-        shards: Manifest of the shard set.
+        shards: Manifest (stored description) of the shard set.
     """
     accounts = list_copy_accounts(shards)
     outcomes = +sum((Counter(account.outcomes) for account in accounts), Counter[str]())

@@ -72,7 +72,7 @@ def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
 
 
 def _arrange_rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Box]]:
-    """Arrange the boxes in rows by their distance from the artifacts that have no parents.
+    """Arrange the boxes in rows by their distance from the artifacts (stored stage results) that have no parents.
 
     Each row is ordered by the parents' positions.
     """

@@ -61,7 +61,7 @@ class Piece:
     """Some words of one of two compared texts.
 
     Attributes:
-        kind: "both" if the other text has the words too, "own" if it does not, or "gap" for omitted words.
+        kind: "both" if the other text has the words too, "own" if only this text has them, or "gap" for omitted words.
         text: The words; "" for a gap.
     """
 
@@ -74,10 +74,11 @@ class TextDifferences:
     """The result of a word-by-word comparison of two texts.
 
     Attributes:
-        left: The pieces of the first text to show.
-        right: The pieces of the second text to show.
-        num_own_words: Number of words that only the first text has, and number of words that only the second text has.
-        is_partial: True if the texts are longer than the part that was compared.
+        left: The pieces (words and gaps) of the first text to show, in order.
+        right: The pieces of the second text to show, in order.
+        num_own_words: A pair: the number of words that only the first text has, and the number that only the second
+            has.
+        is_partial: True if only the beginnings of the texts were compared, because the texts are long.
     """
 
     left: tuple[Piece, ...]
@@ -116,7 +117,7 @@ def _align_words(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_Run]
 
     Returns:
         The sequences as tuples of True if the words are equal, the first and end index in `ours`, and the first and end
-        index in `theirs`; and True if the texts are longer than the part that was compared.
+        index in `theirs`; and True if only the beginnings of the lists were compared, because the lists are long.
     """
     head = _count_alike(ours, theirs)
     tail = _count_alike(ours[head:][::-1], theirs[head:][::-1])
@@ -140,7 +141,7 @@ def _iter_pieces(words: Sequence[str], runs: Sequence[tuple[bool, int, int]], pa
     Args:
         words: The words of the text.
         runs: Tuples of True if the words are equal in both texts, the index of the first word, and the end index.
-        partial: True if the text is longer than the part that was compared.
+        partial: True if only the beginnings of the texts were compared, because the texts are long.
     """
     room, pieces = MAX_SHOWN_WORDS, [Piece("")]
     for kind, first, end in _iter_spans(runs):
@@ -216,10 +217,12 @@ class DuplicatePair:
 
 
 def build_reason_groups(run: RunView) -> list[View]:
-    """Build the template context for the reasons why rows were lost, with samples.
+    """Build the Jinja template context for the reasons why rows were lost, with samples.
 
     There is one group for each source and generation (the raw files that one run added), and one for the corpus. Empty
     groups are omitted.
+
+    The keys of a group are "title" and "reasons".
     """
     groups = []
     for manifest in run.parsed:
@@ -233,9 +236,11 @@ def build_reason_groups(run: RunView) -> list[View]:
 
 
 def build_duplicate_view(run: RunView) -> View:
-    """Build the template context for duplicates.
+    """Build the Jinja template context for duplicates.
 
     It contains statistics on the text that only the removed documents had, and pairs of texts to show side by side.
+
+    The keys are "missing" (the result of `summarize_missing`) and "pairs" (contexts of pairs of duplicates).
     """
     verdicts = run.find_newest("verdicts")
     removals = read_removals(run.place, verdicts) if verdicts is not None else None
@@ -246,7 +251,11 @@ def build_duplicate_view(run: RunView) -> View:
 
 
 def _build_pair_view(pair: DuplicatePair) -> View:
-    """Build the template context for a pair of duplicates."""
+    """Build the Jinja template context for a pair of duplicates.
+
+    The keys are "reason", "similarity", "missing" and "differences", all as text, and "sides" (the removed and the kept
+    document).
+    """
     compared = compare_texts(pair.removed.text, pair.survivor.text)
     return {
         "reason": pair.reason,
@@ -270,7 +279,7 @@ def _describe_differences(compared: TextDifferences) -> str:
 
 
 def build_example_views(run: RunView) -> list[View]:
-    """Build the template context for each shard set, with some examples and their tokens, segments and masks."""
+    """Build the Jinja template context for each shard set, with some examples and their tokens, segments and masks."""
     views = []
     for name, shards in run.find_by_name("shards").items():
         vocabulary = run.find_vocabulary(shards)
@@ -295,7 +304,11 @@ def build_example_views(run: RunView) -> list[View]:
 def _build_example_view(
     run: RunView, shard_set: ShardSet, vocabulary: Vocabulary, number: int, example: Example
 ) -> View:
-    """Build the template context for one example. `number` is the index of the example in the shard set."""
+    """Build the Jinja template context for one example. `number` is the index of the example in the shard set.
+
+    The keys are "number", "label", "length", "masked" (number of masked tokens), "documents" (ids), "digest" ("" unless
+    texts are hashed) and "tokens".
+    """
     tokens = list_shown_tokens(example, vocabulary, get_example_masks(shard_set, example))
     text = " ".join(token.text for token in tokens)
     readable, specials = run.privacy.samples == "text", frozenset(vocabulary.special_tokens.values())
@@ -311,7 +324,10 @@ def _build_example_view(
 
 
 def _build_token_view(token: ShownToken, readable: bool, specials: Collection[str]) -> View:
-    """Build the template context for a token.
+    """Build the Jinja template context for a token.
+
+    The keys are "text", "seen" (the token that the model receives), "segment" ("a" or "b") and "kind", as in
+    `ShownToken`.
 
     Args:
         token: The token.
@@ -328,7 +344,7 @@ def list_reasons(place: Place, manifest: Manifest, table: str, number: int) -> l
 
     Args:
         place: The store.
-        manifest: Manifest of the artifact.
+        manifest: Manifest (stored description) of the artifact.
         table: "dropped" or "removed".
         number: Maximum number of sample rows per reason.
     """
@@ -347,7 +363,7 @@ def list_reasons(place: Place, manifest: Manifest, table: str, number: int) -> l
 
 
 def _read_rows(place: Place, manifest: Manifest, table: str, name: str, number: int) -> list[DroppedDocument]:
-    """Read the first `number` rows that were lost for a reason.
+    """Read the first `number` rows of an artifact (stored stage result) that were lost for a reason.
 
     Only parts (file sets of the artifact) that contain such rows are opened.
     """

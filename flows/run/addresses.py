@@ -50,14 +50,16 @@ _ARTIFACT_DEPTH = 3  # of an artifact's folder in its store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """An artifact in a store, given by the store and the artifact's manifest."""
+    """An artifact (stored result of a pipeline stage): its store, and its manifest (description of its contents)."""
 
     place: Place
     manifest: Manifest
 
 
 def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
-    """Find the artifacts at an address: one artifact, all artifacts of a kind or name, a whole store, or a release.
+    """Find the artifacts (stored results of pipeline stages) at an address.
+
+    The address may be that of one artifact, of all artifacts of a kind or name, of a whole store, or of a release.
 
     Args:
         address: path or address; it may end in a short fingerprint (`STORE/3f2a9c`) or name a release (`STORE@NAME`)
@@ -82,7 +84,14 @@ def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
 
 
 def _find_release_artifacts(address: str, place: Place, release: Release, kind: str | None) -> list[Artifact]:
-    """Return the artifacts of a release, of one kind or of all. Raises InputError if there are none."""
+    """Return the artifacts of a release. Raises InputError if there are none.
+
+    Args:
+        address: the address as typed, for the message
+        place: the store
+        release: the release, with the list of its artifacts
+        kind: kind of the artifacts to return; if None, artifacts of all kinds are returned
+    """
     manifests = [m for m in read_manifests(place, release) if kind in (None, m.kind)]
     if not manifests:
         has = ", ".join(f"{artifact.kind}/{artifact.name}" for artifact in release.artifacts)
@@ -91,7 +100,7 @@ def _find_release_artifacts(address: str, place: Place, release: Release, kind: 
 
 
 def split_address(address: str) -> tuple[Place, str]:
-    """Split an address into the store and the path inside it.
+    """Split an address into the store and the path inside the store.
 
     The fingerprint of an artifact may be shortened to a unique prefix of at least four digits: `3f2a9c` in the folder
     `store`, `STORE/3f2a9c`, `STORE/shards/news/3f2a9c`.
@@ -125,7 +134,7 @@ def has_short_fingerprint(address: str) -> bool:
 
 
 def shorten_folder(folder: str) -> str:
-    """Shorten the fingerprint at the end of an artifact's folder to eight digits. Other paths are returned unchanged.
+    """Shorten the fingerprint at the end of an artifact's path to eight digits. Other paths are returned unchanged.
 
     >>> shorten_folder("shards/news/3f2a9c1b00112233445566ff")
     'shards/news/3f2a9c1b'
@@ -136,8 +145,8 @@ def shorten_folder(folder: str) -> str:
 def _find_by_prefix(address: str) -> tuple[Place, str] | None:
     """Find the artifact whose fingerprint begins with the last component of an address.
 
-    Returns the store and the artifact's folder, or None if there is no such artifact. Raises InputError if there are
-    several.
+    Returns the store and the artifact's folder inside it, or None if no artifact matches. Raises InputError if several
+    match.
     """
     if not has_short_fingerprint(address) or (parent := Place(address).parent).address == Place(address).address:
         return None
@@ -167,7 +176,7 @@ def _iter_splits(whole: Place) -> Iterator[tuple[Place, str]]:
 
 
 def is_manifest(path: str) -> bool:
-    """Return True if a path, relative to the store, is the manifest of an artifact."""
+    """Return True if a path, relative to the store, is the manifest (description file) of an artifact."""
     return is_artifact_file(path) and path.count("/") == _ARTIFACT_DEPTH and path.endswith(f"/{MANIFEST}")
 
 
@@ -194,14 +203,14 @@ def pick_newest(artifacts: list[Artifact]) -> Artifact:
 
 
 def read_vocabulary_for(shards: Artifact) -> "Vocabulary":
-    """Read the vocabulary that a shard set was tokenized with. Raises InputError if it is no longer in the store."""
+    """Load the vocabulary that a shard set was tokenized with. Raises InputError if it is no longer in the store."""
     from tokenizers_train.build import read_vocabulary  # only a few commands need it
 
     return read_vocabulary(shards.place, find_vocabulary(shards))
 
 
 def find_vocabulary(shards: Artifact) -> Manifest:
-    """Return the manifest of the vocabulary that a shard set was tokenized with.
+    """Return the manifest (stored description) of the vocabulary that a shard set was tokenized with.
 
     Raises:
         InputError: If the vocabulary is no longer in the store.
@@ -252,7 +261,7 @@ def is_run_id(text: str) -> bool:
 
 
 def resolve_run_id(name: str, place: Place) -> str:
-    """Return the full id of the recorded run that a full id, a short id or a prefix refers to.
+    """Return the full id of a recorded run, given its full id, its short id or a prefix of its id.
 
     Raises:
         InputError: If no run matches, or several do.

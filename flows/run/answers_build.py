@@ -54,15 +54,15 @@ OTHER_FIELDS = ("line", "id")  # of a row of `predict`, besides the answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersJob:
-    """The documents in some parts of a corpus, for which one process makes predictions.
+    """The documents for which one process makes predictions: those in some parts (stored files) of a corpus.
 
     Attributes:
         store: address of the store
         model: artifact of the fine-tuned model
         corpus: artifact of the corpus
-        parts: the parts of the corpus (file sets of its rows) to process
+        parts: the parts of the corpus to process
         answer_kind: "predict" or "embed"
-        sources: names of the sources whose documents are processed; if empty, all sources
+        sources: names of the sources whose documents are processed; if empty, those of all sources
         work: folder for temporary files
     """
 
@@ -78,15 +78,15 @@ class AnswersJob:
 def plan_answers(
     place: Place, tasks: Manifest, corpus: Manifest, since: int, answer_kind: str, sources: Sequence[str] = ()
 ) -> Stage:
-    """Plan the stage that makes predictions for new documents with a fine-tuned model. Reads no text.
+    """Plan the pipeline stage that makes predictions for new documents with a fine-tuned model. Reads no text.
 
     Args:
         place: the store
-        tasks: artifact of the fine-tuned model
-        corpus: artifact of the corpus
+        tasks: manifest (stored description) of the fine-tuned model
+        corpus: manifest of the corpus
         since: number of the last generation (raw files that one run added) whose documents already have predictions
         answer_kind: "predict" or "embed"
-        sources: names of the sources whose documents are processed; if empty, all sources
+        sources: names of the sources whose documents are processed; if empty, those of all sources
     """
     chosen = tuple(sources)
     parts = [
@@ -139,7 +139,7 @@ def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
         plan: the part to build, whose `job` is an AnswersJob
 
     Returns:
-        The account of the documents: the number answered, and the number unusable by reason.
+        The numbers of documents read, answered, and not usable (by reason).
 
     Raises:
         InputError: If the corpus has changed since planning, or the disk is full.
@@ -192,7 +192,17 @@ def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
 
 
 def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
-    """Make the predictions in a trainer process, and return its ledger as JSON. Raises InputError or TrainingFailed."""
+    """Make the predictions in a trainer process, and return its document counts as parsed JSON.
+
+    Args:
+        job: the documents to process; `answer_kind` selects the trainer's command
+        model: folder of the fine-tuned model
+        work: folder with the documents, and for temporary files
+        answers: the file to write the predictions to
+
+    Raises:
+        InputError, TrainingFailed: If the process fails; which one depends on the cause.
+    """
     documents = str(work / "documents.parquet")
     file = FileSettings(path=documents, format="parquet", columns={"text": "text"}, max_unusable=1.0)
     asked, lines, log = work / "asked.json", work / "answers.jsonl", work / LOG_FILE

@@ -27,16 +27,18 @@ Perform = Callable[[Sequence[Stage]], list[Manifest]]
 def make_vocabularies(
     recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
 ) -> tuple[dict[str, Manifest], list[Stage]]:
-    """Train the vocabularies of a recipe, or store the existing ones that it names.
+    """Train the vocabularies of a recipe, and store the existing vocabularies that it names.
 
     Words are counted once for all vocabularies that use the same counting rule.
 
     Args:
         existing: existing vocabularies that the recipe uses, by the name of their table
-        perform: builds the given stages and returns their manifests in the same order
+        perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
 
     Returns:
-        The vocabulary artifacts by the name of their table, and the stages that measure them, which are not built yet.
+        The manifests of the vocabularies by the name of their table, and the stages that measure the vocabularies,
+        which
+            are not built yet.
     """
     weights = {entry.source.name: entry.weight for entry in recipe.sources}
     counts = count_words(recipe, corpus, existing, perform)
@@ -59,7 +61,7 @@ def count_words(
     The arguments are those of `make_vocabularies`.
 
     Returns:
-        The word counts artifact by the vocabulary's name. An existing vocabulary without a known rule is omitted.
+        The manifests of the word counts, by vocabulary name. Existing vocabularies without a known rule are omitted.
     """
     rules = find_word_rules(recipe, existing)
     wanted = {name: plan_counts(corpus, rule, recipe.name_artifact(name)) for name, rule in rules.items()}
@@ -70,7 +72,7 @@ def count_words(
 
 
 def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[str, WordRule]:
-    """Return the word counting rule of each vocabulary, by name.
+    """Return the rule by which words are counted for each vocabulary, by vocabulary name.
 
     Existing vocabularies without a known rule are omitted.
     """
@@ -85,15 +87,15 @@ def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[
 def merge_parts(
     manifests: Mapping[str, Manifest], plan: Callable[[Manifest], Stage | None], perform: Perform
 ) -> dict[str, Manifest]:
-    """Merge artifacts with many parts (file sets that are built independently) into one table each.
+    """Merge each artifact (stored result of a stage) that consists of many files into one table.
 
     Args:
-        manifests: the artifacts, by name
-        plan: plans the merge of an artifact, or returns None if it has few parts
-        perform: builds the given stages and returns their manifests in the same order
+        manifests: descriptions of the artifacts, by name
+        plan: plans the stage that merges an artifact, or returns None if the artifact has few files
+        perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
 
     Returns:
-        The merged artifacts by name. Artifacts with few parts are omitted.
+        The manifests of the merged artifacts, by name. Artifacts with few files are omitted.
     """
     stages = {name: stage for name, manifest in manifests.items() if (stage := plan(manifest)) is not None}
     return dict(zip(stages, perform(list(stages.values())), strict=True)) if stages else {}
@@ -125,13 +127,14 @@ def build_shard_sets(
     """Tokenize the corpus once for each vocabulary, and write the shard sets of a recipe.
 
     Args:
-        vocabularies: vocabulary artifacts, by the name of their table
-        perform: builds the given stages and returns their manifests in the same order
-        before: the corpus of earlier runs, if it is reused; its tokens and shards are extended
+        vocabularies: manifests of the vocabularies, by the name of their table
+        perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
+        before: the corpus of earlier runs, if it is reused; its tokens and shards are extended. None to build all of
+            them
         other_stages: stages to build in parallel with the tokens
 
     Returns:
-        The shard set artifacts, by the name of their table in the recipe.
+        The manifests of the shard sets, by the name of their table in the recipe.
     """
     used = {entry.vocabulary: vocabularies[entry.vocabulary] for entry in recipe.shards}
     older = Corpus(corpus.place, before) if before is not None else None
@@ -147,7 +150,7 @@ def build_shard_sets(
 
 
 def plan_all_tokens(recipe: Recipe, corpus: Corpus | None, vocabularies: Mapping[str, Manifest]) -> list[Stage]:
-    """Plan the tokens stage of a corpus for each vocabulary, in the same order. Return [] if `corpus` is None."""
+    """Plan the stage that tokenizes a corpus, for each vocabulary in order. Return [] if `corpus` is None."""
     if corpus is None:
         return []
     return [plan_tokens(corpus, vocabulary, recipe.seed) for vocabulary in vocabularies.values()]
@@ -160,11 +163,11 @@ def plan_all_shards(
     tokens: Mapping[str, Manifest],
     merges: Mapping[str, Manifest],
 ) -> list[Stage]:
-    """Plan the shard sets of a recipe, in the order of the recipe.
+    """Plan the stages that write the shard sets of a recipe, in the order of the recipe.
 
     Args:
-        vocabularies, tokens: artifacts, by the name of the vocabulary
-        merges: merged tokens, by the name of the vocabulary; tokens with few parts have none
+        vocabularies, tokens: manifests of the vocabularies and tokenized corpora, by vocabulary name
+        merges: manifests of the merged tokens, by vocabulary name; tokens in few files are not merged and have no entry
     """
     return [
         plan_shards(
@@ -183,7 +186,7 @@ def plan_all_shards(
 def plan_earlier_shards(
     recipe: Recipe, corpus: Corpus, vocabularies: Mapping[str, Manifest], tokens: Mapping[str, Manifest]
 ) -> list[Stage]:
-    """Plan the shard sets of the earlier generations' corpus. Return [] if some of their merged tokens are missing."""
+    """Plan the shard sets of the earlier runs' corpus. Return [] if some of its merged tokens are missing."""
     planned = {name: stage for name, manifest in tokens.items() if (stage := plan_merges(manifest)) is not None}
     merges = {name: read_manifest(corpus.place, stage.folder) for name, stage in planned.items()}
     found = {name: manifest for name, manifest in merges.items() if manifest is not None}
@@ -191,9 +194,9 @@ def plan_earlier_shards(
 
 
 def continue_stages(place: Place, stages: Sequence[Stage], earlier: Sequence[Stage]) -> list[Stage]:
-    """Return copies of the stages, each set to extend the existing artifact of the earlier stage at its index.
+    """Return copies of the stages, each set to extend the stored result of the earlier stage with the same index.
 
-    Stages whose earlier stage has no artifact are built from scratch.
+    A stage whose earlier stage has no stored result is built from scratch.
     """
     found = [read_manifest(place, stage.folder) for stage in earlier] or [None] * len(stages)
     return [replace(stage, previous=manifest) for stage, manifest in zip(stages, found, strict=True)]

@@ -60,14 +60,15 @@ from trainer.tasks.build import plan_tasks
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The results of a run, as manifests of its artifacts.
+    """The results of a run, as manifests (descriptions) of its artifacts (stored stage results).
 
     Attributes:
-        documents: one manifest for each source and generation (the raw files that one run added)
-        corpus: the corpus of all documents
+        documents: manifests of the parsed documents, one for each source and generation (the raw files that one run
+            added)
+        corpus: manifest of the corpus of all documents
         vocabularies, shard_sets, tasks: manifests by the names of their tables in the recipe
-        settled: folders of the artifacts of earlier runs that were reused without checking their files
-        model: None if the recipe trains no model
+        settled: folders of earlier runs' artifacts that were reused without checking their files
+        model: manifest of the model; None if the recipe trains no model
     """
 
     documents: tuple[Manifest, ...]
@@ -80,12 +81,12 @@ class Outcome:
 
     @property
     def vocabulary(self) -> Manifest:
-        """The first vocabulary of the recipe."""
+        """The manifest of the recipe's first vocabulary."""
         return next(iter(self.vocabularies.values()))
 
     @property
     def shards(self) -> Manifest:
-        """The first shard set of the recipe."""
+        """The manifest of the recipe's first shard set."""
         return next(iter(self.shard_sets.values()))
 
 
@@ -97,18 +98,19 @@ def run_recipe(
     tell: Callable[[str], None] = lambda line: None,
     settle: bool = False,
 ) -> Outcome:
-    """Build everything that a recipe asks for, stage by stage. Artifacts that are already in the store are reused.
+    """Build everything that a recipe asks for, stage by stage. Results that are already in the store are reused.
 
     Args:
         place: the store
-        lock: the recipe's raw files, with their current paths
-        perform: builds the given stages and returns their manifests in the same order
-        tell: called with a warning for each source that is too small to stop the run although rules drop much of it
-        settle: True to reuse earlier generations without checking their files, if the store has a corpus of them
-            (`settled_generations.py`)
+        lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
+        perform: builds the given pipeline stages and returns their manifests in the same order
+        tell: called with a warning for each source of which filter rules drop much, but which is too small to stop the
+            run
+        settle: True to reuse the results of earlier generations (the raw files that one run added) without checking
+            their files, if the store has a corpus of them (`settled_generations.py`)
 
     Raises:
-        InputError: If raw files or the recipe's models are missing, or rules drop too much of a source.
+        InputError: If raw files or the recipe's models are missing, or filter rules drop too much of a source.
         Damaged: If a file in the store is damaged. Exceptions raised by `perform` are passed on.
     """
     recipe, start = with_start_model(recipe, lock)
@@ -142,10 +144,10 @@ class ParsedSources:
 
     Attributes:
         sources: (number of the generation, source) pairs
-        documents: the documents artifact of each pair, in the same order
+        documents: manifests (stored descriptions) of the documents of each pair, in the same order
         tombstones: the documents to delete
-        settled: the generations that are reused without checking their files
-        corpus: the corpus of the settled generations; None if there are none
+        settled: the earlier generations whose results are reused without checking their files
+        corpus: manifest of the corpus of these generations; None if there are none
     """
 
     sources: NumberedSources
@@ -156,7 +158,7 @@ class ParsedSources:
 
 
 def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, settle: bool = False) -> ParsedSources:
-    """Build the documents of all sources, one artifact for each source and generation.
+    """Parse the documents of all sources, one artifact (stored result) for each source and generation.
 
     A generation is the raw files that one run added. The arguments and errors are those of `run_recipe`.
     """
@@ -192,10 +194,16 @@ def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, s
 def make_corpora(
     place: Place, recipe: Recipe, lock: Lock, parsed: ParsedSources, perform: Perform
 ) -> Iterator[tuple[int, Manifest]]:
-    """Build the corpus of each generation (the raw files that one run added), and yield (number, manifest).
+    """Build the corpus of each generation (the raw files that one run added), and yield (generation number, manifest).
 
-    A corpus contains the documents of all generations up to its number. Of the settled generations, only the last is
-    yielded, and before it those up to the first corpus with documents that the vocabulary can be trained on.
+    A corpus contains the documents of all generations up to its number. Settled generations are reused without checking
+    their files. Of their corpora, only the last is yielded, and before it those up to the first one with documents that
+    the vocabulary can be trained on.
+
+    Args:
+        lock: content of the recipe's lock file (the raw files of each run)
+        parsed: the documents of all generations
+        perform: builds the given stages and returns their manifests in the same order
     """
     settled, corpus = parsed.settled, parsed.corpus
     for stage in settled.corpora[lock.vocabulary_generation - 1 : -1]:
@@ -221,7 +229,7 @@ def make_corpora(
 
 
 def list_judged_sources(parsed: ParsedSources, lock: Lock) -> list[JudgedSource]:
-    """List all sources of all generations with their documents, to check how much the rules dropped."""
+    """List the sources of all generations with their documents, to check how much the filter rules dropped."""
     return [
         JudgedSource(
             entry=replace(entry, source=with_guessed_names(entry.source, lock.guessed, number)),
@@ -246,12 +254,12 @@ def train_model(
     """Train the model of a recipe. Return its manifest, or None if the recipe trains no model.
 
     Args:
-        vocabularies, shard_sets: manifests, by the names of their tables in the recipe
+        vocabularies, shard_sets: manifests (stored descriptions), by the names of their tables in the recipe
         start: the model that training starts from; None for random weights
         teacher: the teacher model for distillation; None if there is none
 
     Raises:
-        InputError: If a shard set has no example to train on.
+        InputError: If a shard set has no examples to train on.
     """
     if recipe.model is None:
         return None
@@ -271,7 +279,7 @@ def train_model(
 
 
 def finetune_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perform) -> dict[str, Manifest]:
-    """Fine-tune the model on each task of a recipe, one task after another, since each uses all cores.
+    """Fine-tune the model on each task of a recipe. Tasks are trained one after another, since each uses all cores.
 
     Returns:
         The manifests of the fine-tuned models, by the names of the tasks in the recipe.

@@ -23,7 +23,7 @@ def find_reach(recipe: Recipe) -> Mapping[str, list[str]]:
     """List the programs that a recipe runs, the folders that it writes to, and the hosts that it contacts.
 
     Returns:
-        Lines under the keys "runs", "writes to" and "asks".
+        Descriptions of the programs, folders and hosts, under the keys "runs", "writes to" and "asks".
     """
     found = {"runs": _iter_programs(recipe), "writes to": _iter_folders(recipe), "asks": _iter_hosts(recipe)}
     return {what: list(dict.fromkeys(map(to_printable, lines))) for what, lines in found.items()}
@@ -71,7 +71,10 @@ def _iter_hosts(recipe: Recipe) -> Iterator[str]:
 
 
 def _iter_fetch_hosts(settings: AcquireSettings) -> Iterator[str]:
-    """Yield the hosts that a download starts from. A downloaded list of URLs may refer to other hosts."""
+    """Yield the hosts that a download starts from.
+
+    A downloaded list of URLs may refer to other hosts; for such a list, a line that says so is yielded.
+    """
     published = PUBLISHERS.get(settings.catalogue)
     base = settings.mirror or published
     addresses = [base] if base else [*settings.urls, *([settings.list] if settings.list else [])]

@@ -39,7 +39,7 @@ NEW, UNCHANGED = "new", "nothing it depends on has changed"  # the reasons of mo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStage:
-    """What a run would do with one stage.
+    """What a run would do with one pipeline stage.
 
     Attributes:
         stage: kind and name of the stage, such as "shards/news"
@@ -47,7 +47,7 @@ class PlannedStage:
             (cannot be planned yet, because it depends on a stage to build)
         parts, missing: number of parts (file sets of the output), and of the parts that are not built yet
         reason: explanation of the state
-        manifest: manifest of the artifact, if it exists
+        manifest: description of the stage's stored result; None if there is no result yet
         notice: a warning about the stage; "" if there is none
     """
 
@@ -70,13 +70,13 @@ class _StageMissing(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """What a run would do now.
+    """What a run of a recipe would do now.
 
     Attributes:
         notes: lines about the raw files, for people
         inputs: the files that were found, as JSON by source name (`build_unread_json`)
         stages: the stages in the order of the run
-        lock: the lock that the run would start with
+        lock: content of the lock file (the raw files of each run) that the run would start with
     """
 
     notes: tuple[str, ...]
@@ -91,10 +91,10 @@ def plan_recipe(recipe: Recipe, home: Path) -> RunPlan:
     Builds nothing and writes nothing to the store.
 
     Args:
-        home: the CLOZE_HOME folder, which contains the cache of raw file digests
+        home: the CLOZE_HOME folder (caches); contains the cache of raw file digests
 
     Raises:
-        InputError: If raw files, labeled files or models are missing, or the run would stop.
+        InputError: If raw files, labeled files or models are missing, or a run would stop with an InputError.
     """
     recipe = follow_schedule(recipe)
     labelled = [*check_labelled_files(Place(recipe.store), recipe)]
@@ -108,17 +108,17 @@ def plan_recipe(recipe: Recipe, home: Path) -> RunPlan:
 def plan_run(
     place: Place, recipe: Recipe, lock: Lock, tell: Callable[[str], None] = lambda line: None
 ) -> list[PlannedStage]:
-    """Plan a run of a recipe, stage by stage.
+    """Plan a run of a recipe, one pipeline stage after another.
 
-    Reads manifests, part records, verdicts and vocabularies, and writes nothing.
+    Reads descriptions of stored results, deduplication decisions and vocabularies, and writes nothing.
 
     Args:
         place: the store
-        lock: the recipe's raw files, with their current paths
+        lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
         tell: called with a line about each raw file that a run would skip; the lock file is not changed
 
     Raises:
-        InputError: If the run would stop.
+        InputError: If a run would stop with an InputError, for example because filter rules drop too many documents.
     """
     recipe = replace(recipe, path=None)
     damage = DamageTracker(place=place, tell=lambda line: None)
@@ -146,9 +146,9 @@ def plan_run(
 def _inspect_stages(
     place: Place, damage: DamageTracker, planned: list[PlannedStage], stages: Sequence[Stage]
 ) -> list[Manifest]:
-    """Append what a run would do with each stage to `planned`, and return the manifests of the stages.
+    """Append what a run would do with each stage to `planned`, and return the manifests (stored descriptions).
 
-    Raises _StageMissing if a stage has no manifest.
+    Raises _StageMissing if a stage has no stored result.
     """
     manifests = []
     for stage in stages:
@@ -203,7 +203,7 @@ def _inspect_stage(place: Place, stage: Stage, damage: DamageTracker) -> tuple[P
 
 
 def _iter_notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
-    """Yield the warnings about a stage and, if it is a shard set that exists, about its examples."""
+    """Yield the warnings about a stage and, if it is an existing shard set, about its examples."""
     if stage.facts.get("notice"):
         yield f"{stage.stage_folder}: {stage.facts['notice']}"
     if stage.kind == "shards" and manifest is not None:
@@ -211,11 +211,11 @@ def _iter_notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
 
 
 def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str:
-    """Explain in one line why a stage is reused, resumed, repaired or built.
+    """Explain in one line why a pipeline stage is reused, resumed, repaired or built.
 
     Args:
-        survey: what the store contains of the stage
-        faults: the damage that makes the stage incomplete
+        survey: which results of the stage the store contains
+        faults: the damaged files that make the stage's result incomplete
     """
     if survey.manifest is not None:
         generations = survey.manifest.facts.get("generations", 1) if not stage.parts else 1
@@ -240,11 +240,11 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
 
 
 def find_differences(stage: Stage, other: Manifest) -> dict[str, list[str]]:
-    """Return the differences between a stage and an existing artifact of the same kind and name.
+    """Return the differences between a stage and an artifact (stored result) of the same kind and name.
 
     Returns:
-        Lists of descriptions under the keys "settings", "new version", "new data" (raw files) and "follows" (other
-        changed artifacts that the stage is built from).
+        Lists of descriptions under the keys "settings", "new version" (of Cloze's code or a library), "new data" (raw
+        files) and "follows" (other changed artifacts that the stage is built from).
     """
     versions = [
         f"{name} {other.libraries.get(name, 'none')} -> {version}"

@@ -38,7 +38,7 @@ def choose_num_workers(raw_bytes: int) -> int:
 
 
 def group_parts(parts: Sequence[Item], workers: int) -> list[Sequence[Item]]:
-    """Divide parts, in order, into the batches that a worker builds at a time: about GROUPS_PER_WORKER per worker.
+    """Divide parts, in order, into batches for the worker processes: about GROUPS_PER_WORKER batches per worker.
 
     >>> group_parts([1, 2, 3, 4, 5, 6, 7], workers=1)
     [[1, 2], [3, 4], [5, 6], [7]]

@@ -30,12 +30,15 @@ NumberedSources = Sequence[tuple[int, SourceEntry]]  # the sources of all genera
 
 @dataclass(frozen=True, kw_only=True)
 class SettledGenerations:
-    """The settled generations (raw files that one run added), which are reused without checking their files.
+    """The settled generations (raw files that one run added): their results are reused without checking the files.
 
     Attributes:
         number: number of settled generations, counted from the first
-        documents, signatures: one for each source of each generation; the signatures are stages without parts
-        verdicts, corpora: one for each generation, as stages without parts
+        documents: manifests (descriptions) of the parsed documents, one for each source of each generation
+        signatures: stages of the documents' signatures (for finding duplicates), in the same order, without parts
+        verdicts: stages of the deduplication decisions (which documents are kept), one for each generation, without
+            parts
+        corpora: stages of the corpora, one for each generation, without parts
     """
 
     number: int = 0
@@ -46,7 +49,7 @@ class SettledGenerations:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Folders of the settled artifacts, each after the artifacts that it was built from."""
+        """Folders of all these results, each after the results that it was built from."""
         stages = (*self.signatures, *self.verdicts, *self.corpora)
         return tuple(each.folder for each in self.documents) + tuple(stage.folder for stage in stages)
 
@@ -62,16 +65,16 @@ def find_settled(
     documents_of: Callable[[int, SourceEntry], Stage],
     tombstones: Tombstones,
 ) -> SettledGenerations:
-    """Find the generations (raw files that one run added) whose corpus and documents are complete in the store.
+    """Find the generations (raw files that one run added) whose documents and corpus are complete in the store.
 
     Args:
         sources: (generation number, source) pairs of all generations
         before: number of the newest generation, which is never settled
-        documents_of: plans the documents stage of a source in a generation, without its parts
+        documents_of: plans the parsing stage of a source in a generation, without its parts (file sets)
         tombstones: the documents to delete
 
     Returns:
-        The longest sequence of first generations that is complete; NOTHING_SETTLED if there is none.
+        All generations up to the newest one that is complete; NOTHING_SETTLED if there is none.
     """
     sources = [(number, entry) for number, entry in sources if number < before]
     documents = [documents_of(number, entry) for number, entry in sources]
@@ -105,14 +108,15 @@ def find_settled(
 def read_settled_inputs(
     place: Place, settled: SettledGenerations, sources: NumberedSources, documents: Sequence[Manifest]
 ) -> tuple[tuple[Input, ...], list[Generation]]:
-    """Read what later generations need from the settled ones, which are reused without checking their files.
+    """Read what later generations need from the settled generations, whose files are reused without checking them.
 
     Args:
         sources: (generation number, source) pairs of all generations
-        documents: the documents artifact of each pair, in the same order
+        documents: manifests (descriptions) of the parsed documents of each pair, in the same order
 
     Returns:
-        The inputs of the verdicts (documents and signatures), and the settled generations with their verdicts.
+        The inputs of the deduplication decisions (documents and their signatures), and the settled generations with
+        their decisions.
 
     Raises:
         Damaged: If a manifest is missing or damaged.
@@ -124,7 +128,7 @@ def read_settled_inputs(
 
 
 def read_published(place: Place, stages: Sequence[Stage]) -> list[Manifest]:
-    """Read the manifests of stages that should be in the store. Raises Damaged if one is missing or damaged."""
+    """Read the manifests (stored descriptions) of complete stages. Raises Damaged if one is missing or damaged."""
     manifests = []
     for stage in stages:
         manifest = read_manifest(place, stage.folder)
@@ -135,9 +139,13 @@ def read_published(place: Place, stages: Sequence[Stage]) -> list[Manifest]:
 
 
 def read_judged_documents(place: Place, verdicts: Manifest) -> list[Manifest]:
-    """Return the manifests of the documents that verdicts were computed from, in order.
+    """Return the manifests of the parsed documents that were deduplicated together, in order.
 
     Documents that are no longer in the store are omitted.
+
+    Args:
+        place: the store
+        verdicts: manifest of the deduplication decisions (which documents are kept)
     """
     parents = (parent for parent in verdicts.parents if parent.role == "documents")
     found = (read_manifest(place, parent.folder) for parent in parents)
@@ -147,11 +155,11 @@ def read_judged_documents(place: Place, verdicts: Manifest) -> list[Manifest]:
 def build_inputs(
     sources: NumberedSources, documents: Sequence[Manifest], signatures: Sequence[Manifest]
 ) -> tuple[Input, ...]:
-    """Build the inputs of the verdicts: documents and signatures with their generation and priority.
+    """Build the inputs of deduplication: documents and their signatures, with generation and source priority.
 
     Args:
         sources: (generation number, source) pairs
-        documents, signatures: the artifacts of each pair, in the same order
+        documents, signatures: manifests (stored descriptions) for each pair, in the same order
     """
     return tuple(
         Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)

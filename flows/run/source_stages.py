@@ -24,10 +24,10 @@ from flows.run.record.counts_text import format_count
 def make_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) -> dict[str, Manifest]:
     """Build the statistics that some sources need before their documents are parsed.
 
-    They are computed from the first generation of raw files that the source has.
+    They are computed from the raw files of the first run that found files of the source.
 
     Returns:
-        The artifacts by source name. Sources that need no statistics are omitted.
+        The manifests (descriptions) of the statistics, by source name. Sources that need no statistics are omitted.
     """
     stages = {}
     for entry in recipe.sources:
@@ -48,10 +48,10 @@ def make_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) 
 
 
 def list_readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[RawFile]]) -> tuple[RawFile, ...]:
-    """List the raw files of a source in one generation, without the files that the lock skips as unreadable.
+    """List a source's raw files in one generation, without the files that the lock file skips as unreadable.
 
     Args:
-        files: the raw files of the generation, by source name
+        files: the raw files of the generation (those that one run added), by source name
     """
     left_out = lock.find_left_out(entry.source)
     return tuple(file for file in files.get(entry.source.name, ()) if file.sha256 not in left_out)
@@ -60,15 +60,16 @@ def list_readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[R
 def build_documents_plan(
     entry: SourceEntry, lock: Lock, number: int, statistics: Manifest | None = None
 ) -> Callable[..., Stage]:
-    """Return a function that plans the documents stage of one source in one generation.
+    """Return a function that plans the stage that parses one source in one generation.
 
     A generation is the raw files that one run added.
 
-    If the function is called with `with_parts=False`, no raw file is opened, and the stage has no parts.
+    If the function is called with `with_parts=False`, no raw file is opened, and the stage has no parts (file sets that
+    are built separately).
 
     Args:
         number: one-based number of the generation
-        statistics: the artifact of the source's statistics, if the source needs them
+        statistics: manifest of the source's statistics; None if the source needs none
     """
     settings = entry.documents
     return partial(
@@ -86,7 +87,7 @@ def build_documents_plan(
 def plan_from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
     """Plan a stage that reads raw files, or find its results in the store if some of the files are gone.
 
-    In the second case, the returned stage has no parts.
+    In the second case, the returned stage has no parts (file sets to build).
 
     Args:
         name: name of the source, for messages

@@ -32,25 +32,28 @@ MEMORY_WITH_WORDS = {**WORKER_MEMORY, "different": 400}
 
 @dataclass(frozen=True, kw_only=True)
 class StageKind:
-    """Everything that other modules need to know about the stages of one kind.
+    """Everything that other modules need to know about the pipeline stages of one kind.
 
     Attributes:
         group: line of the run's progress that the stages belong to, and tag of their tasks
-        names: returns the names of the recipe's sources or tables that have an artifact of this kind; one by default
+        names: returns the names of the recipe's sources or tables that have an artifact (stored result) of this kind;
+            one by default
         has_many: True if only a corpus of hundreds of parts has this stage, so that plans do not list it
         is_planned_from: True if the next stage is planned from the rows of the artifact, not only from its manifest
         rows: by table name, the word for a row (or its singular and plural), if it differs from the table name
-        steps: title of a step in the accounts of a run, by a regular expression for the account's unit; the groups of
-            the expression are inserted into the title, and the group `unit`, if present, becomes the unit of the step
+        steps: titles of steps in the record counts of a run, by a regular expression for the unit that is counted; the
+            groups of the expression are inserted into the title, and the group `unit`, if present, becomes the step's
+            unit
         seconds, disk_bytes, memory_bytes, scratch_bytes: rates of processor time, disk space, memory (in addition to
             the command itself), and temporary files
         is_alone: True if the stage is built by a single process that uses all cores
         is_per_source: True if there is a stage for each source
-        is_per_generation: True if there is a stage for each generation of the corpus
+        is_per_generation: True if there is a stage for each generation (the raw files that one run added)
         grows: True if a new generation adds parts to the stage, so that only these parts cost; they are built in
             parallel
         counts: which of "documents" and "tokens" a plan counts
-        memory_remedy: advice for a lack of memory; if "", to use fewer workers, fewer files or a larger machine
+        memory_remedy: advice if memory is too small; "" for the default (fewer workers, fewer files or a larger
+            machine)
         is_released: True if releases include the artifact
         folder: folder of the artifact in an exported release; if it ends with a slash, the artifact's name is appended;
             "" if the artifact is not exported
@@ -78,7 +81,7 @@ class StageKind:
     has_answers: bool = False
 
     def list_artifact_names(self, recipe: "Recipe", rules: WordRules) -> list[str]:
-        """Return the names of the artifacts of this kind that a run of a recipe builds.
+        """Return the names of the artifacts (stored results) of this kind that a run of a recipe builds.
 
         Args:
             rules: the word counting rules, by the name of the vocabulary; vocabularies without a known rule are omitted
@@ -235,5 +238,5 @@ STAGES: dict[str, StageKind] = {  # in the order in which a run builds them
 
 
 def get_stage_index(kind: str) -> int:
-    """Return the zero-based index of a kind in the order of a run. Raises ValueError for an unknown kind."""
+    """Return the zero-based position of a kind in a run's stages. Raises ValueError for an unknown kind."""
     return [*STAGES].index(kind)

@@ -26,7 +26,7 @@ MEMORY_LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory
 
 
 def read_usable_memory() -> int:
-    """Return the memory that this process may use in bytes: the machine's or, if smaller, the container's limit."""
+    """Return the memory that this process may use, in bytes: the machine's memory or the container's smaller limit."""
     limits = [Path(limit).read_text(encoding="ascii").strip() for limit in MEMORY_LIMIT_FILES if Path(limit).exists()]
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([whole, *(int(limit) for limit in limits if limit.isdigit())])
@@ -41,15 +41,15 @@ def read_free_bytes(place: Place) -> int | None:
 
 
 def get_scratch_folder(place: Place) -> Path:
-    """Return the folder for temporary files: the store's or, for an object store, the system's."""
+    """Return the folder for a run's temporary files: the store's or, for an object store, the system's."""
     return Path(place.address if place.is_local else gettempdir()).absolute()
 
 
 def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | None = None) -> None:
-    """Check that a run fits on the disk and in memory according to its estimates. Raises InputError otherwise.
+    """Check the estimates of a run against the free disk space and memory. Raises InputError if they exceed them.
 
     Args:
-        available: available memory in bytes; if None, that of this machine
+        available: available memory in bytes; if None, the memory of this machine
     """
     place, disk_bytes = Place(recipe.store), estimates.run.disk_bytes
     free, available = read_free_bytes(place), read_usable_memory() if available is None else available
@@ -89,7 +89,7 @@ def _describe_memory_remedy(kind: StageKind, workers: int) -> str:
 
 
 def refuse_without_least_room(recipe: Recipe, new: Iterable[RawFile], workers: int) -> None:
-    """Check that the minimum requirements of a run are met, without taking a sample. Raises InputError otherwise.
+    """Check that disk space and memory suffice for the minimum that a run needs. Raises InputError otherwise.
 
     Args:
         new: the raw files that this run reads for the first time

@@ -39,11 +39,11 @@ EXAMPLE_TOKENS = 1.2  # tokens of examples for one of the documents: 1.0, but 1.
 
 
 def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage], workers: int) -> Estimates:
-    """Estimate the cost of each stage that a run would build. Reads a sample of the raw files, and writes nothing.
+    """Estimate the cost of each pipeline stage that a run would build. Reads a sample of the raw files; writes nothing.
 
     Args:
         place: the store
-        lock: the recipe's raw files, with their current paths
+        lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
         planned: what the run would do with each stage
         workers: number of worker processes
 
@@ -76,7 +76,7 @@ class _RunSizes:
     """The sizes of the data that a run's stages process.
 
     Attributes:
-        wanted: the stages that are not reused
+        wanted: the stages that are not reused from the store
         texts: the sampled text of each source
         workers: number of worker processes
     """
@@ -97,7 +97,7 @@ class _RunSizes:
 
     @cached_property
     def _to_build(self) -> Mapping[str, tuple[int, int]]:
-        """The number of parts and of missing parts, by stage."""
+        """The numbers of parts (file sets of the output) and of missing parts, by kind and name of the stage."""
         parts: dict[str, tuple[int, int]] = {}
         for entry in self.wanted:
             before, missing = parts.get(entry.stage, (0, 0))
@@ -111,7 +111,7 @@ class _RunSizes:
 
     @cached_property
     def _amounts(self) -> Mapping[str, float]:
-        """The amounts that a stage may process, by the unit of the rates."""
+        """The amounts of data that a stage may process, by unit, such as "text_bytes"."""
         parts = max(1, sum(text.parts for text in self.texts))
         words = {"different": self._count_words(), "counted": self._count_words(parts)}
         return {"stage": 1, "workers": self.workers, "parts": parts, **asdict(self.whole), **words}
@@ -155,11 +155,11 @@ class _RunSizes:
         return estimate_stage(stage, amounts, algorithm, left)
 
     def _add_sizes(self, sources: Sequence[str]) -> TextSizes:
-        """Return the total sizes of the documents of some sources; of all sources if `sources` is empty."""
+        """Return the total sizes of the documents of the given sources, or of all sources if `sources` is empty."""
         return TextSizes.add_all(text.whole for text in self.texts if not sources or text.source in sources)
 
     def _count_words(self, parts: int = 1) -> float:
-        """Estimate the number of distinct words in each of `parts` equal parts of the text, summed over the parts."""
+        """Divide the text into `parts` equal parts, and return the estimated sum of their numbers of distinct words."""
         return parts * self._words_per_mb * math.pow(self.whole.text_bytes / parts / 1e6, WORDS_POWER)
 
     def _count_pieces(self, vocabulary: str) -> float:
@@ -169,11 +169,11 @@ class _RunSizes:
         return min(size, max(1.0, MAX_PIECES * self._count_words()))
 
     def _count_tokens(self, vocabulary: str, sources: Sequence[str] = ()) -> float:
-        """Estimate the number of tokens in the documents of some sources; of all sources if `sources` is empty.
+        """Estimate the number of tokens in the documents of the given sources, or of all sources if `sources` is empty.
 
-        Tokens per word, measured on novels and on the five sources: 1.55 with 2,000 pieces, 1.39 with 4,000 of
-            byte-level BPE,
-        1.06 to 1.13 with 8,000; 1 if there are as many pieces as distinct words.
+        The formula fits measured tokens per word, on novels and the five sources: 1.55 with 2,000 pieces, 1.39 with
+            4,000
+        of byte-level BPE, 1.06 to 1.13 with 8,000; 1 if there are as many pieces as distinct words.
         """
         size = self._count_pieces(vocabulary)
         missing = min(1.0, max(0.0, self._count_words() / size - 1) / 6)
@@ -184,11 +184,16 @@ class _RunSizes:
         return EXAMPLE_TOKENS * entry.settings.copies * self._count_tokens(entry.vocabulary, entry.settings.sources)
 
     def _count_training_tokens(self) -> dict[str, float]:
-        """Estimate the number of training tokens (not held out) in each shard set, by the set's name in the recipe."""
+        """Estimate the number of training tokens (not held out) of each shard set, by its name in the recipe."""
         return {e.name: (1 - self.recipe.held_out.share) * self._count_example_tokens(e) for e in self.recipe.shards}
 
     def _compute_work(self, kind: str, name: str) -> dict[str, float]:
-        """Return the amounts that a model, task or answers stage processes, by the unit of the rates."""
+        """Return the amount of work in pretraining, fine-tuning or making predictions, by unit.
+
+        Args:
+            kind: "models", "tasks" or "answers"
+            name: name of the stage's artifact (stored result)
+        """
         model = self.recipe.model
         assert model is not None
         [used] = {entry.vocabulary for entry in self.recipe.shards if entry.name in model.shards}
@@ -206,7 +211,7 @@ class _RunSizes:
         return compute_answer_work(entry, model, self._count_pieces(used), asked)
 
     def list_warnings(self, stages: Sequence[StageEstimate]) -> list[str]:
-        """Return a warning if training will repeat its text more often than is known to help; else [].
+        """Return a warning if the model reads its training text more often than is known to help; else [].
 
         Args:
             stages: the estimates of all stages
@@ -224,7 +229,7 @@ class _RunSizes:
 
 
 def describe_basis(texts: Sequence[SourceText]) -> Iterable[str]:
-    """Yield lines that state the basis and the limits of the estimates."""
+    """Yield lines that state what the estimates are based on and how accurate they are."""
     sampled, records = sum(len(text.sample.sampled) for text in texts), sum(text.sample.records for text in texts)
     yield f"Estimated from {sampled:,} of about {round(records):,} records, judged by the recipe's own steps."
     if short := [text.source for text in texts if text.sample.cut_short]:
@@ -234,14 +239,14 @@ def describe_basis(texts: Sequence[SourceText]) -> Iterable[str]:
 
 
 def describe_scratch(stages: Sequence[StageEstimate], place: Place) -> Iterable[str]:
-    """Yield a line about temporary files if they need more than MIN_SCRATCH_BYTES."""
+    """Yield a line about the size and folder of temporary files if they need more than MIN_SCRATCH_BYTES."""
     most = max((stage.scratch_bytes for stage in stages), default=0)
     if most > MIN_SCRATCH_BYTES:
         yield f"While duplicates are found, about {format_bytes(most)} of scratch are in {get_scratch_folder(place)}."
 
 
 def _iter_stops(recipe: Recipe, texts: Sequence[SourceText]) -> Iterable[str]:
-    """Yield a line for each rule that would stop the run and, if no document is left, for each source."""
+    """Yield a line for each filter rule that would stop the run and, if no document is left, for each source."""
     settings = {entry.source.name: entry.documents for entry in recipe.sources}
     some_left = any(text.whole.documents for text in texts)
     for text in texts:

@@ -32,13 +32,14 @@ MAX_SAMPLE_SECONDS = 8.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSample:
-    """The sample of a source.
+    """A sample of a source's records.
 
     Attributes:
-        records, characters: estimated totals over all raw files, before judging
+        records, characters: estimated totals over all raw files, before records are filtered
         sampled: the records that were read
         raw_bytes: total size of the raw files
-        reading_seconds: estimated processor time to read and parse all raw files, without one-time initialization
+        reading_seconds: estimated processor time, in seconds, to read and parse all raw files, without one-time
+            initialization
         cut_short: True if the time limit was reached before the sample was complete
     """
 
@@ -57,15 +58,15 @@ def sample_source(
     read_bytes: int = READ_BYTES,
     num_windows: int = NUM_WINDOWS,
 ) -> SourceSample:
-    """Read a sample of a source's raw files, spread evenly over all of them. Unreadable slices are skipped.
+    """Read a sample of records, spread evenly over a source's raw files. Unreadable slices are skipped.
 
     Args:
-        seconds: processor time after which reading stops
+        seconds: processor time, in seconds, after which reading stops
         read_bytes: approximate number of bytes of records to read
         num_windows: number of positions to read from
 
     Raises:
-        FileFault: If files cannot be divided into slices.
+        FileFault: If a file cannot be divided into slices (byte ranges that are parsed separately).
     """
     deadline = time.process_time() + seconds
     pieces = cut_files(source, files)
@@ -109,6 +110,12 @@ def _choose_slices(pieces: Sequence[Slice], raw_bytes: int, most: float, num_win
     """Return the slices to read, as (slice, number of bytes to read) pairs.
 
     If all slices together have at most `most` bytes, each is read entirely.
+
+    Args:
+        pieces: all slices of the source's raw files
+        raw_bytes: total size of the slices
+        most: approximate number of bytes to read
+        num_windows: number of positions to read from
     """
     if most >= raw_bytes:
         return [(piece, _count_bytes(piece)) for piece in pieces]
@@ -125,10 +132,10 @@ def _choose_slices(pieces: Sequence[Slice], raw_bytes: int, most: float, num_win
 
 
 def _read_records(source: Source, piece: Slice, most: float, deadline: float) -> tuple[list[Record], int]:
-    """Read about `most` bytes of records from the beginning of a slice. Raises FileFault.
+    """Read about `most` bytes of records from the beginning of a slice. Raises FileFault if it is unreadable.
 
     Args:
-        deadline: processor time of this process at which reading stops
+        deadline: value of `time.process_time()` at which reading stops
 
     Returns:
         The records, and the number of bytes that they occupy in the slice.
@@ -145,7 +152,7 @@ def _read_records(source: Source, piece: Slice, most: float, deadline: float) ->
 
 
 def _find_position(piece: Slice, record: Record, records: int) -> int:
-    """Return the number of bytes of a slice read so far; an estimate if the file is compressed.
+    """Return the number of bytes of a slice that were read so far; an estimate if the file is compressed.
 
     Args:
         record: the last record that was read

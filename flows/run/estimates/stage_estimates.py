@@ -24,11 +24,11 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEstimate:
-    """The estimated cost of building one stage. The units are listed in UNITS.
+    """The estimated cost of building one pipeline stage. The units are listed in UNITS.
 
     Attributes:
         stage: kind and name of the stage
-        documents, tokens: contents of the finished artifact; None if its kind does not count them
+        documents, tokens: numbers in the stage's complete result; None if results of its kind do not count them
         disk_bytes: size of the files written to the store
         memory_bytes: peak memory of all processes of the stage
         scratch_bytes: size of temporary files, which are removed when the stage ends
@@ -55,7 +55,7 @@ class Estimates:
         basis: lines that state the basis of the estimates
         workers: number of worker processes
         raw_bytes: total size of the raw files
-        stops: lines about rules that would drop enough to stop the run
+        stops: lines about filter rules that would drop so many documents that the run stops
         start_cpu_seconds: processor time of the command and of the orchestrator's server
     """
 
@@ -68,7 +68,7 @@ class Estimates:
 
     @property
     def run(self) -> StageEstimate:
-        """The totals of the whole run, including the command's start. Memory and scratch are maxima, not sums."""
+        """The totals of the run, including the command's start. Memory and temporary files are maxima, not sums."""
         return StageEstimate(
             stage="the run",
             disk_bytes=sum(stage.disk_bytes for stage in self.stages),
@@ -79,7 +79,7 @@ class Estimates:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return all attributes, with the additional keys "units" and "run" (the totals), for scripts."""
+        """Return all attributes by name, and the units and the totals under the keys "units" and "run", for scripts."""
         return {"units": UNITS, **asdict(self), "run": asdict(self.run)}
 
 
@@ -90,7 +90,7 @@ STAGE_SECONDS = 0.4  # by the clock: tasks that are sent, states that are writte
 
 
 def compute_cost(rates: Amounts, amounts: Amounts) -> float:
-    """Multiply each rate by the amount of its unit, and return the sum. A unit without an amount costs nothing.
+    """Multiply each rate by the amount in its unit, and return the sum. A unit without an amount costs nothing.
 
     Args:
         rates: cost per unit, by unit
@@ -103,13 +103,13 @@ def compute_cost(rates: Amounts, amounts: Amounts) -> float:
 
 
 def estimate_stage(stage: str, amounts: Amounts, algorithm: str = "", left: float = 1.0) -> StageEstimate:
-    """Estimate the cost of a stage from the rates of its kind.
+    """Estimate the cost of a pipeline stage from the rates (costs per unit) of its kind.
 
     Args:
         stage: kind and name, such as "shards/news"
-        amounts: the amounts that the stage processes, by the unit of the rates
-        algorithm: algorithm of the stage's vocabulary, if the rates depend on it
-        left: share of the stage that is not built yet
+        amounts: the amounts that the stage processes, by unit
+        algorithm: algorithm of the stage's vocabulary, which some rates depend on; "" if there is none
+        left: share of the stage that is not built yet, from 0 to 1
     """
     kind = STAGES[stage.partition("/")[0]]
     cpu_seconds = left * compute_cost(_get_rates(kind.seconds, algorithm), amounts)

@@ -43,7 +43,7 @@ class TextSizes:
         text_bytes: size of their texts in UTF-8
         packed_bytes: size of their texts when compressed as in a store
         words: number of words and punctuation marks, split as by BERT; a long word counts as several
-        measured: processor seconds needed to read and judge the documents
+        measured: processor time, in seconds, needed to read and filter the documents
     """
 
     documents: float = 0.0
@@ -64,15 +64,15 @@ class TextSizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceText:
-    """The text of a source, extrapolated from its judged sample to all its raw files.
+    """The size of a source's text, extrapolated from a filtered sample to all its raw files.
 
     Attributes:
         source: name of the source
-        sample: the sample before judging
-        outcomes: estimated number of records by outcome, as in the ledger of documents
+        sample: the sample before filtering
+        outcomes: estimated number of records by outcome, as in the record counts of a run
         whole: sizes of all documents
         new: sizes of the documents that are not in the store yet
-        fitted: processor seconds that statistics of the new documents take
+        fitted: processor time, in seconds, needed to compute the statistics of the new documents
         parts: estimated number of parts (file sets that are built independently)
         words_per_mb: distinct words in one MB of text; the number grows with the size to the power WORDS_POWER
     """
@@ -88,10 +88,11 @@ class SourceText:
 
 
 def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -> list[SourceText]:
-    """Sample and judge each source that has raw files on this machine.
+    """Sample and filter each source that has raw files on this machine, and extrapolate its text sizes.
 
     Args:
-        planned: what a run would do with each stage, which shows whose documents are already in the store
+        lock: content of the recipe's lock file (the raw files of each run)
+        planned: what a run would do with each stage; shows which documents are already in the store
 
     Raises:
         FileFault: If a raw file cannot be divided into slices.
@@ -111,10 +112,10 @@ def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -
 
 
 def _split_files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple[list[RawFile], list[RawFile]]:
-    """Split the raw files of a source into those whose documents are in the store, and the others.
+    """Return a source's raw files in two lists: those whose documents are in the store, and the others.
 
     Args:
-        states: planned state of the source's documents stage in each generation
+        states: planned state of parsing the source in each generation (the raw files that one run added)
     """
     generations = [files for generation in lock.generations if (files := list_readable(lock, entry, generation))]
     settled = 0 if "follows" in states else len(generations) - sum(state != "reuse" for state in states)
@@ -123,7 +124,7 @@ def _split_files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple
 
 
 def _judge_sample(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_bytes: int) -> SourceText:
-    """Judge the sample of a source, and extrapolate the result to all raw files.
+    """Filter a source's sample, and extrapolate its text sizes to all raw files.
 
     Args:
         old_bytes: size of the raw files whose documents are in the store

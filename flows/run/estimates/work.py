@@ -42,8 +42,8 @@ class _ModelSize:
         """Return the floating-point operations per token in one training step.
 
         Args:
-            length: number of tokens in the example that contains the token
-            predicted: share of the tokens that are predicted
+            length: number of tokens in each example
+            predicted: share of the tokens that are predicted, from 0 to 1
         """
         return 6 * self._body + 6 * predicted * self._head + 12 * self._layers * self._hidden * length
 
@@ -52,7 +52,7 @@ class _ModelSize:
 
         Args:
             held: number of tokens in memory at once
-            predicted: share of the tokens that are predicted
+            predicted: share of the tokens that are predicted, from 0 to 1
         """
         activations = held * (self._layers * 34 * self._hidden * 4 + predicted * self._head / self._hidden * 8)
         return TORCH_BYTES + self.parameters * PARAMETER_BYTES + activations
@@ -61,7 +61,7 @@ class _ModelSize:
 def compute_training_work(
     entry: ModelEntry, recipe: Recipe, vocabulary_size: float, to_train_on: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the work needed to train a model, as {unit: amount}, in the units of the throughput rates.
+    """Return the work needed to train a model, as {unit: amount}, in the units of the cost rates.
 
     Every example is assumed to have the maximum length of its shard set.
 
@@ -85,7 +85,7 @@ def compute_training_work(
 
 
 def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: float) -> dict[str, float]:
-    """Return the amounts of work in fine-tuning and evaluating a table's tasks, by the unit of the rates.
+    """Return the work needed to fine-tune and evaluate the tasks of a `[[task]]` table, as {unit: amount}.
 
     The work covers all seeds and the control model.
 
@@ -122,7 +122,7 @@ def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: floa
 def compute_answer_work(
     entry: TaskEntry, start: ModelEntry, vocabulary_size: float, texts: TextSizes
 ) -> dict[str, float]:
-    """Return the amounts of work in making predictions for documents with a task's model, by the unit of the rates.
+    """Return the work needed to make predictions for documents with a fine-tuned model, as {unit: amount}.
 
     Args:
         start: the model that was fine-tuned
@@ -142,7 +142,7 @@ def compute_answer_work(
 
 
 def _find_length(task: SuiteTask, start: ModelEntry) -> int:
-    """Return the maximum number of tokens that the model reads of an example."""
+    """Return the maximum number of tokens that a task's model reads of each example."""
     return min(task.settings.max_length or read_task(task.task).default_length, start.settings.positions)
 
 
@@ -154,7 +154,7 @@ def _count_row_tokens(task: Task, file: FileSettings, length: int, labelled: boo
 
 
 def count_phase_tokens(phase: PhaseSettings, lengths: Sequence[int], held: float = 0.0) -> int:
-    """Return the maximum number of tokens that a training phase reads.
+    """Return the maximum number of tokens that a training phase reads in total.
 
     Args:
         lengths: maximum example length of each shard set that the phase reads

@@ -62,7 +62,7 @@ DAMAGE_LIST = "damaged.json"
 
 
 def read_damage_list(place: Place) -> dict[str, str]:
-    """Read the store's list of damaged files, which `cloze verify` writes, as path -> description of the damage.
+    """Read the store's list of damaged files, which `cloze verify` writes, as {path: description of the damage}.
 
     Returns {} if there is no list.
 
@@ -104,7 +104,7 @@ class DamageTracker:
     Attributes:
         place: the store
         tell: called with a line about each damaged file
-        damaged: files that are damaged and not rebuilt yet, by path
+        damaged: the damage of each file that is damaged and not rebuilt yet, by path relative to the store
         listed: paths of the damaged files that are on the store's list
         rebuilt: paths of the files that were rebuilt
     """
@@ -117,7 +117,7 @@ class DamageTracker:
     _told: set[str] = field(default_factory=set)
 
     def mark_listed(self, names: Collection[str]) -> None:
-        """Mark the files on the store's list as damaged, if they belong to artifacts with these names.
+        """Mark the listed files of artifacts (stored stage results) with the given names as damaged.
 
         Raises:
             InputError: If the list itself is damaged.
@@ -130,11 +130,11 @@ class DamageTracker:
             self.tell(f"`cloze verify` found {files} damaged. What this recipe makes of them is built again.")
 
     def mark_damaged(self, fault: Damaged) -> None:
-        """Mark a file as damaged, so that the next survey of its stage reports its part as missing.
+        """Mark a file as damaged, so that the next `survey` of its stage reports its part (file set) as missing.
 
         Raises:
             InputError: If the file was already rebuilt in this run, so rebuilding it would not help.
-            Damaged: The fault itself, if the file is already marked, because no stage of this run builds it.
+            Damaged: `fault`, if the file is already marked, because no stage of this run can rebuild it.
         """
         if fault.path in self.rebuilt:
             raise InputError(
@@ -147,10 +147,10 @@ class DamageTracker:
         self._tell(fault, "It is built again.")
 
     def survey(self, stage: Stage) -> Survey:
-        """Check what the store contains of a stage, treating damaged files as missing.
+        """Check which results of a pipeline stage the store contains, treating damaged files as missing.
 
-        If the stage's own manifest or part records are damaged, they are marked; damage in another artifact is only
-        reported.
+        If the stage's manifest (stored description) or the records of its parts (file sets) are damaged, they are
+        marked. Damage in the results of other stages is only reported.
 
         Raises:
             InputError: If damaged files cannot be rebuilt, because the raw files they were built from are gone.
@@ -173,9 +173,12 @@ class DamageTracker:
         return survey
 
     def _leave_lost(self, stage: Stage, names: Collection[str]) -> bool:
-        """Unmark listed files of the given parts, which cannot be rebuilt. Return True if there are any.
+        """Unmark files of parts that cannot be rebuilt, if the store's list has them. Return True if there are any.
 
-        Reading one of these files still ends a run.
+        Reading one of these files still stops a run.
+
+        Args:
+            names: names of the stage's parts (file sets) that cannot be rebuilt
         """
         manifest = read_manifest(self.place, stage.folder) if names and self.listed else None
         parts = manifest.parts if manifest is not None else ()
@@ -205,10 +208,10 @@ class DamageTracker:
                         self._unmark({path})
 
     def list_faults(self, stage: Stage, survey: Survey) -> tuple[Damaged, ...]:
-        """Return the damage that makes a stage incomplete; () if the stage is complete.
+        """Return the damaged files that make a stage's result incomplete; () if the result is complete.
 
         Args:
-            survey: what the store contains of the stage
+            survey: which results of the stage the store contains
         """
         if survey.manifest is not None:
             return ()
@@ -216,13 +219,13 @@ class DamageTracker:
         return tuple(fault for path, fault in self.damaged.items() if path.startswith(f"{where}/"))
 
     def refuse_changed_inputs(self, stage: Stage, survey: Survey) -> None:
-        """Check that the raw files from which damaged parts will be rebuilt still match the lock.
+        """Check that the raw files for rebuilding damaged parts (file sets) still have their recorded content.
 
         Each of these raw files is read once, since whatever damaged the store may also have changed raw files without
         changing their size or times.
 
         Args:
-            survey: what the store contains of the stage
+            survey: which results of the stage the store contains
 
         Raises:
             InputError: If the content of a file has changed.
@@ -240,11 +243,11 @@ class DamageTracker:
                 )
 
     def mark_rebuilt(self, survey: Survey, manifest: Manifest) -> None:
-        """Unmark the files of a stage that were written since a survey.
+        """Unmark the damaged files of a stage that were rewritten after a survey.
 
         Args:
-            survey: what the store contained of the stage before it was built
-            manifest: the stage's published manifest
+            survey: which results of the stage the store contained before it was built
+            manifest: the manifest (description) of the stage's new result
         """
         names = {plan.name for plan in survey.missing}
         folder, built = manifest.stage_folder, [part for part in manifest.parts if part.name in names]
@@ -256,7 +259,7 @@ class DamageTracker:
         self._unmark(written & self.damaged.keys())
 
     def _share_rebuilt(self, folder: str, built: Sequence[Part], stale: frozenset[str]) -> None:
-        """Update all manifests of a stage to reference rebuilt parts instead of damaged or overwritten files.
+        """Update a stage's manifests to refer to rebuilt parts (file sets) instead of damaged or overwritten files.
 
         Args:
             folder: folder of the stage's kind and name, relative to the store
@@ -281,7 +284,7 @@ class DamageTracker:
                     self._unmark(left & self.damaged.keys())
 
     def _unmark(self, paths: Collection[str]) -> None:
-        """Move files from the damaged to the rebuilt ones, and remove them from the store's list."""
+        """Move paths from `damaged` to `rebuilt`, and remove them from the store's list of damaged files."""
         for path in paths:
             del self.damaged[path]
             self.rebuilt.add(path)
@@ -296,7 +299,7 @@ class DamageTracker:
 
 
 def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
-    """Call `run` repeatedly until it meets no new damaged file, marking each one. Return what `run` returns.
+    """Call `run` until it finishes, marking each damaged file that it meets. Return the result of the last call.
 
     Raises:
         InputError: If damage cannot be repaired. Other exceptions from `run` are passed on.
@@ -309,10 +312,10 @@ def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
 
 
 def list_lost_parts(stage: Stage, survey: Survey) -> list[str]:
-    """Return the names of a stage's damaged parts (file sets) whose raw files are gone, so they cannot be rebuilt.
+    """Return the names of a stage's damaged parts (file sets) that cannot be rebuilt, because their raw files are gone.
 
     Args:
-        survey: what the store contains of the stage
+        survey: which results of the stage the store contains
     """
     planned = {part.name for part in stage.parts}
     return [name for name in survey.damaged if name not in planned]
@@ -322,14 +325,17 @@ MAX_QUARANTINED = 20  # in one run; if more records end their workers, the recor
 
 
 def add_to_quarantine(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Callable[[str], None]) -> Lock:
-    """Add the record that crashed a worker to the quarantine of a lock, in memory and on disk. Return the new lock.
+    """Quarantine the record that crashed a worker process: add it to the lock file, so that all runs skip it.
 
     Args:
-        error: the crash, which names the record
+        error: the crash, which includes the record's location
         tell: called with a line about the record
 
+    Returns:
+        The new content of the lock file.
+
     Raises:
-        InputError: If the lock cannot be written.
+        InputError: If the lock file cannot be written.
     """
     location = error.record
     change_lock(recipe.lock_path, tell, lambda on_disk: _add_record(on_disk, location))
@@ -354,7 +360,7 @@ def describe_record(lock: Lock, location: str) -> str:
 
 
 def explain_deaths(error: WorkerDied) -> str:
-    """Return the message for a task that crashed at every attempt, but not always at the same record."""
+    """Return the error message for a task that crashed at every attempt, but not always at the same record."""
     return (
         f"{error} Each attempt ended, and no one record is to blame. If memory ran out, run with fewer `--workers`; "
         "if it was a limit of [workers], raise it; if a step or library of your own crashes, fix it. "
@@ -382,13 +388,13 @@ NO_LOCATION = (0, "")  # the place of a file that is in no generation
 def find_set_aside(
     lock: Lock, documents: Sequence[Manifest], looked: Mapping[str, FileCounts], before: Collection[SetAside]
 ) -> tuple[SetAside, ...]:
-    """List the records and files that a run skips because they cannot be read.
+    """List the records and files that a run skips because they cannot be read, as counts by kind and place.
 
     Args:
-        lock: the lock of the run
-        documents: documents artifacts that the run built or reused, of all sources
-        looked: by source name, counts of the other files found next to its raw files
-        before: what the previous completed run skipped, used to count the new items
+        lock: content of the run's lock file
+        documents: manifests of the parsed documents of all sources, both newly built and reused
+        looked: counts of the other files found next to a source's raw files, by source name
+        before: what the previous completed run skipped; used to count what is newly skipped
     """
     places = lock.file_locations
     found = [
@@ -414,9 +420,10 @@ def find_set_aside(
 
 
 def describe_unread_records(place: Place, documents: Manifest, samples: str) -> list[str]:
-    """Return a line for each reason why records of a documents artifact could not be read; [] for other artifacts.
+    """Return a line for each reason why records could not be parsed; [] if `documents` is not of parsed documents.
 
     Args:
+        documents: manifest of the parsed documents of a source
         samples: the recipe's `privacy.samples`, which decides whether file names are shown
 
     Raises:
@@ -440,7 +447,7 @@ def describe_unread_records(place: Place, documents: Manifest, samples: str) -> 
 
 
 def _iter_rows(place: Place, documents: Manifest, reason: str) -> Iterator[DroppedDocument]:
-    """Yield the records that were dropped in parsing for the given reason."""
+    """Yield the records that were dropped in parsing for the given reason, such as "damaged"."""
     with_some = (
         part
         for part in documents.parts

@@ -27,9 +27,10 @@ POLL_SECONDS = 0.5
 
 
 class CleanUp:
-    """A clean-up of a store that is in progress.
+    """A clean-up (removal of unused results) of a store that is in progress.
 
-    Its file in the store lists what it removes, so that the next clean-up can finish the work if this one is killed.
+    A file in the store lists what the clean-up removes, so that the next clean-up can finish the work if this one is
+    killed.
     """
 
     def __init__(self, place: Place, path: str) -> None:
@@ -38,7 +39,7 @@ class CleanUp:
         self._heartbeat = HeartbeatWriter(place, path, self._report)
 
     def begin(self, folders: Sequence[str]) -> None:
-        """Write down which artifacts will be removed. Must be called before the first removal.
+        """Record which artifacts (stored stage results) will be removed. Must be called before the first removal.
 
         Args:
             folders: folders of the artifacts, relative to the store
@@ -47,7 +48,7 @@ class CleanUp:
         self._heartbeat.write_now()
 
     def check_alive(self) -> None:
-        """Check that this process has not stalled so long that other processes may consider it dead.
+        """Check that this process has not stalled for so long that other processes may consider it dead.
 
         Raises InputError if it has.
         """
@@ -55,7 +56,7 @@ class CleanUp:
             raise InputError("The clean-up stalled for minutes, and runs may have begun: start it again.")
 
     def end(self, keep: bool = False) -> None:
-        """End the clean-up and remove its file.
+        """End the clean-up and remove its file from the store.
 
         Args:
             keep: True to leave the file in the store, because the clean-up is unfinished
@@ -64,7 +65,7 @@ class CleanUp:
 
     @property
     def has_begun(self) -> bool:
-        """True if some artifacts may already have been removed."""
+        """Whether some artifacts may already have been removed."""
         return bool(self._folders)
 
     def _report(self) -> dict[str, list[str]]:
@@ -74,10 +75,10 @@ class CleanUp:
 
 @contextmanager
 def hold_cleanup(place: Place) -> Iterator[CleanUp]:
-    """Reserve the clean-up of a store for this process during the block.
+    """Reserve the clean-up (removal of unused results) of a store for this process during the block.
 
-    If the block fails or the process is killed after something was removed, the file of the clean-up stays, and the
-    next clean-up finishes the work.
+    If the block fails or the process is killed after something was removed, the clean-up's file stays in the store, and
+    the next clean-up finishes the work.
 
     Raises:
         InputError: If another process is cleaning up the store.
@@ -101,7 +102,7 @@ def hold_cleanup(place: Place) -> Iterator[CleanUp]:
 
 
 def list_cleanups(place: Place) -> dict[str, Heartbeat]:
-    """Return the heartbeats of clean-ups in progress, and of killed ones, by the path of their file in the store."""
+    """Return the heartbeats (last signs of life) of running and killed clean-ups, by path of their file."""
     clearing_by_path = {
         path: read_heartbeat(place, path) for path in place.list_files(CLEANUP_FOLDER) if path.endswith(".json")
     }
@@ -111,7 +112,7 @@ def list_cleanups(place: Place) -> dict[str, Heartbeat]:
 def wait_for_cleanup(place: Place, tell: Callable[[str], None]) -> bool:
     """Wait until no process is cleaning up a store. Return True if there was a clean-up to wait for.
 
-    Call this after announcing in the store which artifacts must not be removed.
+    Call this after announcing in the store which artifacts (stored stage results) must not be removed.
 
     Args:
         tell: called with a line if there is a clean-up to wait for
@@ -136,7 +137,7 @@ def hold_alone(
     Args:
         file: the file to lock; it is created if necessary
         refusal: converts an OSError into the InputError to raise
-        tell: called with one of the two messages below
+        tell: called with `waiting` or `lockless`
         waiting: message to show while waiting for another process
         lockless: message to show if the file system does not support locks
     """
@@ -154,7 +155,7 @@ def hold_alone(
 
 @contextmanager
 def hold_recipe(lock_path: Path | None, tell: Tell) -> Iterator[None]:
-    """Lock a recipe's lock file against other runs during the block, so that no two runs add the same raw file.
+    """Hold a recipe's lock file during the block, so that no other run adds the same raw files. Other runs wait.
 
     Args:
         lock_path: path of the recipe's lock file; if None, nothing is locked
@@ -180,7 +181,7 @@ def hold_recipe(lock_path: Path | None, tell: Tell) -> Iterator[None]:
 
 
 def change_lock(lock_path: Path | None, tell: Tell, change: Callable[[Lock], Lock]) -> None:
-    """Read a recipe's lock file, apply `change` and write the result. Does nothing if `lock_path` is None.
+    """Apply `change` to a recipe's lock file: read it, and write the result. Does nothing if `lock_path` is None.
 
     Raises:
         InputError: If the lock file cannot be read or written.
@@ -191,10 +192,13 @@ def change_lock(lock_path: Path | None, tell: Tell, change: Callable[[Lock], Loc
 
 
 def remove_leftovers(place: Place, home: Path, tell: Callable[[str], None]) -> None:
-    """Remove partially written files of killed runs from a store and the CLOZE_HOME folder, and report their number.
+    """Remove partially written files of killed runs from a store and from the CLOZE_HOME folder (caches).
 
-    Files that a live process is writing are kept. An object store has no such files. The cost is a listing of the
-    store's files.
+    Files that a live process is writing are kept. An object store has no partially written files. The cost is a listing
+    of the store's files.
+
+    Args:
+        tell: called with a line about the number of removed files
     """
     left = [*home.glob(".*")]
     if place.is_local:

@@ -45,13 +45,13 @@ TOO_LARGE = "dropped: parse: too large"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedSource:
-    """A source in one generation (the raw files that one run added), and the documents built from it.
+    """A source in one generation (the raw files that one run added), and the documents parsed from it.
 
     Attributes:
         entry: the source and its settings
-        manifest: the documents artifact
+        manifest: description of the stored documents
         files: the raw files that were read
-        quarantine: records that were skipped because they crash workers
+        quarantine: records that were skipped because they crash worker processes
         generation: one-based number of the generation
     """
 
@@ -63,7 +63,11 @@ class JudgedSource:
 
 
 class RefusedSources(InputError):
-    """Raised when sources lose too many records. damaged: the sources with too many damaged records"""
+    """Raised when too many records of a source are damaged or dropped.
+
+    Args:
+        damaged: the sources with too many damaged records
+    """
 
     def __init__(self, text: str, damaged: Sequence[JudgedSource] = ()) -> None:
         super().__init__(text)
@@ -77,17 +81,19 @@ def refuse_bad_sources(
     tell: Callable[[str], None] = lambda line: None,
     accepted: int = 0,
 ) -> None:
-    """Check that not too many records of each source are damaged or dropped by rules.
+    """Check that each source loses few enough records to damage and to filter rules.
 
     Args:
         place: the store
-        judged: the sources of all generations (the raw files that one run added) with their documents, oldest first
+        judged: the sources of all generations (a generation is the raw files that one run added) with their documents,
+            oldest first
         samples: the recipe's `privacy.samples`, for the texts shown in the message
         tell: called with a warning about each source that is too small to stop the run
-        accepted: number of the last generation whose damage was accepted; damage up to it is not checked
+        accepted: number of the last generation whose damage was accepted; damage in generations up to it is not checked
 
     Raises:
-        RefusedSources: If a source exceeds a limit, or no source has any document. The message covers all sources.
+        RefusedSources: If a source exceeds a limit set in the recipe, or no source has any document. The message covers
+            all sources.
     """
     faults = _find_damage(place, judged, accepted)
     damaged, lines = [source for source, _ in faults], [line for _, line in faults]
@@ -117,7 +123,7 @@ def refuse_bad_sources(
 
 
 def _explain_empty(judged: Sequence[JudgedSource]) -> str:
-    """Return the message for a run without any document."""
+    """Return the error message for a run in which no source has any document."""
     lost = [describe_empty_source(source.manifest.name, _get_outcomes(source)) for source in judged]
     text = "\n".join([*lost, "Without a document there is no corpus."])
     large = any(TOO_LARGE in _get_outcomes(source) for source in judged)
@@ -126,11 +132,11 @@ def _explain_empty(judged: Sequence[JudgedSource]) -> str:
 
 
 def describe_empty_source(source: str, outcomes: Mapping[str, int]) -> str:
-    """Return a line about a source without any document.
+    """Return a line about why a source has no documents.
 
     Args:
         source: name of the source
-        outcomes: number of records by outcome, as in the ledger
+        outcomes: number of records by outcome, such as "dropped: parse: damaged"
     """
     most = sorted(outcomes.items(), key=lambda outcome: -outcome[1])[:MAX_REASONS]
     reasons = ", ".join(f"{outcome.removeprefix('dropped: ')} {count:,}" for outcome, count in most if count)
@@ -142,7 +148,7 @@ def _get_outcomes(source: JudgedSource) -> Mapping[str, int]:
 
 
 def _find_damage(place: Place, judged: Sequence[JudgedSource], accepted: int) -> list[tuple[JudgedSource, str]]:
-    """Return the sources with too many damaged records, each with its error message."""
+    """Return the sources with too many damaged records, as (source, error message) pairs."""
     found, counts = list[tuple[JudgedSource, str]](), dict[str, list[Counter[str]]]()
     for source in judged:
         earlier = counts.setdefault(source.manifest.name, [])
@@ -156,9 +162,9 @@ def _find_damage(place: Place, judged: Sequence[JudgedSource], accepted: int) ->
 
 
 def _find_strict_rules(source: JudgedSource, counts: Sequence[Counter[str]]) -> list[RuleOverLimit]:
-    """Return the rules that drop too many of the documents that one run added to a source.
+    """Return the filter rules that drop too many of the documents that one run added to a source.
 
-    A rule stops the run only if it also drops too many of these and all earlier documents together.
+    A rule stops the run only if it also drops too many of all the source's documents up to then.
 
     Args:
         counts: number of records by outcome, for each run that added documents, up to and including this one
@@ -173,7 +179,7 @@ def _find_strict_rules(source: JudgedSource, counts: Sequence[Counter[str]]) -> 
 
 
 def _describe_rule(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Privacy) -> list[str]:
-    """Return lines about a rule and the first MAX_SHOWN documents that it dropped."""
+    """Return lines about a filter rule and the first MAX_SHOWN documents that it dropped."""
     rows = iter_dropped(read_table(place, manifest, "dropped", DROPPED.names))
     first = islice((row for row in rows if (row.step, row.reason) == (rule.step, rule.reason)), MAX_SHOWN)
     shown = [f"    {privacy.format_locator(row.locator)}  {privacy.show(row.excerpt)}".rstrip() for row in first]
@@ -193,7 +199,7 @@ def suggest_template(texts: Sequence[str], source: str) -> str:
 
 
 def _describe_remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str], samples: str) -> str:
-    """Return the lines that explain how to fix all reported sources and rules."""
+    """Return lines that explain how to change the recipe so that the reported sources and rules do not stop the run."""
     bounds = ", ".join(sorted({f"{source.entry.documents.max_rule_share:.0%}" for source in stopping}))
     hint = "" if samples == "text" else " To read the texts: --set privacy.samples=text."
     loosened = f" These options switch the rules off:\n    {' '.join(sets)}\n" if sets else " "
@@ -212,7 +218,7 @@ def _list_options(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
     """Return the `--set` options that disable rules for a source.
 
     Args:
-        reasons: names of the rules, as in the ledger
+        reasons: names of the rules, as in the stored record counts
     """
     name = join_key([source.entry.source.name])
     off = dict.fromkeys(switch for reason in reasons if (switch := find_off_setting(reason)) is not None)
@@ -220,7 +226,7 @@ def _list_options(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
 
 
 def _find_later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[RuleOverLimit]:
-    """Find rules that drop few documents only because earlier rules drop many, by judging a sample."""
+    """Find rules that drop few documents only because earlier rules drop many, by applying each to a sample."""
     texts = judge_before_rules(_read_first_records(source), source.manifest.name, source.entry.documents)
     reported, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
     settings = source.entry.documents
@@ -244,7 +250,7 @@ def _find_later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> li
 
 @dataclass(slots=True)
 class _BeforeRules:
-    """Callback between the judging steps that keeps a batch's texts as they are before the rules are applied."""
+    """Callback between the filtering steps that stores a batch's texts as they are before the rules are applied."""
 
     texts: pa.Array
     judging: bool = True
@@ -256,7 +262,7 @@ class _BeforeRules:
 
 
 def judge_before_rules(records: Sequence[Record], name: str, settings: DocumentsSettings) -> pa.Array:
-    """Apply the judging steps that precede the rules to some records, and return the texts that are not dropped.
+    """Apply the filtering steps that precede the rules to some records, and return the texts that are not dropped.
 
     Args:
         name: name of the source
@@ -269,7 +275,7 @@ def judge_before_rules(records: Sequence[Record], name: str, settings: Documents
 
 
 def _read_first_records(source: JudgedSource) -> list[Record]:
-    """Read up to MAX_DOCUMENTS records of a source. Unreadable files are skipped."""
+    """Read up to MAX_DOCUMENTS records from the first MAX_FILES files of a source. Unreadable files are skipped."""
     files = [file for file in source.files if file.path][:MAX_FILES]
     records: list[Record] = []
     size = 0

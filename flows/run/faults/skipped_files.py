@@ -42,7 +42,7 @@ AS_UNREADABLE = "as unreadable"
 
 
 def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tell) -> Lock:
-    """Add unreadable files to the list of files that a lock skips, in memory and on disk. Return the new lock.
+    """Add unreadable files to the lock file's list of raw files to skip. Return the lock file's new content.
 
     Args:
         faults: the files that could not be read
@@ -50,7 +50,7 @@ def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tel
 
     Raises:
         FileFault: If a file's source does not skip damaged files, or the file is already skipped.
-        InputError: If a source would have no file left, or the lock cannot be written.
+        InputError: If a source would have no file left, or the lock file cannot be written.
     """
     every = [*{(f.source, f.path): _to_current_fault(f) for fault in faults for f in (fault, *fault.others)}.values()]
     lost = {(f.source, f.file, f.sha256): f for f in every if isinstance(f, LostFile)}
@@ -73,7 +73,7 @@ def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tel
 
 
 def accept_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tell) -> Lock:
-    """Accept the damage that a scheduled run has met, in memory and on disk. Return the new lock.
+    """Accept the damaged records of a scheduled run, and record this in the lock file. Return its new content.
 
     If most of a source's new records are damaged, its damaged files are skipped entirely.
 
@@ -82,9 +82,9 @@ def accept_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tel
         tell: called with a line about each skipped file
 
     Raises:
-        RefusedSources: `refused`, if the run is not scheduled, if the problem is not damage, or if a source would have
-            no file left.
-        InputError: If the lock cannot be written.
+        RefusedSources: `refused`, if the run is not scheduled, if records were dropped for another reason than damage,
+            or if a source would have no file left.
+        InputError: If the lock file cannot be written.
     """
     if not recipe.is_scheduled or not refused.damaged:
         raise refused
@@ -116,13 +116,13 @@ def accept_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tel
 
 
 def _is_empty(lock: Lock, entry: SourceEntry) -> bool:
-    """Return True if every file of a source is skipped."""
+    """Return True if the lock file skips every raw file of a source."""
     left = lock.find_left_out(entry.source)
     return all(raw.sha256 in left for files in lock.generations for raw in files.get(entry.source.name, ()))
 
 
 def build_lock_entry(recipe: Recipe, fault: FileFault) -> LeftOutFile:
-    """Build the lock's entry for a file that cannot be read."""
+    """Build the lock file's entry for a raw file that cannot be read."""
     return LeftOutFile(
         source=fault.source,
         name=fault.file,
@@ -133,9 +133,9 @@ def build_lock_entry(recipe: Recipe, fault: FileFault) -> LeftOutFile:
 
 
 def _to_current_fault(fault: FileFault) -> FileFault:
-    """Return the fault, converted to a LostFile if the file has changed since it was hashed.
+    """Return the fault; as a LostFile if the raw file has changed since it was hashed.
 
-    It is unknown which content of such a file was read.
+    It is unknown which content of a changed file was read.
     """
     try:
         if isinstance(fault, LostFile) or hash_raw_file(fault.path) == fault.sha256:
@@ -155,10 +155,10 @@ def hash_raw_file(path: str) -> str:
 
 
 def refuse_empty_sources(recipe: Recipe, lock: Lock, faults: Iterable[FileFault]) -> None:
-    """Check that each source has at least one readable file. Raises InputError otherwise.
+    """Check that each source has at least one readable raw file. Raises InputError otherwise.
 
     Args:
-        lock: the lock, with the files to skip
+        lock: content of the lock file, including the files to skip
         faults: the files that could not be read; only their sources are checked
     """
     for name, fault in {fault.source: fault for fault in faults}.items():
@@ -173,8 +173,9 @@ def list_left_out(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOutFile
     """List the unreadable files that a run skipped. Files that are gone are omitted.
 
     Args:
-        documents: documents artifacts that the run built or reused, of all sources; each lists the files that it
-            skipped. A source without any readable file has no artifact; its files are taken from the lock
+        lock: content of the run's lock file
+        documents: manifests of the parsed documents of all sources; each lists the source's skipped files. A source
+            without any readable file has no manifest, so its skipped files are taken from `lock`
     """
     documents = [manifest for manifest in documents if manifest.kind == "documents"]
     named = {
@@ -190,7 +191,7 @@ def list_left_out(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOutFile
 
 
 def describe_left_out(recipe: Recipe, lock: Lock) -> list[str]:
-    """Return lines about the files that a run with this lock skips."""
+    """Return lines about the raw files that a run with this lock file skips."""
     shown = {entry.source.name: lock.find_left_out(entry.source) for entry in recipe.sources}
     here = {key for key, (_, path) in lock.file_locations.items() if path}
     files = [file for file in lock.left_out if (file.source, file.sha256) in here]
@@ -205,7 +206,7 @@ def _describe_files(recipe: Recipe, files: Sequence[LeftOutFile], how: str = AS_
 
 
 def describe_file(file: LeftOutFile, privacy: str, how: str = AS_UNREADABLE) -> str:
-    """Describe a skipped file, without its name unless `privacy` is "text".
+    """Describe a skipped raw file; without its name, unless `privacy` is "text".
 
     Args:
         privacy: the recipe's `privacy.samples`

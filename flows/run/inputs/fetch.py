@@ -31,11 +31,12 @@ FetchTables = Mapping[str, AcquireSettings]  # the `fetch` table of each source 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchReport:
-    """The results of a download.
+    """The result of downloading the raw files of a recipe.
 
     Attributes:
-        lines: one line for each source, for people
-        resolved: by source name, what the `fetch` table was resolved to, as JSON for the lock
+        lines: one readable line for each source
+        resolved: by source name, the exact version and files that its `fetch` table refers to, as JSON for the
+            lock file
         files: the downloaded raw files, by source name
     """
 
@@ -46,12 +47,12 @@ class FetchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOptions:
-    """Options of one download.
+    """Options of the command `cloze fetch`.
 
     Attributes:
         source: name of the only source to fetch; if None, all sources are fetched
         limit: maximum number of files for each source; if None, the recipe decides
-        refresh: True to resolve `latest` again, although the lock contains its version
+        refresh: True to look up the version `latest` again, even if the lock file already records its version
     """
 
     source: str | None = None
@@ -70,18 +71,20 @@ def fetch_recipe(
     patience: Patience | None = None,
     given_folders: Collection[str] = (),
 ) -> FetchReport:
-    """Download the files that the `fetch` tables refer to, unless they already exist.
+    """Download the raw files that the `fetch` tables of a recipe refer to, unless they already exist.
 
     Args:
         tables: the `fetch` table of each source that has one, by source name
         root: folder of the recipe, against which relative folders and lists are resolved; files are only written below
             it
-        resolved: the mapping that `record` was last called with; {} if nothing was resolved yet
-        record: called with all resolved tables whenever one changes; must write them to the lock immediately
-        options: options of `cloze fetch`; None for the defaults
-        hashes: cache of file digests
-        progress: called while files are downloaded
-        patience: how long to wait for servers; None for the default times
+        resolved: the results of earlier downloads that the lock file contains, as in `FetchReport.resolved`; {} for a
+            first download
+        record: called with the results of all sources (as in `FetchReport.resolved`) whenever one changes; must write
+            them to the lock file immediately
+        options: options of the command `cloze fetch`; None for the defaults
+        hashes: cache of the sha256 of local files, so that unchanged files are not hashed again
+        progress: called with the progress of each download
+        patience: time limits and retries of requests; None for the defaults
         given_folders: names of sources whose folder was set by the user instead of the recipe; it may be outside `root`
 
     Raises:
@@ -131,10 +134,10 @@ def fetch_recipe(
 
 
 def _describe_files(source: str, fixed: Sequence[str], files: Sequence[RawFile], folder: str) -> str:
-    """Return a line about the downloaded files of a source.
+    """Return a line about the downloaded files of a source: versions, number, total size and folder.
 
     Args:
-        fixed: descriptions of the resolved versions
+        fixed: descriptions of the exact versions that were downloaded
     """
     named = f"{', '.join(fixed)}: " if fixed else ""
     size = sum(file.size_bytes for file in files)
@@ -142,9 +145,9 @@ def _describe_files(source: str, fixed: Sequence[str], files: Sequence[RawFile],
 
 
 def _choose_tables(tables: FetchTables, options: FetchOptions) -> FetchTables:
-    """Return the `fetch` tables of the sources to fetch now, with their limits.
+    """Return the `fetch` tables of the sources that the options select, with the limit of the options.
 
-    Raises InputError if there are none, or two sources share a folder.
+    Raises InputError if no source has such a table, the selected one does not exist, or two sources share a folder.
     """
     if not tables:
         raise InputError(
@@ -161,9 +164,9 @@ def _choose_tables(tables: FetchTables, options: FetchOptions) -> FetchTables:
 
 
 def _check_below(source: str, folder: str, root: Path) -> None:
-    """Check that a source's folder is below the recipe's folder, since the recipe may be by somebody else.
+    """Check that a source is downloaded into a folder below the recipe's: an untrusted recipe must not write elsewhere.
 
-    Raises InputError if it is not.
+    Raises InputError otherwise.
     """
     if not Path(folder).is_relative_to(root.resolve()):
         key = join_key(("source", source, "fetch", "folder"))
@@ -174,7 +177,7 @@ def _check_below(source: str, folder: str, root: Path) -> None:
 
 
 def _check_folders(tables: FetchTables) -> None:
-    """Check that no two sources use the same folder, since each reads every file in it. Raises InputError."""
+    """Raise InputError if two sources are downloaded into the same folder: each would read the other's files."""
     owners: dict[str, str] = {}
     for name, settings in tables.items():
         folder = normpath(settings.folder)

@@ -84,12 +84,15 @@ TEMPLATE_TABLES = ("rules", "documents", "duplicates")
 
 
 def build_folder_recipe(source: Path | str, store: Path, overrides: Mapping[str, str]) -> Recipe:
-    """Build the recipe of a folder without one: as remembered by its lock, otherwise fitted to a sample of its texts.
+    """Build the recipe for a folder of text files that has none.
+
+    Its settings are those of the previous run, from the lock file (which records the raw files and settings of a
+    recipe); for a first run, they are fitted to a sample of the texts.
 
     Args:
         source: the folder, a file, a glob, or an object store address
         store: folder of the store; the recipe is stored in its subfolder `recipes`
-        overrides: settings of `--set`, which take precedence over the settings that the lock remembers
+        overrides: settings given with `--set`, which take precedence over those in the lock file
 
     Raises:
         InputError: If the path is not UTF-8, or a setting is not valid.
@@ -132,11 +135,10 @@ def build_folder_recipe(source: Path | str, store: Path, overrides: Mapping[str,
 
 
 def _find_recipe_path(folder: Path, recipes: Path) -> Path:
-    """Return the path of a folder's recipe, named after the folder.
+    """Return the path of the recipe for a folder, which is named after the folder.
 
-    If another existing folder already has that recipe, a digest is appended to the name.
-
-    A recipe whose folder no longer exists is reused, since the folder was probably moved.
+    If a recipe of that name belongs to another folder that still exists, a digest is appended to the name. If that
+    other folder no longer exists, its recipe is reused, since the folder was probably moved.
     """
     path = recipes / f"{shorten_name(folder.name)}.toml"
     owner = RECIPE_PATH.search(path.read_text("utf-8", "replace")) if path.exists() else None
@@ -146,7 +148,7 @@ def _find_recipe_path(folder: Path, recipes: Path) -> Path:
 
 
 def _list_files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
-    """Return the source of a folder with its guessed text fields, and the files that contain text."""
+    """Return the recipe's only source, with guessed names of the fields that contain text, and its files with text."""
     [entry] = recipe.sources
     files = list_unhashed_files(list_raw_files(entry, recipe))
     kept, guesses = guess_text_fields([entry.source], {}, [], {entry.source.name: files})
@@ -156,7 +158,7 @@ def _list_files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
 
 
 def _sample_records(source: Source, files: Sequence[RawFile]) -> list[Record]:
-    """Return non-empty records sampled from the whole folder. Files that cannot be divided into slices are skipped."""
+    """Return non-empty records sampled from all files. Files that cannot be read in slices are skipped."""
     while True:
         try:
             sampled = sample_source(source, files, math.inf, READ_BYTES, NUM_WINDOWS).sampled if files else ()
@@ -170,13 +172,16 @@ def _sample_records(source: Source, files: Sequence[RawFile]) -> list[Record]:
 
 
 def _read_heads(files: Sequence[RawFile]) -> dict[RawFile, bytes]:
-    """Read the first HEAD_BYTES bytes of plain text files, by file; if there are many files, of evenly spaced ones."""
+    """Return the first HEAD_BYTES bytes of plain text files, by file; of many files, evenly spaced ones."""
     texts = [file for file in files if file.name.lower().endswith(TEXT_ENDINGS)]
     return {file: _read_beginning(file, HEAD_BYTES) for file in texts[:: max(1, -(-len(texts) // MAX_SAMPLE_TEXTS))]}
 
 
 def _list_unsampled(heads: Mapping[RawFile, bytes], records: Sequence[Record], encoding: str) -> list[str]:
-    """Return the beginnings of text files without a record in the sample, which a few long texts can fill."""
+    """Return the decoded beginnings (`heads`) of text files that have no record in the sample.
+
+    A few long texts can fill the sample, so that other files are not represented in it.
+    """
     sampled, reader = {record.locator.file for record in records}, TextFile(encoding=encoding, max_record_bytes=0)
     texts = []
     for file, data in heads.items():
@@ -188,7 +193,10 @@ def _list_unsampled(heads: Mapping[RawFile, bytes], records: Sequence[Record], e
 
 
 def _fit_template(records: Sequence[Record]) -> FittedDefaults:
-    """Choose the template that suits the records, and return its rules; no rules if none suits."""
+    """Choose the recipe template (such as legal texts or chats) that suits the records, and return its settings.
+
+    If no template suits, the returned settings are empty.
+    """
     match = choose_template([record.text[:MAX_CHARACTERS] for record in records])
     if match is None:
         return FittedDefaults(looked_at=len(records))
@@ -199,7 +207,7 @@ def _fit_template(records: Sequence[Record]) -> FittedDefaults:
 
 
 def _with_books(fitted: FittedDefaults, heads: Mapping[RawFile, bytes], records: Sequence[Record]) -> FittedDefaults:
-    """Return the defaults with the settings for Project Gutenberg books added, if there are such books."""
+    """Return the fitted settings with those for Project Gutenberg books added, if the files contain such books."""
     epubs = [record.text for record in records if record.locator.file.lower().endswith(BOOK_ENDINGS)]
     named = [file for file, head in heads.items() if has_gutenberg_name(head)]
     whole = (
@@ -230,11 +238,15 @@ def _read_beginning(file: RawFile, num_bytes: int) -> bytes:
 def _fit_by_judging(
     records: Sequence[Record], more: Sequence[str], settings: DocumentsSettings, fitted: FittedDefaults
 ) -> FittedDefaults:
-    """Judge the sample, and return the defaults with strict rules disabled and all languages kept, where needed.
+    """Filter the sample with the document rules, and return settings under which few of its texts are dropped.
+
+    Rules that drop many texts are disabled. If many texts are not in English, all languages are kept and the vocabulary
+    is adapted to them.
 
     Args:
         more: beginnings of texts that are not in the sample
         settings: document settings, before any rule is disabled
+        fitted: the settings to extend
     """
     whole = replace(settings, language=replace(settings.language, keep=()))
     parts = [record._replace(text=record.text[:HEAD_CHARACTERS]) for record in records]
@@ -272,7 +284,9 @@ def _fit_by_judging(
 
 
 def _describe_other_languages(codes: Sequence[str], settings: LanguageSettings, few: float) -> str:
-    """Describe the languages of the texts if more than `few` texts would be dropped for their language; else return "".
+    """Return the most frequent languages of the texts with their shares, as in "de 60%, en 40%".
+
+    Returns "" if at most `few` texts would be dropped for their language.
 
     Args:
         codes: language code of each text
@@ -286,7 +300,10 @@ def _describe_other_languages(codes: Sequence[str], settings: LanguageSettings, 
 
 
 def _count_other_languages(texts: Sequence[str], codes: Sequence[str]) -> Counter[str]:
-    """Count the texts that are not in English, by language. Texts of unknown language count only if they have marks."""
+    """Count the texts that are not in English, by language code.
+
+    Texts of unknown language count only if they contain letters with marks, such as accents.
+    """
     pairs = zip(texts, codes, strict=True)
     return Counter(code for text, code in pairs if code != ENGLISH and (code != UNKNOWN or _has_marks(text)))
 
@@ -305,7 +322,7 @@ def _choose_vocabulary(others: Counter[str], num_texts: int) -> dict[str, Any]:
         num_texts: number of all texts
 
     Returns:
-        The settings of the recipe's table `[vocabulary]`.
+        The settings for the recipe's table `[vocabulary]`, by key.
     """
     whole = sum(others[code] for code in SPACELESS - {"ja", "zh"}) > MAX_DROPPED_SHARE * num_texts
     algorithm: dict[str, Any] = {"algorithm": UNIGRAM} if whole else {}
@@ -324,13 +341,13 @@ def _has_marks(text: str) -> bool:
 def _find_strict_rules(
     texts: pa.Array, languages: Sequence[str], settings: DocumentsSettings
 ) -> dict[str, tuple[Any, float]]:
-    """Find the rules that would drop more than MAX_DROPPED_SHARE of the texts.
+    """Find the document rules that would drop more than MAX_DROPPED_SHARE of the texts.
 
     Args:
         languages: language code of each text
 
     Returns:
-        By setting: the value that disables the rule, and the share of the texts that the rule would drop.
+        A dict from the setting of each such rule to (value that disables the rule, share of the texts that it drops).
     """
     off_values: dict[str, tuple[Any, float]] = {}
     for reason, rows in (find_failures(texts, settings.rules, languages) if len(texts) else {}).items():

@@ -54,15 +54,15 @@ def fetch_inputs(
     options: "FetchOptions | None" = None,
     progress: "ProgressCallback | None" = None,
 ) -> tuple[str, ...]:
-    """Download the missing raw files of sources that have a `fetch` table. Return a line for each source.
+    """Download the missing raw files of sources that have a `fetch` table. Return a line for each of these sources.
 
-    As soon as the version `latest` is resolved, it is written to the lock.
+    The version that `latest` stands for is written to the lock file as soon as it is known.
 
     Args:
-        home: the CLOZE_HOME folder, which contains the cache of raw file digests
-        tell: called with a message while waiting for another run of the recipe
-        options: options of `cloze fetch`; None if a run downloads what it needs
-        progress: called while files are downloaded
+        home: the folder CLOZE_HOME, which contains the cache of raw file digests
+        tell: called with a line to print while another run of the recipe holds the lock file
+        options: options of the command `cloze fetch`; None if a run downloads the files that it needs
+        progress: called with the progress of each download
 
     Raises:
         InputError: If files cannot be downloaded, or `options` are given but no source has a `fetch` table.
@@ -99,7 +99,7 @@ def open_stat_cache(home: Path) -> Iterator[StatCache]:
     """Yield the cache of raw file digests, and save it at the end of the block, even after an error.
 
     Args:
-        home: the CLOZE_HOME folder
+        home: the folder CLOZE_HOME, which contains the caches of this installation
 
     Raises:
         InputError: At the end of the block, if the cache cannot be written.
@@ -123,7 +123,7 @@ def open_stat_cache(home: Path) -> Iterator[StatCache]:
 
 
 def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
-    """Read the cache file; return {} if it cannot be read, so that files are hashed again."""
+    """Read the cached digests by file path; return {} if the cache is missing or damaged."""
     try:
         entries = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
@@ -133,10 +133,14 @@ def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
 
 
 def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
-    """Find every raw file of a recipe, and its start and teacher models. Return the lock with their current paths.
+    """Find all raw files of a recipe, and the models that training starts from and learns from (the teacher).
+
+    Returns:
+        The content of the recipe's lock file (the raw files of all runs and the models), with the current paths.
+        Nothing is written.
 
     Args:
-        home: the CLOZE_HOME folder
+        home: the folder CLOZE_HOME, which contains the cache of raw file digests
 
     Raises:
         InputError: If raw files or a model cannot be found or read.
@@ -152,11 +156,12 @@ def describe_inputs(
     resolved: ResolvedLock,
     describe: Callable[[Mapping[str, FileCounts], str], list[str]] = describe_unread,
 ) -> list[str]:
-    """Return lines about a run's raw files: their number, new files, and files that are not read.
+    """Return readable lines about a run's inputs: the raw files, the files that are not read, and the models.
 
     Args:
-        resolved: the lock with current paths, and the findings of the search for raw files
-        describe: called with the files that are not read and `privacy.samples`; returns the lines about them
+        resolved: the result of `resolve_inputs`
+        describe: function that returns the lines about files that are not read; called with the file counts by source
+            name and the recipe's setting `privacy.samples`
     """
     generations = resolved.lock.generations
     total = sum(len(files) for generation in generations for files in generation.values())
@@ -184,11 +189,13 @@ def describe_inputs(
 
 
 def check_labelled_files(place: Place, recipe: Recipe) -> Iterator[str]:
-    """Check the labeled files of a recipe's tasks, and yield a line for each doubtful finding.
+    """Check the labeled files of a recipe's fine-tuning tasks, and yield a warning for each problem found.
+
+    Tasks for which the store already contains a fine-tuned model are not checked again.
 
     Raises:
         InputError: During iteration, if a file or baseline model is missing, a file does not have the format that its
-            task requires, or a finding would make the scores meaningless.
+            task requires, or a problem would make the scores meaningless.
     """
     for entry in recipe.tasks:
         find_baseline(recipe, entry)  # one that is not there is missed before hours of training, too
@@ -197,9 +204,9 @@ def check_labelled_files(place: Place, recipe: Recipe) -> Iterator[str]:
 
 
 def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
-    """Return True if the store contains an artifact with this name that was fine-tuned on the same tasks and files.
+    """Return True if the store contains models with this name that were fine-tuned on the same tasks and files.
 
-    If artifacts in the store are damaged, it returns False; the run then reports the damage.
+    Returns False if the description of a stored model is damaged; the run then reports the damage.
 
     Raises:
         InputError: If a labeled file is missing.
@@ -212,7 +219,7 @@ def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
 
 
 def check_task_files(entry: TaskEntry) -> Iterator[str]:
-    """Check the labeled files of one task like `check_labelled_files`, and yield a line for each doubtful finding."""
+    """Check the labeled files of one task entry like `check_labelled_files`, and yield a warning for each problem."""
     from trainer.tasks.checking.check import check_task  # its kernels are not loaded where nothing is judged
 
     for task in entry.load_suite().tasks:

@@ -37,7 +37,9 @@ _ARTIFACT = re.compile(r"models/([^/]+)(?:/([0-9a-f]{24}))?/?")
 
 
 def with_start_model(recipe: Recipe, lock: Lock) -> tuple[Recipe, StartModel | None]:
-    """Find the model that training starts from, and return the recipe with its settings and vocabulary.
+    """Find the model that training starts from, and return the recipe with the settings and vocabulary of that model.
+
+    The model is taken from the lock if the lock (which records the raw files and models of a recipe) contains it.
 
     Returns:
         The new recipe and the model; or the unchanged recipe and None, if training starts from random weights.
@@ -64,7 +66,7 @@ def fit_to_vocabulary(start: StartModel, recipe: Recipe, existing: Mapping[str, 
     """Return the start model with embedding rows added for the tokens of the recipe's vocabulary that it lacks.
 
     Args:
-        existing: existing vocabularies that the recipe uses, by the name of their table
+        existing: vocabularies that the recipe uses but does not train, by the name of their table in the recipe
 
     Raises:
         InputError: If the recipe trains this vocabulary, or the vocabulary does not fit the model.
@@ -84,7 +86,7 @@ def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
     """Find the model that a recipe's training starts from. Return None for random weights.
 
     Args:
-        cache: digests of files that were hashed before
+        cache: cache of file digests, so that unchanged files are not hashed again
 
     Raises:
         InputError: If the model is missing.
@@ -96,7 +98,7 @@ def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
 
 
 def get_teacher(recipe: Recipe, lock: Lock) -> StartModel | None:
-    """Return the teacher model for distillation, from the lock if possible. Return None if there is no teacher.
+    """Return the teacher model for distillation, from the lock if it contains one. Return None if there is no teacher.
 
     Raises:
         InputError: If the model is missing.
@@ -105,7 +107,7 @@ def get_teacher(recipe: Recipe, lock: Lock) -> StartModel | None:
 
 
 def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
-    """Find the teacher model for distillation; None if the recipe has none. Raises InputError if it is missing."""
+    """Return the teacher model for distillation, or None. Raises InputError if the model is missing."""
     entry = recipe.model
     if entry is None or not entry.teacher:
         return None
@@ -113,7 +115,7 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
 
 
 def find_baseline(recipe: Recipe, entry: TaskEntry) -> StartModel | None:
-    """Find the baseline model of a task; None if the task has none. Raises InputError if it is missing."""
+    """Return the baseline model that a task is compared with, or None. Raises InputError if the model is missing."""
     address = entry.settings.baseline
     if not address:
         return None
@@ -127,11 +129,12 @@ def find_baseline(recipe: Recipe, entry: TaskEntry) -> StartModel | None:
 
 
 def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> StartModel:
-    """Find the model at an address in a recipe. Raises InputError if there is none.
+    """Return the model that a setting of the recipe names. Raises InputError if there is none.
 
     Args:
-        key: the setting that holds the address, for messages
-        folder: absolute path that the model has if it is on this machine; "" if it is remote
+        key: name of the setting, for messages
+        address: value of the setting, such as a folder or a release
+        folder: absolute path of the model on this machine; "" if the model is remote
     """
     if folder and Path(folder).is_dir():
 
@@ -144,9 +147,9 @@ def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: Stat
 
 
 def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Place, Manifest]:
-    """Find the artifact of a model, in a release or in the recipe's store. Return the store and the manifest.
+    """Find a trained model in a release or in the recipe's store. Return the store and the manifest of the model.
 
-    Raises InputError if there is none, or several.
+    Raises InputError if no model matches, or several do.
     """
     if parse_release_address(address) is not None and (named := find_release(address)) is not None:
         place, release = named
@@ -177,9 +180,9 @@ def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple
 
 
 def _from_artifact(place: Place, manifest: Manifest) -> StartModel:
-    """Return the model of an artifact, in a local folder. It is downloaded if the store is an object store.
+    """Return a stored model, in a local folder. The model is downloaded if the store is an object store.
 
-    Raises InputError if the artifact is not a complete model.
+    Raises InputError if the model is incomplete.
     """
     kept = {
         name: file

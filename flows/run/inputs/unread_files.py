@@ -25,24 +25,24 @@ PLURAL_FIRST = ("file ", "record ")  # begin words of which the first has the pl
 
 
 def describe_unread(looked: Mapping[str, FileCounts], privacy: str) -> list[str]:
-    """Return lines about the files of each source that are not read: unreadable and empty files.
+    """Return lines about the files of each source that a run does not read: unsupported, unreadable and empty files.
 
     Args:
-        looked: by source name, counts of the files found in its folders
-        privacy: the recipe's `privacy.samples`; names are shown only with "text"
+        looked: by source name, the counts of files in the source's folders
+        privacy: the recipe's setting `privacy.samples`; file names are shown only if it is "text"
     """
     named = privacy == "text"
     return [line for source, files in looked.items() for line in _iter_lines(source, files, named)]
 
 
 def summarize_unread(looked: Mapping[str, FileCounts], privacy: str) -> list[str]:
-    """Return one line with the number of files that are not read, and lines with remedies.
+    """Return one line with the number of files that a run does not read, and lines with advice on how to read them.
 
-    Kinds and names are omitted. Files that could not be opened are always described, because they may contain text.
+    Files are counted without their types and names, except files that could not be opened, which may contain text.
 
     Args:
-        looked: by source name, counts of the files found in its folders
-        privacy: the recipe's `privacy.samples`; names are shown only with "text"
+        looked: by source name, the counts of files in the source's folders
+        privacy: the recipe's setting `privacy.samples`; file names are shown only if it is "text"
 
     >>> code = (FileGroup(kind=".py", number=1468, names=("a.py",)),)
     >>> summarize_unread({"docs": FileCounts(num_read=810, passed_over=code), "news": FileCounts(num_read=1)}, "text")
@@ -68,11 +68,11 @@ def _format_numbers(of: Mapping[str, int]) -> str:
 
 
 def with_lost(looked: Mapping[str, FileCounts], before: Lock, after: Lock) -> Mapping[str, FileCounts]:
-    """Return the file counts of each source, updated for files that were lost during the run.
+    """Return the file counts of each source, updated for files that were deleted, closed or changed during the run.
 
     Args:
-        looked: counts of the files found in each source's folders, by source name
-        before, after: the lock at the start of the run, and the lock without the lost files
+        looked: by source name, the counts of files in the source's folders
+        before, after: content of the lock file (the raw files of all runs) with and without the lost files
     """
     return {
         source: _with_lost(of, gone) if (gone := _count_names(before, source) - _count_names(after, source)) else of
@@ -81,7 +81,7 @@ def with_lost(looked: Mapping[str, FileCounts], before: Lock, after: Lock) -> Ma
 
 
 def _with_lost(of: FileCounts, gone: Counter[str]) -> FileCounts:
-    """Return a source's file counts with lost files moved from the files read to a group of their own.
+    """Return the file counts of a source with lost files moved from the read files to the group LOST_FILE.
 
     Args:
         gone: number of lost files by name
@@ -99,7 +99,7 @@ def _count_names(lock: Lock, source: str) -> Counter[str]:
 
 
 def describe_set_aside(set_aside: Iterable[SetAside]) -> str:
-    """Return the number of skipped items of each kind, as one line.
+    """Return one line with the number of skipped files and records of each kind.
 
     >>> describe_set_aside([SetAside(kind="damaged record", number=2, place="documents/notes/ab12", new=0)])
     '2 damaged records'
@@ -112,7 +112,7 @@ def describe_set_aside(set_aside: Iterable[SetAside]) -> str:
 
 
 def describe_guesses(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
-    """Return a line for each source whose text field was guessed, with the field and how to change it."""
+    """Return a line for each source whose text field was guessed: the field's name, and how to choose another field."""
     return [
         describe_guess(entry.source, [field.name for field in names], resolved.guesses.get(entry.source.name))
         for entry in recipe.sources
@@ -132,7 +132,7 @@ def _iter_lines(source: str, files: FileCounts, named: bool) -> Iterator[str]:
 
 
 def describe_groups(groups: Sequence[FileGroup], named: bool) -> str:
-    """List groups of files with the number of files in each and, if `named`, the first file names.
+    """Return the number of files of each kind and, if `named` is True, the first file names, as one line.
 
     >>> describe_groups([FileGroup(kind=".pdf", number=4, names=("a.pdf", "b.pdf", "c.pdf", "d.pdf"))], True)
     '4 .pdf (a.pdf, b.pdf, c.pdf and 1 more)'
@@ -165,11 +165,15 @@ def _choose_words(group: FileGroup) -> tuple[str, str]:
 
 
 def build_unread_json(looked: Mapping[str, FileCounts], privacy: str) -> dict[str, Any]:
-    """Return the files that are not read as JSON, by source name, for a run's record and `cloze plan --json`.
+    """Return the counts of files that a run does not read, as JSON for the run's record and `cloze plan --json`.
 
     Args:
-        looked: by source name, counts of the files found in its folders
-        privacy: the recipe's `privacy.samples`; names are included only with "text"
+        looked: by source name, the counts of files in the source's folders
+        privacy: the recipe's setting `privacy.samples`; file names are included only if it is "text"
+
+    Returns:
+        By source name, a dict with the keys `raw_files` (number of files read), `num_passed_over` (number of files
+        not read), `empty` (a list of groups of empty files) and `passed_over` (a list of groups of files not read).
     """
     named = privacy == "text"
     return {source: _build_json(files, named) for source, files in looked.items()}
@@ -185,9 +189,9 @@ def _build_json(files: FileCounts, named: bool) -> dict[str, Any]:
 
 
 def read_unread_json(reported: Mapping[str, Any]) -> dict[str, FileCounts]:
-    """Parse the JSON that `build_unread_json` returned, by source name.
+    """Parse the JSON that `build_unread_json` returned. Return the file counts by source name.
 
-    Omitted names and the kinds after the first MAX_KEPT_KINDS are missing.
+    File names and kinds of files that the JSON omits are missing.
     """
     return {
         source: FileCounts(

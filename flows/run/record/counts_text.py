@@ -36,9 +36,10 @@ MINOR_TABLES = (
 
 
 def format_count(number: int, one: str, many: str = "") -> str:
-    """Format a number with its unit.
+    """Format a number followed by its unit.
 
     Args:
+        number: the number
         one: singular of the unit
         many: plural of the unit; by default the singular with an "s"
 
@@ -59,7 +60,7 @@ def join_words(items: Sequence[str]) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Format a duration for people.
+    """Format a duration in seconds, minutes or hours.
 
     >>> format_seconds(7.3), format_seconds(600), format_seconds(7325)
     ('7.3 s', '10 min', '2 h 02 min')
@@ -71,10 +72,11 @@ def format_seconds(seconds: float) -> str:
 
 
 def describe_progress(stage: str, progress: Mapping[str, Any]) -> str:
-    """Describe the progress of a stage. Unknown values are omitted.
+    """Describe the progress of a pipeline stage. Values that are None are omitted.
 
     Args:
-        stage: kind and name of the stage, followed by " steps" if training steps are counted instead of parts
+        stage: kind and name of the stage, as in "tokens/small", followed by " steps" if training steps are counted
+            instead of parts (file sets)
         progress: `StageProgress.to_json` of the stage, with the keys `built`, `parts`, `rate` (per second) and
             `seconds_left`; the last two may be None
 
@@ -93,7 +95,7 @@ def describe_progress(stage: str, progress: Mapping[str, Any]) -> str:
 
 
 def format_moment(text: str) -> str:
-    """Format an ISO 8601 time as UTC, for people. Other strings are returned unchanged.
+    """Format an ISO 8601 time as a readable time in UTC. Other strings are returned unchanged.
 
     >>> format_moment("2026-11-23T00:12:36+00:00"), format_moment("then")
     ('2026-11-23 00:12:36 UTC', 'then')
@@ -105,10 +107,10 @@ def format_moment(text: str) -> str:
 
 
 def choose_row_words(kind: str, table: str) -> tuple[str, str]:
-    """Return the singular and plural words for the rows of a table.
+    """Return the singular and plural words for what the rows of a table contain.
 
     Args:
-        kind: kind of the artifact that contains the table
+        kind: kind of the artifact (stored result of a pipeline stage) that contains the table
         table: name of the table
 
     >>> choose_row_words("tokens", "tokens"), choose_row_words("vocabularies", "tokens")
@@ -119,7 +121,7 @@ def choose_row_words(kind: str, table: str) -> tuple[str, str]:
 
 
 def name_parent(parent: Parent) -> str:
-    """Return the display name of a parent; for raw files, their number.
+    """Return the display name of an artifact that another was built from; for raw files, their number.
 
     >>> name_parent(Parent(role="raw", name="1 files", fingerprint=""))
     '1 file'
@@ -128,9 +130,12 @@ def name_parent(parent: Parent) -> str:
 
 
 def describe_rows(manifest: Manifest) -> dict[str, str]:
-    """Return the row count of each table with its unit, by table name.
+    """Return the row count of each table of an artifact with its unit, such as "5 documents", by table name.
 
-    For a tokens artifact, the text for the table `tokens` also includes the number of tokens.
+    For a tokens artifact (stored token ids), the text for the table `tokens` also includes the number of tokens.
+
+    Args:
+        manifest: description of the artifact
     """
     texts = {
         table: format_count(content.rows, *choose_row_words(manifest.kind, table))

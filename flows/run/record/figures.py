@@ -61,10 +61,10 @@ DUPLICATE_REASONS = ("exact duplicate", "near duplicate")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One number of a run.
+    """One metric of a run, such as the number of documents or a share of dropped records.
 
     Attributes:
-        value: the number
+        value: value of the metric
         unit: what is counted; for a share, what it is a share of
         kind: COUNT, SHARE (between 0 and 1) or MEAN (an average or another measurement)
     """
@@ -78,14 +78,15 @@ Figures = Mapping[str, Figure]
 
 
 def compute_figures(place: Place, manifests: Sequence[Manifest]) -> dict[str, Figure]:
-    """Compute the figures of a run, by name, in the order in which they are displayed.
+    """Compute the figures (metrics) of a run, by name, in the order in which they are displayed.
 
     Args:
         place: the store
-        manifests: the artifacts of the run, in the order in which they were built
+        manifests: descriptions of the run's artifacts (stored results of pipeline stages), in the order in which they
+            were built
 
     Raises:
-        Damaged: If a file that is read for the figures is damaged.
+        Damaged: If an artifact file that the computation reads is damaged.
     """
     named: list[tuple[str, Figure]] = [
         *_iter_record_figures(manifests),
@@ -105,13 +106,13 @@ def _count(name: str, value: int, unit: str) -> tuple[str, Figure]:
 
 
 def _iter_ratio(kind: str, name: str, part: float, whole: float, unit: str) -> Iterator[tuple[str, Figure]]:
-    """Yield the name and the figure `part` / `whole`, a share or a mean; yield nothing if `whole` is zero."""
+    """Yield one figure (metric) with the value `part` / `whole` as (name, figure); yield nothing if `whole` is zero."""
     if whole:
         yield name, Figure(value=part / whole, unit=unit, kind=kind)
 
 
 def _iter_record_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the figures of records that were read and dropped, in total and by source."""
+    """Yield the metrics of raw files, records and documents, in total and by source, as (name, figure)."""
     parsed, by_source = filter_kind(manifests, "documents"), _group_by_source(manifests)
     if not parsed:
         return
@@ -134,7 +135,7 @@ def _iter_record_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, F
 
 
 def _group_by_source(manifests: Sequence[Manifest]) -> dict[str, list[Manifest]]:
-    """Group the documents artifacts by source name."""
+    """Return the manifests of the parsed documents, grouped by source name."""
     by_source: dict[str, list[Manifest]] = {}
     for manifest in filter_kind(manifests, "documents"):
         by_source.setdefault(manifest.name, []).append(manifest)
@@ -144,12 +145,13 @@ def _group_by_source(manifests: Sequence[Manifest]) -> dict[str, list[Manifest]]
 def _iter_by_source(
     what: str, unit: str, number: Callable[[Sequence[Manifest]], int], by_source: Mapping[str, Sequence[Manifest]]
 ) -> Iterator[tuple[str, Figure]]:
-    """Yield a count in total and for each source.
+    """Yield a count in total and for each source, as (name, figure).
 
     Args:
-        what: name of the figure
-        number: counts over some documents artifacts
-        by_source: documents artifacts by source name
+        what: name of the total; the name of a source is appended for its count
+        unit: what is counted
+        number: function that returns the count for the manifests of parsed documents
+        by_source: manifests of the parsed documents, by source name
     """
     counts = {name: number(parsed) for name, parsed in by_source.items()}
     yield _count(what, sum(counts.values()), unit)
@@ -161,7 +163,7 @@ def _add_detail(what: str, detail: str) -> str:
 
 
 def count_raw_files(parsed: Iterable[Manifest]) -> int:
-    """Count the raw files that documents artifacts were parsed from."""
+    """Count the raw files from which the given artifacts of parsed documents were built."""
     raw = (parent for manifest in parsed for parent in manifest.parents if parent.role == "raw")
     return sum(int(parent.name.removesuffix(" files")) for parent in raw)
 
@@ -175,12 +177,13 @@ def _count_bytes(parsed: Iterable[Manifest]) -> int:
 
 
 def _iter_losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) -> Iterator[tuple[str, Figure]]:
-    """Yield the dropped or removed items, in total and by reason (largest first): first as counts, then as shares.
+    """Yield the number of dropped or removed items in total and by reason (largest first), then their shares.
 
     Args:
         what: "dropped" or "removed"
-        outcomes: number of items by outcome, as in a ledger
+        outcomes: number of items by outcome, such as "dropped: parse: empty"
         total: number of all items
+        unit: what is counted
     """
     lost = {name.removeprefix(f"{what}: "): count for name, count in outcomes.items() if name.startswith(f"{what}: ")}
     reasons = sorted(lost, key=lambda name: (-lost[name], name))
@@ -192,7 +195,7 @@ def _iter_losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) 
 
 
 def _iter_language_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the share of each language among all documents and, for several sources, by source; most frequent first."""
+    """Yield the share of each language in all documents and, if there are several sources, in each source."""
     by_source = _group_by_source(manifests)
     shares = {name: _compute_language_shares(place, parsed) for name, parsed in by_source.items()}
     documents = {name: _count_documents(parsed) for name, parsed in by_source.items()}
@@ -207,7 +210,7 @@ def _iter_language_figures(place: Place, manifests: Sequence[Manifest]) -> Itera
 
 
 def _compute_language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[str, float]:
-    """Return the share of each language in a sample of a source's documents, by language code."""
+    """Return the share (0 to 1) of each language in a sample of a source's documents, by language code."""
     holding = [(manifest, part) for manifest in parsed for part in manifest.parts if part.count_rows("documents")]
     counts = Counter[str]()
     for manifest, part in spread(holding, MAX_PARTS):
@@ -218,7 +221,7 @@ def _compute_language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[s
 
 
 def _iter_verdict_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the figures of documents that were kept in the corpus and removed from it, duplicates included."""
+    """Yield the numbers and shares of documents kept and removed by deduplication, as (name, figure)."""
     verdicts = find_newest(manifests, "verdicts")
     if verdicts is None:
         return
@@ -236,7 +239,7 @@ def _iter_vocabulary_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[st
 
 
 def _iter_token_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield token counts by vocabulary and source, document lengths in tokens, tokens per word, and unknown tokens."""
+    """Yield the metrics of tokens by vocabulary: count, document lengths, tokens per word, unknown tokens."""
     for name, tokens in find_newest_by_name(manifests, "tokens").items():
         by_source: dict[str, list[Part]] = {}
         for part in tokens.parts:
@@ -273,7 +276,7 @@ def _compute_median(name: str, lengths: list[int], unit: str) -> tuple[str, Figu
 
 
 def _iter_example_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the figures of each shard set: its examples, its tokens, the unused tokens, and its labels."""
+    """Yield the metrics of each shard set (training data): its examples, tokens, unused tokens and labels."""
     for name, shards in find_newest_by_name(manifests, "shards").items():
         tokens = shards.ledger.figures.get("example tokens", 0)
         yield _count(add_name("examples", name), shards.count_rows("examples"), "examples")
@@ -315,48 +318,46 @@ def _iter_model_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator
 
 
 def _iter_task_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the scores of each task, and their gains over the majority class and the baseline."""
+    """Yield the scores of each fine-tuning task, and the gains over the majority class and the baseline model."""
     for name, tasks in find_newest_by_name(manifests, "tasks").items():
         for score in iter_scores(place, tasks, name):
             yield score.name, Figure(value=score.value, unit=score.unit, kind=MEAN)
 
 
 def read_stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
-    """Read the manifests that the figures of a run are computed from, in order.
+    """Read the manifests (artifact descriptions) that the metrics of a run are computed from, in the order of the run.
 
-    Artifacts that are no longer in the store are omitted.
-
-    Of the artifacts that the run reused without checking, only the documents and the last verdicts are included, since
-    counts of the whole corpus need them.
+    Artifacts that are no longer in the store are omitted. Of the artifacts that were complete before the run, only the
+    parsed documents and the last deduplication decisions are included, which the counts of the whole corpus need.
     """
     return [manifest for folder in _list_folders(record) if (manifest := read_manifest(place, folder)) is not None]
 
 
 def _list_folders(record: RunRecord) -> list[str]:
-    """Return the folders of the artifacts that the figures of a run are computed from, without repeats."""
+    """Return the folders of the artifacts that the metrics of a run are computed from, without repeats."""
     of_kind = {kind: [f for f in record.settled if f.startswith(f"{kind}/")] for kind in ("documents", "verdicts")}
     own = (stage.folder for stage in record.stages)
     return list(dict.fromkeys([*of_kind["documents"], *of_kind["verdicts"][-1:], *own]))
 
 
 def count_figures(place: Place, record: RunRecord) -> Figures | None:
-    """Compute the figures of a recorded run. Return None if an artifact is no longer in the store.
+    """Compute the figures (metrics) of a recorded run. Return None if an artifact of the run is no longer in the store.
 
     Raises:
-        Damaged: If a file that is read for the figures is damaged.
+        Damaged: If an artifact file that the computation reads is damaged.
     """
     manifests = read_stored_manifests(place, record)
     return compute_figures(place, manifests) if len(manifests) == len(_list_folders(record)) else None
 
 
 def get_figures(place: Place, record: RunRecord) -> Figures | None:
-    """Return the figures of a recorded run: read from its file if possible, otherwise computed now.
+    """Return the figures (metrics) of a recorded run: read from its figures file if possible, otherwise computed now.
 
     Returns:
-        The figures, or None if the file is missing and an artifact of the run is no longer in the store.
+        The figures by name; None if the file is missing and an artifact of the run is no longer in the store.
 
     Raises:
-        Damaged: If a file that is read to compute the figures is damaged.
+        Damaged: If an artifact file that the computation reads is damaged.
     """
     with suppress(FileNotFoundError, Damaged):  # counted again
         return read_figures(place, record.run_id)
@@ -364,7 +365,7 @@ def get_figures(place: Place, record: RunRecord) -> Figures | None:
 
 
 def read_figures(place: Place, run_id: str) -> Figures:
-    """Read the figures that were written next to the record of a run.
+    """Read the figures (metrics) that were written when a run was recorded, by name.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -385,15 +386,15 @@ def read_figures(place: Place, run_id: str) -> Figures:
 def find_figures_before(
     place: Place, record: RunRecord, tell: Callable[[str], None] = print_to_stderr
 ) -> tuple[RunRecord, Figures] | None:
-    """Find the previous run of the same recipe, and its figures.
+    """Find the previous completed run of the same recipe, and its figures (metrics).
 
     Args:
-        record: the run whose predecessor is wanted
-        tell: called with the reason if damage prevents a comparison
+        record: record of the later run
+        tell: called with a line to print if damaged files prevent a comparison
 
     Returns:
-        The record and the figures of the previous run; None if there is no previous run, or its figures can no longer
-        be computed.
+        (record, figures by name) of the previous run; None if there is no previous run, or its figures can no longer be
+        computed.
     """
     before = find_run_before(place, record, tell)
     if before is None:
@@ -407,14 +408,14 @@ def find_figures_before(
 
 
 def write_figures(place: Place, record: RunRecord, figures: Figures) -> None:
-    """Write the figures of a run next to its record."""
+    """Write the figures (metrics) of a run into the folder of its record."""
     place.write(get_figures_path(record.run_id), serialize_figures(figures), is_final=True)
 
 
 def rebuild_figures(place: Place) -> None:
-    """Recompute the damaged figures files of a store, and remove them from its list of damaged files.
+    """Rebuild the damaged figures files (metrics of a run) of a store, and remove them from its list of damaged files.
 
-    A file whose run has missing or damaged artifacts stays on the list.
+    A file stays on the list if artifacts that its run used are missing or damaged.
     """
     damaged = read_damage_list(place)
     for path in [path for path in damaged if path.endswith(f"/{FIGURES_FILE}")]:
@@ -427,10 +428,10 @@ def rebuild_figures(place: Place) -> None:
 
 
 def compute_final_figures(place: Place, record: RunRecord) -> Figures:
-    """Compute the figures of a completed run, or reuse those of the previous run if the artifacts are the same.
+    """Compute the figures (metrics) of a completed run, or reuse the previous run's if the artifacts are the same.
 
     Raises:
-        Damaged: If a file that is read for the figures is damaged.
+        Damaged: If an artifact file that the computation reads is damaged.
     """
     before = find_run_before(place, record, lambda line: None)
     same = before is not None and before.folders == record.folders
@@ -440,22 +441,23 @@ def compute_final_figures(place: Place, record: RunRecord) -> Figures:
 
 
 def serialize_figures(figures: Figures) -> bytes:
-    """Serialize figures as JSON with a digest, with one figure per line."""
+    """Serialize figures (metrics) as JSON with a digest, one figure per line."""
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(asdict(figure))}" for name, figure in figures.items())
     return seal(f'{{\n "figures": {{\n{lines}\n }}\n}}\n'.encode())
 
 
 def get_figures_path(run_id: str) -> str:
-    """Return the path of a run's figures file, relative to the store."""
+    """Return the path of the file with a run's figures (metrics), relative to the store."""
     return f"runs/{run_id}/{FIGURES_FILE}"
 
 
 def find_run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = print_to_stderr) -> RunRecord | None:
-    """Return the newest completed run of the same recipe that is older than a run; None if there is none.
+    """Return the previous completed run of the same recipe; None if there is none.
 
     Args:
         place: the store
-        tell: called with a message for each damaged record, which is skipped
+        run: record of the later run
+        tell: called with a line to print about each damaged run record, which is skipped
     """
     ids = (each for each in reversed(list_run_ids(place)) if each < run.run_id and each.partition("-")[2] == run.recipe)
     earlier = (each for each in iter_readable_runs(place, ids, tell) if each.state == "completed")
@@ -464,7 +466,7 @@ def find_run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The values of one figure in two runs.
+    """The values of one figure (metric) in two runs.
 
     Attributes:
         name, unit, kind: name, unit and kind of the figure
@@ -479,23 +481,20 @@ class Change:
 
     @property
     def change(self) -> float | None:
-        """The value after minus the value before; None if either is missing.
-
-        For shares, multiply by 100 to get percentage points.
-        """
+        """The later value minus the earlier one; None if either is missing. The difference of shares is a fraction."""
         return self.after - self.before if self.before is not None and self.after is not None else None
 
     @property
     def relative(self) -> float | None:
-        """The change divided by the value before; None if the change is None or that value is zero."""
+        """The change divided by the earlier value; None if a value is missing or the earlier one is zero."""
         return self.change / self.before if self.change is not None and self.before else None
 
 
 def compare_figures(before: Figures, after: Figures) -> list[Change]:
-    """Compare all figures of two runs: the figures of the later run in its order, then those only in the earlier run.
+    """Compare the figures (metrics) of two runs, by name: first those of `after` in order, then those only in `before`.
 
-    If a run lacks a count or share by source or reason, but has others of the same name (before the colon), the missing
-    value is taken as zero.
+    A count or share for a source or reason, such as "dropped: parse: empty", is taken as zero in a run that lacks it
+    but has another one with the same name before the first colon.
     """
     names = [*after, *(name for name in before if name not in after)]
     return [
@@ -521,13 +520,13 @@ def _get_value(figures: Figures, name: str, other: Figures) -> float | None:
 def list_crossings(
     bounds: Sequence[Bound], after: Figures, before: Figures | None, chances: Mapping[str, float] = MappingProxyType({})
 ) -> list[str]:
-    """Return a line for each figure that crosses a bound of a recipe.
+    """Return a line for each figure (metric) that exceeds a limit set in the recipe.
 
     Args:
-        bounds: the recipe's bounds
-        after: the figures of the run
-        before: the figures of the run to compare with; None if there is none
-        chances: p-values of the scores that decreased, by figure name
+        bounds: the limits, from the recipe's `[bounds]`
+        after: the figures of the run, by name
+        before: the figures of the run to compare with; if None, limits on changes are not checked
+        chances: p-values of the task scores that decreased, by figure name
     """
     changes = compare_figures(before if before is not None else {}, after)
     return [line for bound in bounds for line in _iter_bound_crossings(bound, changes, chances)]
@@ -536,18 +535,18 @@ def list_crossings(
 def list_run_crossings(
     place: Place, bounds: Sequence[Bound], run: RunRecord, after: Figures, before: tuple[RunRecord, Figures] | None
 ) -> tuple[str, ...]:
-    """Return a line for each figure of a recorded run that crosses a bound.
+    """Return a line for each figure (metric) of a recorded run that exceeds a limit set in the recipe.
 
-    Paired tests are computed if a bound has the limit `worse`.
+    If the recipe has a limit `worse`, paired significance tests of the predictions are computed.
 
     Args:
-        bounds: the recipe's bounds
-        run: the record of the run
-        after: the figures of the run
-        before: the run to compare with, and its figures; None if there is none
+        bounds: the limits, from the recipe's `[bounds]`
+        run: record of the run
+        after: the figures of the run, by name
+        before: (record, figures) of the run to compare with; None if there is none
 
     Raises:
-        Damaged: If predictions that are read for the tests are damaged.
+        Damaged: If stored predictions that the tests read are damaged.
     """
     chances = {}
     if before is not None and any(bound.settings.worse is not None for bound in bounds):
@@ -566,9 +565,9 @@ def _iter_bound_crossings(bound: Bound, changes: Sequence[Change], chances: Mapp
 
 
 def _list_absent(bound: Bound, changes: Sequence[Change]) -> list[Change]:
-    """Return a change from zero to zero if a bounded count or share is missing but others of its name exist.
+    """Return the change of a limited figure that both runs lack: from zero to zero, as a list of one.
 
-    Otherwise returns [].
+    Returns [] unless it is a count or share for a source or reason, and others of its name before the colon exist.
     """
     family, colon, _ = bound.figure.partition(": ")
     relatives = [change for change in changes if change.name == family or change.name.startswith(f"{family}: ")]
@@ -597,7 +596,7 @@ def _iter_change_crossings(bound: Bound, change: Change) -> Iterator[str]:
 
 
 def _iter_worse_crossings(bound: Bound, change: Change, chances: Mapping[str, float]) -> Iterator[str]:
-    """Yield a line for a score that is significantly lower than before, or lower and not testable."""
+    """Yield a line if a task score is significantly lower than in the previous run, or lower and cannot be tested."""
     most = bound.settings.worse
     if most is None or change.after is None or change.before is None or change.after >= change.before:
         return
@@ -609,16 +608,16 @@ def _iter_worse_crossings(bound: Bound, change: Change, chances: Mapping[str, fl
 
 
 def _compute_move(key: str, before: float, after: float) -> float:
-    """Return the fall or rise of a figure, which is positive in the direction of the bound.
+    """Return the absolute change of a figure, positive if it is in the direction that the limit restricts.
 
     Args:
-        key: name of the limit, such as "fall_by" or "rise"
+        key: name of the limit: "fall" or "fall_by" for a decrease, "rise" or "rise_by" for an increase
     """
     return before - after if key.startswith("fall") else after - before
 
 
 def parse_bound(crossing: str) -> str:
-    """Return the figure and the limit that a line of `list_crossings` is about, without the figure's values.
+    """Return the part of a line of `list_crossings` that names the figure (metric) and its limit, without the values.
 
     >>> parse_bound("documents: what is new is 850 documents and was 1,000 documents: the bound is fall = 0.1")
     'documents: what is new: fall = 0.1'
@@ -634,7 +633,7 @@ def _format_crossing(change: Change, bound: str, how: str = "") -> str:
 
 
 def format_with_unit(value: float, unit: str, kind: str) -> str:
-    """Format the value of a figure with its unit, for people. Shares are formatted as percentages.
+    """Format the value of a figure (metric) with its unit. Shares are formatted as percentages.
 
     Args:
         kind: COUNT, SHARE or MEAN

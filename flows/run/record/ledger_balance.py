@@ -38,13 +38,13 @@ COPY_OF_TOKENS = "tokens of copy "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAccount:
-    """The account of one step of a run: the number of units that came in, and their outcomes.
+    """The counts of one step of a run: how many items the step received, and what happened to them.
 
     Attributes:
-        title: description of the step
+        title: description of the step, such as "Find raw files"
         unit: what is counted, such as "records"
-        total: number of units that came in
-        outcomes: number of units by outcome
+        total: number of items that the step received
+        outcomes: number of items by outcome, such as "kept" or "dropped: parse: empty"
     """
 
     title: str
@@ -54,12 +54,12 @@ class StepAccount:
 
     @property
     def found(self) -> int:
-        """Sum of the outcomes."""
+        """Number of items with an outcome, over all outcomes."""
         return sum(self.outcomes.values())
 
     @property
     def balances(self) -> bool:
-        """True if the outcomes add up to the total."""
+        """True if every item that the step received has one outcome: the outcomes add up to the total."""
         return self.found == self.total
 
     def __str__(self) -> str:
@@ -69,14 +69,14 @@ class StepAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """A comparison of the output of one step with the input of the next, each counted by its own step.
+    """A comparison of the number of items that one step wrote with the number that the next step read.
 
     Attributes:
         title: description of what is compared
-        unit: what is counted
-        given: number of units that the first step wrote
-        received: number of units that the next step read
-        unlabelled: number of further units that the next step may have read, from files without a source label
+        unit: what is counted, such as "documents"
+        given: number of items that the first step wrote
+        received: number of items that the next step read
+        unlabelled: number of further items that the next step may have read, from files that do not name a source
     """
 
     title: str
@@ -87,7 +87,7 @@ class Edge:
 
     @property
     def balances(self) -> bool:
-        """True if no unit was added or lost between the two steps."""
+        """True if no item was added or lost between the two steps."""
         return self.given <= self.received <= self.given + self.unlabelled
 
     def __str__(self) -> str:
@@ -97,12 +97,13 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """The accounts of all steps that a run completed, and its headline numbers.
+    """The counts of all steps that a run completed, and its main totals.
 
     Attributes:
-        steps: the accounts, in the order of the run
+        steps: the counts of each step, in the order of the run
         edges: comparisons of each step's output with the next step's input
-        headline: counts by unit and by artifact name; the name is "" if only one artifact counts this unit
+        headline: totals by unit (such as "tokens"), then by name of the artifact that counts it; the name is "" if
+            there is only one
     """
 
     steps: tuple[StepAccount, ...]
@@ -111,32 +112,35 @@ class Accounts:
 
     @property
     def balances(self) -> bool:
-        """True if no unit is lost in a step or between two steps."""
+        """True if no item is lost in a step or between two steps."""
         return not self.wrong
 
     @property
     def wrong(self) -> list[str]:
-        """Descriptions of the steps and edges that do not balance."""
+        """Descriptions of the steps and comparisons whose counts do not add up."""
         items: list[StepAccount | Edge] = [*self.steps, *self.edges]
         return [str(item) for item in items if not item.balances]
 
 
 def filter_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
-    """Return the manifests of one kind in order, without repeats."""
+    """Return the manifests (artifact descriptions) of one kind, such as "tokens", in order and without repeats."""
     return list({manifest.folder: manifest for manifest in manifests if manifest.kind == kind}.values())
 
 
 def find_newest(manifests: Iterable[Manifest], kind: str) -> Manifest | None:
-    """Return the last manifest of a kind, which covers the raw files of all runs; None if there is none."""
+    """Return the last manifest (artifact description) of a kind; None if there is none.
+
+    The last one covers the raw files of all runs, except for parsed documents, which have one artifact for each source.
+    """
     matches = filter_kind(manifests, kind)
     return matches[-1] if matches else None
 
 
 def find_newest_by_name(manifests: Sequence[Manifest], kind: str) -> dict[str, Manifest]:
-    """Return the last manifest of each artifact of a kind.
+    """Return the last manifest (artifact description) of each name of a kind, such as "tokens".
 
     Returns:
-        The manifests by the name of their table in the recipe; if there is only one artifact, its name is "".
+        The manifests by the name of their table in the recipe; a single one is returned under "".
     """
     by_name = {manifest.name: manifest for manifest in manifests if manifest.kind == kind}
     corpus = find_newest(manifests, "corpora")
@@ -145,13 +149,13 @@ def find_newest_by_name(manifests: Sequence[Manifest], kind: str) -> dict[str, M
 
 
 def find_parent(manifest: Manifest, candidates: Iterable[Manifest]) -> Manifest | None:
-    """Return the first candidate that an artifact was built from; None if there is none."""
+    """Return the first candidate that was an input of the given artifact; None if there is none."""
     parents = {(parent.role, parent.fingerprint) for parent in manifest.parents}
     return next((candidate for candidate in candidates if (candidate.kind, candidate.fingerprint) in parents), None)
 
 
 def build_accounts(manifests: Sequence[Manifest]) -> Accounts:
-    """Build the accounts of a run from its manifests, in the order in which the run built them."""
+    """Build the step counts of a run from the manifests (descriptions) of its artifacts, in the order of the run."""
     return Accounts(
         steps=tuple(_iter_steps(manifests)),
         edges=(*_iter_document_edges(manifests), *_iter_token_edges(manifests)),
@@ -173,9 +177,9 @@ def _iter_steps(manifests: Sequence[Manifest]) -> Iterable[StepAccount]:
 
 
 def _collect_ledgers(manifests: Sequence[Manifest], kind: str) -> dict[str, Ledger]:
-    """Return the ledgers of a kind by artifact name.
+    """Return the ledgers (record counts by outcome) of the artifacts of one kind, by artifact name.
 
-    If each source has an artifact of this kind, the sum of the ledgers is returned under "".
+    If each source has its own artifact of this kind, the sum over all sources is returned under "".
     """
     if STAGES[kind].is_per_source:
         return {"": sum((manifest.ledger for manifest in filter_kind(manifests, kind)), Ledger())}
@@ -183,7 +187,7 @@ def _collect_ledgers(manifests: Sequence[Manifest], kind: str) -> dict[str, Ledg
 
 
 def add_name(what: str, name: str) -> str:
-    """Append an artifact's name in parentheses, unless the name is ""."""
+    """Append an artifact's name to a text in parentheses; return the text unchanged if the name is ""."""
     return f"{what} ({name})" if name else what
 
 
@@ -194,12 +198,12 @@ def _build_step(title: str, account: Account) -> StepAccount:
 
 
 def sum_records(parsed: Iterable[Manifest]) -> Account:
-    """Sum the counts of raw records (read, and by outcome) over document artifacts."""
+    """Sum the counts of raw records (read, and by outcome) over artifacts of parsed documents."""
     return sum((manifest.ledger for manifest in parsed), Ledger()).find_account("records")
 
 
 def sum_raw_files(parsed: Iterable[Manifest]) -> Account:
-    """Return the account of raw files (read, or skipped as unreadable), summed over documents artifacts."""
+    """Sum the counts of raw files (in total, read, and skipped as unreadable) over artifacts of parsed documents."""
     total = read = left_out = 0
     for manifest in parsed:
         [raw] = (parent for parent in manifest.parents if parent.role == "raw")
@@ -211,18 +215,18 @@ def sum_raw_files(parsed: Iterable[Manifest]) -> Account:
 
 
 def list_copy_accounts(shards: Manifest) -> list[Account]:
-    """Return the token account of each copy of a shard set's data (the same text with other masks), in order."""
+    """Return the token counts of each copy of a shard set's data (the same text with other masks), by outcome."""
     copies = [account for account in shards.ledger.accounts if account.unit.startswith(COPY_OF_TOKENS)]
     return sorted(copies, key=_to_sort_key)
 
 
 def _to_sort_key(account: Account) -> list[str]:
-    """Return a sort key that orders accounts by unit, with numbers in numeric order (copy 2 before copy 10)."""
+    """Return a key for sorting by unit, with numbers in numeric order (such as copy 2 before copy 10)."""
     return [word.zfill(9) if word.isdigit() else word for word in account.unit.split()]
 
 
 def _iter_document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
-    """Yield the edges between the steps that parse, judge, keep and tokenize documents."""
+    """Yield comparisons of the document counts between parsing, deduplication, corpus and tokenization."""
     parsed, verdicts, corpus = (
         filter_kind(manifests, "documents"),
         find_newest(manifests, "verdicts"),
@@ -244,7 +248,7 @@ def _iter_document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
 
 
 def _iter_token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
-    """Yield an edge between the tokens that were written and the tokens that each copy of each shard set read."""
+    """Yield comparisons of the stored tokens with the tokens that each copy of each shard set read."""
     written = list(find_newest_by_name(manifests, "tokens").values())
     for name, shards in find_newest_by_name(manifests, "shards").items():
         tokens = find_parent(shards, written)
@@ -257,15 +261,15 @@ def _iter_token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
 
 
 def count_tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
-    """Count the tokens of a tokens artifact that a shard set reads.
+    """Count the stored tokens that a shard set (training data) was built from.
 
     Args:
-        tokens: manifest of the tokens artifact
+        tokens: manifest (description) of the tokens artifact
         shards: manifest of the shard set
 
     Returns:
-        The number of tokens of the shard set's sources, and the number of tokens in files without a source label, which
-        can be of any source: documents restored by a later run have no label.
+        The number of tokens that come from the shard set's sources, and the number of further tokens that may come from
+        them, in files that do not name a source (documents that a later run restored).
     """
     sources = shards.settings.get("sources")
     if not sources:
@@ -275,7 +279,7 @@ def count_tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
 
 
 def count_tokens(parts: Iterable[Part]) -> int:
-    """Count the tokens in parts (file sets) of a tokens artifact, in both the train and the held-out split."""
+    """Count the tokens of the train and held-out splits in parts (file sets) of a tokens artifact."""
     return sum(part.ledger.figures[f"{split} tokens"] for part in parts for split in ("train", "held-out"))
 
 
@@ -297,7 +301,7 @@ def _count_headline(manifests: Sequence[Manifest]) -> dict[str, dict[str, int]]:
 
 
 def list_losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
-    """List the dropped and removed outcomes of steps, as (outcome, count), the largest first."""
+    """List the outcomes of steps that dropped or removed items, as (outcome, count), the largest count first."""
     lost = [
         (name, count)
         for step in steps
@@ -308,18 +312,18 @@ def list_losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
 
 
 def list_edits(manifest: Manifest) -> list[tuple[str, int]]:
-    """List the edits and findings in documents that were kept, as (name, count): lines, personal data, test items."""
+    """List what was changed or found in kept documents (lines, personal data, test data), as (description, count)."""
     edits = ("lines repaired in part", "lines removed: ", "masked: ", "meets ")
     return [(name, count) for name, count in manifest.ledger.figures.items() if name.startswith(edits) and count]
 
 
 def sum_bytes(manifest: Manifest) -> int:
-    """Return the total size of an artifact's files in bytes."""
+    """Return the total size in bytes of an artifact's files."""
     return sum(file.size_bytes for part in manifest.parts for file in part.files)
 
 
 def format_bytes(size: int) -> str:
-    """Format a size in bytes for people.
+    """Format a size in bytes, kB, MB or GB.
 
     >>> format_bytes(1_530_000)
     '1.5 MB'
@@ -335,7 +339,7 @@ MAX_LENGTH_PARTS = 48
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthSample:
-    """The number of tokens in each sampled row of an artifact's table.
+    """The number of tokens in each row of a sample of an artifact's table.
 
     Attributes:
         lengths: int64 array (n,), the number of tokens of each row
@@ -355,10 +359,7 @@ class LengthSample:
         return int(self.lengths.sum())
 
     def compute_quantile(self, share: float) -> int:
-        """Return the smallest length that at least the given share (0 to 1) of the rows does not exceed.
-
-        At least one row must have been sampled.
-        """
+        """Return the quantile of the lengths for a share (0 to 1): 0.5 gives the median. The sample is not empty."""
         return int(np.quantile(self.lengths, share, method="inverted_cdf"))
 
 
@@ -390,7 +391,7 @@ def sample_lengths(
 
 
 def spread(parts: Sequence[Item], most: int) -> list[Item]:
-    """Select at most `most` evenly spaced items, in order."""
+    """Return at most `most` evenly spaced items of a sequence, in order."""
     if len(parts) <= most:
         return list(parts)
     return [parts[index * len(parts) // most] for index in range(most)]
@@ -409,14 +410,14 @@ Share = tuple[str, float, float, str]  # name, part, whole, of what
 
 
 def iter_shares(place: Place, shards: Manifest) -> Iterator[Share]:
-    """Yield shares of a shard set, such as the share of truncated tokens, in the order in which they are displayed.
+    """Yield shares of a shard set (training data), such as the share of truncated tokens, in display order.
 
     Args:
         place: the store
-        shards: manifest of the shard set
+        shards: manifest (description) of the shard set
 
     Yields:
-        (name, part, whole, unit of both); the share is part / whole.
+        (name, part, whole, unit): the share is part / whole, and both count `unit`.
     """
     figures, examples = shards.ledger.figures, shards.count_rows("examples")
     whole, lost = _count_lost_tokens(shards)
@@ -436,16 +437,16 @@ def iter_shares(place: Place, shards: Manifest) -> Iterator[Share]:
 
 
 def _count_lost_tokens(shards: Manifest) -> tuple[int, dict[str, int]]:
-    """Return the number of tokens in all copies of the data, and the number that are in no example, by reason."""
+    """Return the total number of tokens in all copies of the data, and the number of unused tokens by reason."""
     accounts = list_copy_accounts(shards)
     lost = {name: sum(each.outcomes.get(name, 0) for each in accounts) for name in ("truncated", "left_over")}
     return sum(account.total for account in accounts), lost
 
 
 def compute_label_deviation(shards: Manifest) -> float | None:
-    """Return the deviation of the two labels from equal counts, in standard deviations of a fair coin.
+    """Return how far the counts of the two labels are from equal, in standard deviations of a fair coin.
 
-    Returns None if there are no labels.
+    Returns None if the shard set (training data) has no labels.
     """
     names = LABEL_FIGURES.get(shards.facts.get("labels") or "")
     first, second = (shards.ledger.figures.get(name, 0) for name in names) if names is not None else (0, 0)
@@ -453,14 +454,14 @@ def compute_label_deviation(shards: Manifest) -> float | None:
 
 
 def count_lost(place: Place, shards: Manifest) -> tuple[int, int]:
-    """Count the examples in which some documents are deleted and others are not, in a sample of the shards.
+    """Count the examples that mix deleted and remaining documents, in a sample of the shards.
 
     Args:
         place: the store
-        shards: manifest of the shard set
+        shards: manifest (description) of the shard set
 
     Returns:
-        The number of such examples, and the number of examples checked.
+        The number of such examples, and the number of examples in the sample.
     """
     counts = [
         count_lost_neighbors(shard_set, part)
@@ -472,15 +473,15 @@ def count_lost(place: Place, shards: Manifest) -> tuple[int, int]:
 
 
 def measure_surface(place: Place, shards: Manifest) -> SurfaceAccuracy | None:
-    """Measure how well labels can be guessed from surface features, such as segment lengths, without reading words.
+    """Measure how well the labels of a shard set can be guessed from surface features such as segment lengths.
 
-    Returns None if there are no labels, or no shard has counts of surface features.
+    Returns None if there are no labels, or the shards contain no counts of surface features.
     """
     return measure_surface_accuracy({split: _read_looks(place, shards, split) for split in shards.facts["splits"]})
 
 
 def _read_looks(place: Place, shards: Manifest, split: str) -> pa.Table:
-    """Read the counts of surface features in a sample of a split's shards, as one table."""
+    """Read the counts of surface features (such as segment lengths) in a sample of a split's shards, as one table."""
     of_split = (part for part in shards.parts if part.labels.get("split") == split)
     holding = [part for part in of_split if any(file.table == "surfaces" for file in part.files)]
     batches = [
@@ -492,10 +493,10 @@ def _read_looks(place: Place, shards: Manifest, split: str) -> pa.Table:
 
 
 def list_surface_warnings(figures: Mapping[str, float]) -> list[str]:
-    """Return a warning for each shard set whose surface features reveal the labels.
+    """Return a warning for each shard set whose labels can be guessed from surface features such as segment lengths.
 
     Args:
-        figures: values of the figures of a run, by name
+        figures: metrics of a run, as values by name
     """
     return [
         describe_surface(name.removeprefix(LOWER_BOUND_NAME).strip(" ()"), value)
@@ -505,11 +506,11 @@ def list_surface_warnings(figures: Mapping[str, float]) -> list[str]:
 
 
 def describe_surface(name: str, at_least: float) -> str:
-    """Return the warning for a shard set whose surface features reveal the labels.
+    """Return the warning for a shard set whose labels can be guessed from surface features.
 
     Args:
         name: name of the shard set in the recipe; "" if it is the only one
-        at_least: share of the labeled examples whose label is guessed
+        at_least: lower bound of the share (0 to 1) of examples whose label is guessed correctly
     """
     return (
         f"{f'shards/{name}' if name else 'shards'}: the labels of at least {at_least:.0%} of the examples are guessed "
@@ -520,7 +521,7 @@ def describe_surface(name: str, at_least: float) -> str:
 
 
 def explain_no_examples(name: str, shards: Manifest) -> str | None:
-    """Return the message for a shard set without any training example; None if it has some, or has no documents."""
+    """Return the message that a shard set has no training example; None if it has some, or there are no documents."""
     train = [part for part in shards.parts if part.labels.get("split") == "train"]
     documents = sum(part.ledger.figures["documents"] for part in train)
     if not documents or any(part.count_rows("examples") for part in train):
@@ -530,7 +531,7 @@ def explain_no_examples(name: str, shards: Manifest) -> str | None:
 
 
 def list_warnings(shards: Manifest) -> list[str]:
-    """Return the warnings about a shard set that has no examples, or whose examples omit much of the text."""
+    """Return warnings if a shard set (training data) has no examples, or its examples omit much of the text."""
     if (empty := explain_no_examples(shards.name, shards)) is not None:
         return [empty]
     whole, lost = _count_lost_tokens(shards)

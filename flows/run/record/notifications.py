@@ -49,7 +49,7 @@ APPRISE_FIELDS = {"version": "", "title": "", "attachments": "", "type": "", "me
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A notice to send.
+    """A notification about a run, to be sent to a webhook or command.
 
     Attributes:
         event: one of `flows.recipes.run_settings.NOTIFY_EVENTS`
@@ -58,10 +58,10 @@ class Notice:
         store: address of the store
         run: id of the run; "" if there is none
         report: path of the report; "" if there is none
-        url: URL of the run's page; "" if there is none
-        bounds: descriptions of the crossed bounds
+        url: URL of the run in the Prefect UI; "" if there is none
+        bounds: descriptions of the exceeded limits from the recipe's `[bounds]`
         host: name of this machine
-        time: time of the notice (ISO 8601)
+        time: time of the notification (ISO 8601)
     """
 
     event: str
@@ -76,15 +76,17 @@ class Notice:
     time: str = field(default_factory=format_now)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object to send, with `text` cut to one line of MESSAGE_CHARACTERS characters."""
+        """Return the attributes as a dict to send as JSON, with `text` cut to one line of MESSAGE_CHARACTERS."""
         shown = to_one_line(self.text, MESSAGE_CHARACTERS).encode("utf-8", "replace").decode()
         return {**asdict(self), "text": shown}
 
 
 def read_named(place: Place, recipe: str) -> Mapping[str, str]:
-    """Read what earlier notices reported about a recipe's newest run, as description -> time of the notice (ISO 8601).
+    """Read what earlier notifications reported about a recipe's newest run.
 
-    Returns {} if the file is missing or malformed; everything is then reported again.
+    Returns:
+        The time of the notification (ISO 8601) by description of what was reported; {} if the file is missing or
+        malformed, so that everything is reported again.
     """
     try:
         named = json.loads(place.read(f"{NOTICES_FOLDER}/{recipe}.json"))
@@ -94,10 +96,10 @@ def read_named(place: Place, recipe: str) -> Mapping[str, str]:
 
 
 def write_named(place: Place, recipe: str, named: Mapping[str, str]) -> None:
-    """Write what notices reported about a recipe's newest run, for `read_named`.
+    """Write what notifications reported about a recipe's newest run, for `read_named`.
 
     Args:
-        named: time of the notice (ISO 8601), by description
+        named: time of the notification (ISO 8601) by description of what was reported
 
     Raises:
         InputError: If the store is not writable.
@@ -106,23 +108,25 @@ def write_named(place: Place, recipe: str, named: Mapping[str, str]) -> None:
 
 
 def is_due(moment: str) -> bool:
-    """Return True if a bound that is still crossed should be reported again, a day after the last notice.
+    """Return True if a limit that is still exceeded should be reported again: a day after the last notification.
 
     Args:
-        moment: time of the last notice (ISO 8601)
+        moment: time of the last notification (ISO 8601)
     """
     since = datetime.fromisoformat(moment)
     return datetime.now(UTC) - since.replace(tzinfo=since.tzinfo or UTC) >= REPEAT_AFTER
 
 
 def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -> bool:
-    """Send a notice to a recipe's webhook and command, if the settings include its event.
+    """Send a notification to a recipe's webhook and command, if the settings include its event.
 
-    Both are called in parallel, so that neither delays the other. They delay the run at most until the time limit.
+    Both are called in parallel and have a time limit, so that the run is not delayed for long.
 
     Args:
+        settings: the recipe's `[notify]` settings
+        notice: the notification
         folder: folder of the recipe, in which the command runs
-        tell: called with a line for each of the two that failed
+        tell: called with a line to print for each of the two that failed
 
     Returns:
         True if at least one of the two succeeded.
@@ -152,7 +156,7 @@ def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -
 
 
 def post_notice(variable: str, notice: Notice) -> str:
-    """Send a notice to the address in an environment variable. Return why it failed, or "" on success."""
+    """Send a notification to the address in an environment variable. Return why sending failed, or "" on success."""
     import logging
 
     from apprise import Apprise, AppriseAsset, LogCapture
@@ -183,12 +187,12 @@ def build_apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[
     """Convert an address to the form that Apprise expects.
 
     Args:
-        address: the address
-        fields: the JSON object to post to an http address
+        address: URL of a webhook or of an Apprise service
+        fields: the JSON object to post to a webhook
 
     Returns:
-        For an http address, a dict of Apprise's URL fields with the payload; any other address unchanged; "" if the
-        address is not valid.
+        For a webhook (http or https), a dict of Apprise's URL fields and the payload; any other address unchanged; ""
+        if the address is not valid.
     """
     try:
         url = urlsplit(address)
@@ -209,7 +213,7 @@ def build_apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[
 
 
 def call_command(settings: NotifySettings, notice: Notice, folder: Path) -> str:
-    """Run the command of the settings with the notice as JSON on its standard input.
+    """Run the command of the settings with the notification as JSON on its standard input.
 
     The command is killed after `settings.command_seconds`.
 

@@ -44,7 +44,7 @@ _ADDRESS = re.compile(r"(?P<store>.+)@(?P<name>[^/@:?&#]+)(?::(?P<number>\d{1,9}
 
 
 class DamagedRelease(Damaged):
-    """Raised when an entry in the history of a release is missing or damaged."""
+    """Raised when a stored release (one entry in the history of a release name) is missing or damaged."""
 
     def __str__(self) -> str:
         name, _, file = self.path.removeprefix(f"{RELEASES_FOLDER}/").rpartition("/")
@@ -57,7 +57,7 @@ class DamagedRelease(Damaged):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedArtifact:
-    """One artifact of a release: its kind, name, folder in the store, and content digest."""
+    """One artifact (stored result of a pipeline stage) of a release: its kind, name, folder in the store and digest."""
 
     kind: str
     name: str
@@ -67,7 +67,7 @@ class ReleasedArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One entry in the history of a release name.
+    """One entry in the history of a release name: the artifacts of a run that are in use under this name.
 
     Attributes:
         name: name of the release
@@ -79,10 +79,10 @@ class Release:
         who: user and host that made the release, as user@host
         when: time of the release (ISO 8601)
         reason: why the release was made, as given by the user
-        approved: "bounds" if no bound was crossed, else "person"
-        crossed: descriptions of the crossed bounds
+        approved: "bounds" if the run exceeds no limit of the recipe's `[bounds]`; "person" if a person approved it
+        crossed: descriptions of the exceeded limits
         back_to: for a rollback, the number of the entry that becomes current again
-        figures: the figures of the run, whose values may not be finite
+        figures: the metrics of the run by name; values may be infinite or NaN
     """
 
     name: str
@@ -101,10 +101,10 @@ class Release:
 
 
 def list_run_artifacts(place: Place, record: RunRecord) -> tuple[ReleasedArtifact, ...]:
-    """Return the artifacts of a run to be released: the last one of each kind and name.
+    """Return the artifacts (stored results) of a run that a release would contain: the last one of each kind and name.
 
     Raises:
-        InputError: If the run has none, or one is no longer in the store.
+        InputError: If the run has no artifacts, or one is no longer in the store.
     """
     last = {(stage.kind, stage.name): stage.folder for stage in record.stages if STAGES[stage.kind].is_released}
     if not last:
@@ -113,12 +113,12 @@ def list_run_artifacts(place: Place, record: RunRecord) -> tuple[ReleasedArtifac
 
 
 def to_released(manifest: Manifest) -> ReleasedArtifact:
-    """Convert a manifest to the form that is stored in a release."""
+    """Convert a manifest (description of an artifact) to the form that is stored in a release."""
     return ReleasedArtifact(kind=manifest.kind, name=manifest.name, folder=manifest.folder, content=manifest.content)
 
 
 def read_manifests(place: Place, release: Release) -> list[Manifest]:
-    """Read the manifests of a release's artifacts.
+    """Read the manifests (descriptions) of the artifacts in a release.
 
     Raises:
         InputError: If an artifact is missing, or its content has changed.
@@ -147,7 +147,7 @@ def _read_manifest(place: Place, folder: str, named_by: str) -> Manifest:
 
 
 def list_release_entries(place: Place, name: str | None = None) -> list[str]:
-    """Return the paths of all entries of a release name, oldest first; if `name` is None, of all names."""
+    """Return the paths of all releases made under a name, oldest first; if `name` is None, those of all names."""
     folder = RELEASES_FOLDER if name is None else f"{RELEASES_FOLDER}/{name}"
     pieces = [tuple(path.split("/")) for path in place.list_files(folder)]
     entries = [each for each in pieces if len(each) == 3 and _ENTRY.fullmatch(each[2])]
@@ -160,12 +160,12 @@ def list_release_names(place: Place) -> list[str]:
 
 
 def read_history(place: Place, name: str) -> list[Release]:
-    """Read all entries of a release name, oldest first. Raises DamagedRelease."""
+    """Read all releases made under a name, oldest first. Raises DamagedRelease if one is missing or damaged."""
     return [read_release(place, path) for path in list_release_entries(place, name)]
 
 
 def read_current_release(place: Place, name: str, number: int | None = None) -> Release:
-    """Read the newest entry of a release name, or the entry with the given number.
+    """Read the newest release made under a name, or the one with the given number.
 
     Raises:
         InputError: If there is no such name or number.
@@ -189,17 +189,17 @@ def read_current_release(place: Place, name: str, number: int | None = None) -> 
 
 
 def find_release_before(place: Place, recipe: str, moment: str) -> Release | None:
-    """Return the newest entry, of any name, that releases a given recipe and is not later than a given time.
+    """Return the newest release of a recipe, under any name, that was made at or before a given time.
 
     Args:
         recipe: name of the recipe
         moment: time in the format of `format_now`
 
     Returns:
-        The entry, or None if there is none.
+        The release, or None if there is none.
 
     Raises:
-        DamagedRelease: If any entry is damaged.
+        DamagedRelease: If any release in the store is damaged.
     """
     entries = (read_release(place, path) for path in list_release_entries(place))
     earlier = [entry for entry in entries if entry.recipe == recipe and entry.when <= moment]
@@ -207,10 +207,10 @@ def find_release_before(place: Place, recipe: str, moment: str) -> Release | Non
 
 
 def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, generations: int) -> int:
-    """Return the last generation (raw files that one run added) whose documents have released predictions.
+    """Return the last generation (raw files that one run added) for whose documents predictions are released.
 
-    This number is read from the newest release of the recipe that covers fewer generations than there are now. A
-    released run that is repeated therefore makes predictions for the same documents again.
+    The number is that of the newest release of the recipe whose predictions cover fewer than `generations` generations.
+    If a released run is repeated, it therefore makes predictions for the same documents again.
 
     Args:
         recipe: name of the recipe
@@ -222,7 +222,7 @@ def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, g
         The one-based number of the generation; 0 if there is none.
 
     Raises:
-        DamagedRelease: If an entry is damaged.
+        DamagedRelease: If any release in the store is damaged.
     """
     entries = (read_release(place, path) for path in list_release_entries(place))
     for entry in sorted((e for e in entries if e.recipe == recipe), key=lambda entry: entry.when, reverse=True):
@@ -237,21 +237,21 @@ def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, g
 
 
 def list_released_folders(place: Place) -> set[str]:
-    """Return the folders of all artifacts in any release entry. Raises DamagedRelease."""
+    """Return the folders of the artifacts in all releases of a store. Raises DamagedRelease if a release is damaged."""
     return {artifact.folder for path in list_release_entries(place) for artifact in read_release(place, path).artifacts}
 
 
 def list_released_runs(place: Place) -> set[str]:
-    """Return the ids of all runs in any release entry. Raises DamagedRelease."""
+    """Return the ids of all released runs of a store. Raises DamagedRelease if a release is damaged."""
     return {read_release(place, path).run for path in list_release_entries(place)}
 
 
 def add_release(place: Place, entry: Release) -> Release:
-    """Append an entry to the history of its name, and return it with its number.
+    """Append a release to the history of its name, and return the release with its new number.
 
     Raises:
-        InputError: If the name is not valid, or a clean-up of the store has removed an artifact of the entry.
-        DamagedRelease: If the newest entry of the name is damaged.
+        InputError: If the name is not valid, or a clean-up of the store has removed an artifact of the release.
+        DamagedRelease: If the newest release of that name is damaged.
     """
     check_release_name("--name", entry.name)
     wait_for_cleanup(place, print_to_stderr)
@@ -271,15 +271,15 @@ def add_release(place: Place, entry: Release) -> Release:
 
 
 def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
-    """Make an earlier entry of a release name current again by appending a copy of it. Return the new entry.
+    """Make an earlier release of a name current again by appending a copy of it to the history. Return the copy.
 
     Args:
-        to: number of the entry; None for the last entry whose artifacts differ from the current ones
+        to: number of the earlier release; if None, the last one whose artifacts differ from the current ones
         reason: why, as given by the user
 
     Raises:
-        InputError: If there is no such entry, or one of its artifacts is missing.
-        DamagedRelease: If an entry is damaged.
+        InputError: If there is no such release, or one of its artifacts is missing.
+        DamagedRelease: If a release of the name is damaged.
     """
     now = read_current_release(place, name)
     target = _find_earlier(place, now) if to is None else read_current_release(place, name, to)
@@ -291,7 +291,7 @@ def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
 
 
 def _find_earlier(place: Place, now: Release) -> Release:
-    """Return the last entry before the current one with other artifacts. Raises InputError if there is none."""
+    """Return the last release whose artifacts differ from the current one's. Raises InputError if there is none."""
     meant = now.back_to or now.number
     earlier = [e for e in read_history(place, now.name) if e.number < meant and e.artifacts != now.artifacts]
     if not earlier:
@@ -312,7 +312,7 @@ def get_user() -> str:
 
 
 class ReleaseAddress(NamedTuple):
-    """The parts of a release address `STORE@NAME` or `STORE@NAME:NUMBER`. number: None for the newest entry"""
+    """A parsed release address, `STORE@NAME` or `STORE@NAME:NUMBER`. number: None for the newest release of the name"""
 
     store: str
     name: str
@@ -320,7 +320,7 @@ class ReleaseAddress(NamedTuple):
 
 
 def parse_release_address(address: str) -> ReleaseAddress | None:
-    """Parse a release address. Return None if it has another form, or a file or folder with this path exists.
+    """Parse an address. Return None if it is not a release address, or a file or folder with this path exists.
 
     >>> parse_release_address("store@prod:2")
     ReleaseAddress(store='store', name='prod', number=2)
@@ -334,7 +334,7 @@ def parse_release_address(address: str) -> ReleaseAddress | None:
 
 
 def find_release(address: str) -> tuple[Place, Release] | None:
-    """Find the release at an address. Return the store and the entry, or None if this is not a release address.
+    """Read the release at an address. Return the store and the release, or None if this is not a release address.
 
     Raises:
         InputError: If there is no such release.
@@ -351,7 +351,7 @@ def _parse_number(path: str) -> int:
 
 
 def read_release(place: Place, path: str) -> Release:
-    """Read one entry by its path. Raises DamagedRelease if it is missing or damaged, or does not match its path."""
+    """Read one release by its path. Raises DamagedRelease if it is missing or damaged, or does not match its path."""
     try:
         data = place.read(path)
     except FileNotFoundError as error:
@@ -364,7 +364,7 @@ def read_release(place: Place, path: str) -> Release:
 
 @contextmanager
 def _hold_history(place: Place, name: str) -> Iterator[None]:
-    """Hold the write lock of a release name's history during the block. Does nothing in an object store."""
+    """Lock the history of a release name for writing during the block. Does nothing if the store is an object store."""
     if not place.is_local:
         yield
         return

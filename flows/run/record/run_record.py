@@ -33,7 +33,7 @@ MAX_CLOCK_DIFFERENCE = timedelta(minutes=5)  # of machines that share a store, w
 
 
 class DamagedRun(Damaged):
-    """Raised when a file of a recorded run is missing or damaged."""
+    """Raised when the record of a run, or another file that was stored with it, is missing or damaged."""
 
     def __str__(self) -> str:
         return (
@@ -55,8 +55,8 @@ class Cost:
     """The cost of a run.
 
     Attributes:
-        cpu_seconds: processor time of the process and of all its child processes, including the orchestrator's server
-        bytes_written: size of the files of the parts that were built, for finished stages only
+        cpu_seconds: processor time of the run's process and all its child processes, including the Prefect server
+        bytes_written: size of the files that the run built, for finished stages only
         peak_bytes: peak memory of all these processes together, sampled once a second
     """
 
@@ -67,7 +67,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRun:
-    """The orchestrator's record of the run. page: URL of its page; "" if unknown"""
+    """The Prefect flow run that tracks a run. id: its id in Prefect; page: its URL in the Prefect UI, "" if unknown"""
 
     id: str
     page: str = ""
@@ -75,13 +75,13 @@ class FlowRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRecord:
-    """What a run did with one stage.
+    """What a run did with one stage of the pipeline.
 
     Attributes:
-        kind, name: kind and name of the artifact
+        kind, name: kind and name of the artifact (the stage's stored result), such as "tokens" and "small"
         folder: folder of the artifact, relative to the store
         state: "built" or "reused"
-        reason: explanation of the state
+        reason: why the stage was built or reused
         seconds: elapsed time
         parts: number of parts (file sets that are built independently)
         parts_built: number of parts that the run built
@@ -101,7 +101,7 @@ class StageRecord:
 
 @dataclass(kw_only=True)
 class StageHistory:
-    """Collects what happens to one stage during a run, which may visit the stage several times.
+    """Collects what happens to one pipeline stage during a run, which may process the stage several times.
 
     Attributes:
         reasons: the distinct reasons why the stage was not complete
@@ -116,10 +116,10 @@ class StageHistory:
     record: StageRecord | None = None
 
     def begin(self, survey: "Survey", reason: str, damaged: bool) -> None:
-        """Record that the run visits the stage.
+        """Record that the run starts to process the stage.
 
         Args:
-            survey: what the store contains of the stage
+            survey: the parts of the stage's result that the store contains and that are missing
             reason: why the stage is reused or built
             damaged: True if the stage is incomplete because of damage
         """
@@ -134,8 +134,8 @@ class StageHistory:
         """Record that the stage is complete, and return its record.
 
         Args:
-            manifest: manifest of the complete artifact
-            seconds: elapsed time of this visit, which is added to that of earlier visits
+            manifest: manifest (description) of the complete artifact
+            seconds: time since `begin`, which is added to the time of earlier calls
         """
         before = self.record.seconds if self.record is not None else 0.0
         built = [part for part in manifest.parts if part.name in self.missing]
@@ -160,8 +160,8 @@ class SetAside:
     Attributes:
         kind: kind of the skipped items, such as "damaged record"
         number: number of skipped items
-        place: location of the items: the folder of a documents artifact, or a source with a generation or a digest of
-            names
+        place: location of the items: the folder of an artifact of parsed documents, or the source of the files,
+            followed by a generation (raw files that one run added) or a digest of the file names
         new: number of items that the previous completed run did not skip
     """
 
@@ -184,15 +184,16 @@ class RunRecord:
         state: "completed", "failed" or "interrupted"
         stages: what the run did with each stage
         versions: versions of Python and libraries, by name
-        overrides: settings of `--set`
-        inputs: by source name, the number of raw files and the other files found (`flows.run.inputs.unread_files`)
+        overrides: settings given with `--set`, as value by key
+        inputs: by source name, the counts of files read and not read, as `build_unread_json` returns them
         names: names of the artifacts that the run may have used or built
-        cost: None until it is measured
-        crossed: descriptions of the recipe's bounds that the figures cross, compared with the previous run
-        withheld: descriptions of the bounds that the figures cross, compared with the current release
+        cost: cost of the run; None if it was not measured
+        crossed: descriptions of the limits from the recipe's `[bounds]` that the run's metrics exceed, compared
+            with the previous run
+        withheld: descriptions of the limits that they exceed compared with the current release
         set_aside: the items that the run skipped because they cannot be read
-        settled: folders of the artifacts of earlier generations that were reused without checking their files
-        flow_run: the orchestrator's record of the run; None if there is none
+        settled: folders of artifacts that were already complete in the store and were reused without a check
+        flow_run: the Prefect flow run; None if there is none
         watched: True if Prefect tracked the run while it ran; otherwise the run is reported to Prefect afterwards
         error: message of the error that made the run fail
     """
@@ -221,17 +222,20 @@ class RunRecord:
 
     @property
     def all_crossed(self) -> tuple[str, ...]:
-        """Descriptions of all crossed bounds, without repeats, whichever run they were compared with."""
+        """Descriptions of all exceeded limits, compared with the previous run or the release, without repeats."""
         return tuple(dict.fromkeys((*self.crossed, *self.withheld)))
 
     @property
     def is_drifted(self) -> bool:
-        """True if the run crosses a bound; the command then exits with code 1."""
+        """True if a metric of the run exceeds a limit set in the recipe; the command then exits with code 1."""
         return bool(self.all_crossed)
 
     @property
     def outcome(self) -> tuple[str, ...]:
-        """The state of the run, followed by "drifted", "not released" and "N set aside" where they apply."""
+        """The state of the run, then "drifted" (limits exceeded), "not released" and "N set aside" if they apply.
+
+        N is the number of files and records that this run skipped and the previous one did not.
+        """
         drifted = ("drifted",) if self.is_drifted else ()
         released = ("not released",) if self.withheld else ()
         number = sum(each.new for each in self.set_aside)
@@ -244,7 +248,7 @@ class RunRecord:
 
 
 def to_sealed(value: Any) -> bytes:
-    """Serialize a dataclass as JSON that ends with a digest of itself.
+    """Serialize a dataclass as JSON with a digest of the JSON at its end, by which damage is detected.
 
     Lone surrogates, as in a path that is not UTF-8, are escaped; `from_sealed` restores them.
     """
@@ -256,11 +260,12 @@ def from_sealed(kind: type[Value], data: bytes, path: str, damaged: type[Damaged
 
     Args:
         kind: the dataclass
-        path: path of the data, for messages
+        data: the serialized bytes
+        path: path of the file that contains the data, for messages
         damaged: class of the error to raise
 
     Raises:
-        Damaged: An error of the class `damaged`, if the data does not match its digest or its fields are not valid.
+        Damaged: If the data does not match its digest or has invalid fields; the error is an instance of `damaged`.
     """
     try:
         return bind_settings(kind, unseal(data, path), path)
@@ -278,9 +283,9 @@ class RawPaths:
 
 
 def build_run_id(place: Place, recipe: str) -> str:
-    """Create the id of a new run from the current time and the recipe's name. It sorts after all ids in the store.
+    """Create the id of a new run from the current time and the recipe's name. The id sorts after all ids in the store.
 
-    If an earlier run's clock was ahead of this machine's, the time in the id is one second after that run's.
+    If the id of an earlier run contains a later time, the time in the new id is one second after that.
     """
     now = datetime.now(UTC)
     newest = max(
@@ -309,7 +314,7 @@ def format_now() -> str:
 
 
 def read_versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that could explain a difference between two runs, by name."""
+    """Return the versions of Python and of the libraries that can affect the results of a run, by name."""
     names = ("pyarrow", "numpy", "numba", "tokenizers", "prefect", "datasketch", "ftfy")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
@@ -330,7 +335,12 @@ def get_recipe_path(run_id: str) -> str:
 
 
 def write_run(place: Place, record: RunRecord, lock: "Lock", report: str | None = None) -> None:
-    """Write a run's lock, raw file paths, report (if given) and record. The record is written last."""
+    """Write the files of a run that has ended: its lock, raw file paths, report (if not None) and, last, its record.
+
+    Args:
+        lock: content of the recipe's lock file (the raw files and models that the run used)
+        report: the report as HTML
+    """
     folder = f"runs/{record.run_id}"
     place.write(f"{folder}/recipe.lock", lock.to_bytes())
     place.write(f"{folder}/raw.json", to_sealed(RawPaths(paths=collect_raw_paths(lock))))
@@ -340,7 +350,7 @@ def write_run(place: Place, record: RunRecord, lock: "Lock", report: str | None 
 
 
 def collect_raw_paths(lock: "Lock") -> dict[str, str]:
-    """Return the path of every raw file in a lock that exists on this machine, by sha256."""
+    """Return the paths of the raw files in a lock that exist on this machine, by sha256 of their content."""
     files = (file for generation in lock.generations for group in generation.values() for file in group)
     return {file.sha256: file.path for file in files if file.path}
 
@@ -355,7 +365,7 @@ def read_run(place: Place, run_id: str) -> RunRecord:
 
     Raises:
         FileNotFoundError: If the run has no record.
-        DamagedRun: If the record is damaged, or is that of another run.
+        DamagedRun: If the record is damaged or belongs to another run.
     """
     path = f"runs/{run_id}/run.json"
     record = place.read_checked(path, lambda data: from_sealed(RunRecord, data, path, DamagedRun))
@@ -368,8 +378,8 @@ def iter_newest_runs(place: Place, tell: Callable[[str], None] = print_to_stderr
     """Yield the records of all runs, newest first. Runs with a damaged record are skipped.
 
     Args:
-        tell: called with a message for each skipped run, and for each run whose start time is in the future, since its
-            position may be wrong
+        tell: called with a line to print for each skipped run, and for each run whose start time is in the future
+            (its position may be wrong)
     """
     for record in iter_readable_runs(place, reversed(list_run_ids(place)), tell):
         if is_ahead(record):
@@ -381,7 +391,7 @@ def iter_readable_runs(place: Place, run_ids: Iterable[str], tell: Callable[[str
     """Yield the records of the given runs in the order of `run_ids`. Runs with a damaged record are skipped.
 
     Args:
-        tell: called with a message for each skipped run
+        tell: called with a line to print for each skipped run
     """
     for run_id in run_ids:
         try:
@@ -391,12 +401,12 @@ def iter_readable_runs(place: Place, run_ids: Iterable[str], tell: Callable[[str
 
 
 def find_newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
-    """Return the artifact that the newest recorded run built or reused.
+    """Return the one of the given artifacts that was used most recently: built or reused by the newest run.
 
     If no recorded run used any of the artifacts, the last one is returned.
 
     Args:
-        manifests: artifacts of one store; must not be empty
+        manifests: manifests (descriptions) of artifacts in one store; must not be empty
     """
     by_folder = {manifest.folder: manifest for manifest in manifests}
     for record in iter_newest_runs(place) if len(manifests) > 1 else ():
@@ -422,7 +432,7 @@ def describe_passed_over(fault: DamagedRun) -> str:
 
 
 def read_raw_paths(place: Place, run_id: str) -> Mapping[str, str]:
-    """Read the paths of the raw files that a recorded run read, by sha256. Raises DamagedRun."""
+    """Read the paths of the raw files that a recorded run read, by sha256 of their content. Raises DamagedRun."""
     path = f"runs/{run_id}/raw.json"
     return from_sealed(RawPaths, _read_file(place, path), path, DamagedRun).paths
 
@@ -442,10 +452,10 @@ def find_raw_file(
 
     Args:
         sha256: digest of the content
-        tell: called with a message for each damaged run, which is skipped
+        tell: called with a line to print for each damaged run, which is skipped
 
     Returns:
-        The record of the run and the path of the file; None if there is no such run.
+        (record of the run, path of the file); None if there is no such run.
     """
     for record in iter_newest_runs(place, tell):
         try:
@@ -459,7 +469,10 @@ def find_raw_file(
 
 
 def read_recorded_lock(place: Place, run_id: str) -> "Lock":
-    """Read the lock of a recorded run, with the paths of the raw files at the time of the run. Raises DamagedRun."""
+    """Read the lock (list of the raw files and models used) of a recorded run, with the file paths at that time.
+
+    Raises DamagedRun if a file of the run is missing or damaged.
+    """
     from flows.recipes.lock import Lock
 
     path = f"runs/{run_id}/recipe.lock"

@@ -45,23 +45,23 @@ RATE_SECONDS = 2.0  # of progress, before a rate is reported
 
 
 def get_running_path(run_id: str) -> str:
-    """Return the path of a run's heartbeat file, relative to the store."""
+    """Return the path of a run's heartbeat file (regular report of its process), relative to the store."""
     return f"runs/{run_id}/running.json"
 
 
 def list_artifact_names(recipe: "Recipe") -> tuple[str, ...]:
-    """Return the sorted names of all artifacts, of any kind, that a run of a recipe may use or build."""
+    """Return the sorted names of the artifacts (stored results) that a run of a recipe may use or build."""
     return tuple(sorted({name for kind in STAGES.values() for name in kind.list_artifact_names(recipe, {})}))
 
 
 @dataclass(kw_only=True)
 class StageProgress:
-    """Progress of a stage during a run.
+    """Progress of a pipeline stage during a run.
 
     Attributes:
-        parts: number of parts that were missing or, for a training stage, number of steps
+        parts: number of parts (file sets) to build or, for a training stage, number of training steps
         built: number of parts or steps that are done
-        first_built: number that were done at the first report, which the rate excludes
+        first_built: value of `built` at the first report; parts done earlier do not count for the rate
         started: time of the first report (`time.monotonic`)
     """
 
@@ -71,7 +71,7 @@ class StageProgress:
     started: float = field(default_factory=time.monotonic)
 
     def compute_rate(self, now: float) -> float | None:
-        """Return the parts or steps per second; None if no part is done since the first report, or it is too recent.
+        """Return the parts or steps per second since the first report; None if none is done or it is too early.
 
         Args:
             now: current time (`time.monotonic`)
@@ -80,9 +80,9 @@ class StageProgress:
         return done / seconds if done > 0 and seconds > RATE_SECONDS else None
 
     def to_json(self, now: float) -> dict[str, Any]:
-        """Return a dict with the keys built, parts, rate (per second) and seconds_left for the run's heartbeat.
+        """Return the progress as a dict with the keys `built`, `parts`, `rate` (per second) and `seconds_left`.
 
-        `rate` and `seconds_left` are None if the rate is unknown.
+        The last two values are None if the rate is unknown.
 
         Args:
             now: current time (`time.monotonic`)
@@ -95,7 +95,7 @@ class StageProgress:
 
 @contextmanager
 def end_on_failure(pulse: "RunHeartbeat") -> Iterator["RunHeartbeat"]:
-    """End the heartbeat if the block raises or the process is stopped; otherwise leave it running."""
+    """End a run's heartbeat if the block raises or the process is stopped; otherwise it continues after the block."""
     with call_on_stop(pulse.end):
         try:
             yield pulse
@@ -106,10 +106,10 @@ def end_on_failure(pulse: "RunHeartbeat") -> Iterator["RunHeartbeat"]:
 
 
 class RunHeartbeat:
-    """Heartbeat of the current run: reports to the store what the run is doing and what it costs. Thread-safe.
+    """Heartbeat of the current run: a file in the store that reports regularly what the run is doing. Thread-safe.
 
     Attributes:
-        doing: what the run is doing while no stage is being built
+        doing: description of what the run is doing while no stage is being built
         workers: current number of worker processes
     """
 
@@ -130,7 +130,7 @@ class RunHeartbeat:
         self._writer = HeartbeatWriter(place, get_running_path(run_id), self._report)
 
     def wrap_tell(self, tell: Callable[[str], None]) -> Callable[[str], None]:
-        """Return a function that calls `tell` with a line and reports the same line as what the run is doing."""
+        """Return a function that prints a line with `tell` and reports the same line as what the run is doing."""
 
         def both(line: str) -> None:
             self.doing = line
@@ -139,14 +139,14 @@ class RunHeartbeat:
         return both
 
     def advance(self, stage: str, built: int, parts: int) -> StageProgress:
-        """Record how many parts (or training steps) of a stage are done, and return its progress.
+        """Record how many parts (file sets), or training steps, of a stage are done, and return its progress.
 
-        Once all parts are done, the stage is no longer reported.
+        Once all are done, the stage is no longer reported.
 
         Args:
-            stage: kind and name of the stage
-            built: number of parts that are done
-            parts: number of all missing parts
+            stage: kind and name of the stage, as in "tokens/small"
+            built: number of parts or steps that are done
+            parts: number of parts or steps to do in all
         """
         with self._lock:
             progress = self._stages.setdefault(stage, StageProgress(parts=parts, built=built, first_built=built))
@@ -159,7 +159,7 @@ class RunHeartbeat:
         """Return the cost of the run so far.
 
         Args:
-            bytes_written: size of the parts that the run built
+            bytes_written: size in bytes of the files that the run built
         """
         processes = list_process_tree(os.getpid())
         self._update_peak(processes)
@@ -167,7 +167,7 @@ class RunHeartbeat:
         return Cost(cpu_seconds=round(max(0.0, seconds), 1), bytes_written=bytes_written, peak_bytes=self._peak)
 
     def end(self) -> None:
-        """End the heartbeat, once the run is recorded or if it never began.
+        """End the heartbeat: no more reports are written. Call it when the run is recorded, or if it never began.
 
         Can be called repeatedly, and from any thread.
         """
@@ -194,15 +194,15 @@ WAITING_FOLDER = "waiting"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedRun:
-    """One run of a store.
+    """One run that is recorded, running or lost, as listed by `cloze runs`.
 
     Attributes:
         run_id: id of the run
         recipe: name of the recipe
         state: the recorded state, "running", or "lost" (its process ended without writing a record)
         started: start time (ISO 8601); "" if unknown
-        record: None if the run is running or lost
-        heartbeat: the last report of its process; None if the run is recorded or never reported
+        record: the stored record; None if the run is running or lost
+        heartbeat: the last report of the run's process; None if the run is recorded or never reported
     """
 
     run_id: str
@@ -214,18 +214,18 @@ class ListedRun:
 
     @property
     def outcome(self) -> str:
-        """The recorded outcome, comma-separated; the state if the run has no record."""
+        """The recorded outcome as words, as in "completed, drifted"; the state if there is no record."""
         return ", ".join(self.record.outcome) if self.record is not None else self.state
 
     @property
     def number_in_quarantine(self) -> int:
-        """Number of records that the run skipped because they crash worker processes."""
+        """Number of raw records that the run skipped because they crash worker processes."""
         aside = self.record.set_aside if self.record is not None else ()
         return sum(each.number for each in aside if each.kind == QUARANTINED)
 
     @property
     def seconds(self) -> float | None:
-        """Elapsed time in seconds; None if the run has no record."""
+        """Duration of the run in seconds; None if the run has no record."""
         return self.record.seconds if self.record is not None else None
 
     def to_json(self) -> dict[str, Any]:
@@ -246,7 +246,7 @@ class ListedRun:
 
 
 def count_new_parts(record: RunRecord) -> dict[str, int]:
-    """Count the parts (file sets of stage outputs) that a run built, by stage kind, in the order of the run."""
+    """Count the parts (file sets) that a run built, by kind of stage (such as "tokens"), in the order of the run."""
     parts: dict[str, int] = {}
     for stage in record.stages:
         if stage.state == "built":
@@ -257,12 +257,12 @@ def count_new_parts(record: RunRecord) -> dict[str, int]:
 def list_runs(
     place: Place, recipe: str | None = None, limit: int | None = None, tell: Callable[[str], None] = print_to_stderr
 ) -> list[ListedRun]:
-    """List a store's runs, newest first.
+    """List the runs of a store, newest first.
 
     Args:
         recipe: name of the recipe whose runs are listed; if None, runs of all recipes are listed
         limit: maximum number of runs; if None, all runs are listed
-        tell: called with a message for each damaged record, which is skipped
+        tell: called with a line to print for each damaged record, which is skipped
     """
     files = list_run_files(place)
     ids = [run_id for run_id in sorted(files, reverse=True) if recipe in (None, parse_recipe_name(run_id))]
@@ -273,11 +273,11 @@ def list_runs(
 def read_run_state(
     place: Place, run_id: str, files: Collection[str], tell: Callable[[str], None] = print_to_stderr
 ) -> ListedRun | None:
-    """Read one run; return None if its record is damaged or the folder is not that of a run.
+    """Read the state of one run; return None if its record is damaged or its folder has no file of a run.
 
     Args:
         files: names of the files in the run's folder
-        tell: called with a message if the record is damaged
+        tell: called with a line to print if the record is damaged
     """
     if "run.json" in files:
         return _read_recorded(place, run_id, tell)
@@ -310,9 +310,9 @@ def parse_recipe_name(run_id: str) -> str:
 
 
 def _read_unfinished_run(place: Place, run_id: str) -> ListedRun | None:
-    """Return a run without a record as "running" or "lost".
+    """Return the state of a run that had no record when the files were listed: "running" or "lost".
 
-    If its record has been written since the files were listed, the recorded run is returned.
+    If the record has been written since then, the recorded run is returned; None if that record is damaged.
     """
     present = read_heartbeat(place, get_running_path(run_id))
     runs_now = present is not None and not present.is_gone
@@ -327,7 +327,7 @@ def _read_unfinished_run(place: Place, run_id: str) -> ListedRun | None:
 
 
 def find_names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
-    """Return the names of the artifacts that a run may have used or built; None if they cannot be determined."""
+    """Return the names of the artifacts (stored results) that a run may have used or built; None if unknown."""
     if state.record is not None:
         return state.record.names
     if state.heartbeat is not None and "names" in state.heartbeat.report:
@@ -343,14 +343,14 @@ def find_names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
-    """The current activity in a store.
+    """The current activity in a store, as shown by `cloze status`.
 
     Attributes:
         running: the current runs, newest first; the `heartbeat` of each reports what it is doing
-        lost: for each recipe, its newest run if that ended without writing a record
-        schedules: heartbeats of the processes that run a recipe on a schedule
-        waiting: heartbeats of the processes that wait for a person to approve a release
-        ended: for each recipe, its newest run if that is recorded
+        lost: the newest run of each recipe, if its process ended without writing a record
+        schedules: last reports of the processes that run a recipe on a schedule
+        waiting: last reports of the processes that wait for a person to approve a release
+        ended: the newest run of each recipe, if it is recorded
     """
 
     running: tuple[ListedRun, ...]
@@ -360,9 +360,9 @@ class StoreStatus:
     ended: tuple[ListedRun, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the status as a dict for scripts, with the attributes as keys.
+        """Return the status as a dict for scripts, with the attributes as keys; `lost` lists run ids.
 
-        The additional key "quarantine" holds the number of quarantined records by recipe.
+        The additional key "quarantine" holds the number of raw records that crash worker processes, by recipe.
         """
         return {
             "running": [_to_json(state.heartbeat) for state in self.running],
@@ -375,7 +375,7 @@ class StoreStatus:
 
 
 def _to_json(present: Heartbeat | None) -> dict[str, Any]:
-    """Return the report of a live process with the keys host, pid and silent_seconds added."""
+    """Return the last report of a process with the keys `host`, `pid` and `silent_seconds` (its age) added."""
     assert present is not None
     process = {
         "host": present.process.host,
@@ -386,7 +386,7 @@ def _to_json(present: Heartbeat | None) -> dict[str, Any]:
 
 
 def read_store_status(place: Place) -> StoreStatus:
-    """Read the current activity in a store. Damaged records are reported on standard error and skipped."""
+    """Read the current activity in a store. Damaged run records are reported on standard error and skipped."""
     files = list_run_files(place)
     newest = {parse_recipe_name(run_id): run_id for run_id in sorted(files)}
     asked = {run_id for run_id, names in files.items() if "run.json" not in names} | set(newest.values())
@@ -412,9 +412,9 @@ def get_schedule_path(name: str) -> str:
 
 
 def follow_schedule(recipe: Recipe) -> Recipe:
-    """Return the scheduled form of a recipe if a live process runs it on a schedule; else the recipe unchanged.
+    """Return a recipe with its settings for scheduled runs if a live process runs it on a schedule; else unchanged.
 
-    This ensures that manual and scheduled runs of the recipe treat unreadable files alike.
+    Manual and scheduled runs of the recipe then treat unreadable files alike.
     """
     heartbeat = read_heartbeat(Place(recipe.store), get_schedule_path(recipe.name))
     return recipe.to_scheduled() if heartbeat is not None and not heartbeat.is_gone else recipe
@@ -430,7 +430,7 @@ def get_waiting_path(release: str) -> str:
 
 
 def _read_live(place: Place, folder: str) -> tuple[Heartbeat, ...]:
-    """Return the heartbeats of the live processes in a folder of the store."""
+    """Return the last reports of live processes from the heartbeat files in a folder of the store."""
     paths = sorted(path for path in place.list_files(folder) if path.endswith(".json"))
     reports = [read_heartbeat(place, path) for path in paths]
     return tuple(present for present in reports if present is not None and not present.is_gone)

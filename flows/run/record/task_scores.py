@@ -36,11 +36,11 @@ SCORE_UNIT, GAIN_UNIT = "by the median seed", "over the most frequent class"
 
 
 class TaskScore(NamedTuple):
-    """One number of a task.
+    """One metric of a fine-tuning task.
 
     Attributes:
-        name: name of the figure, as used in a recipe's `[bounds]`
-        value: the score, or its gain over a baseline
+        name: name of the metric, as used in a recipe's `[bounds]` (limits)
+        value: the score, or its gain over the majority class or the baseline model
         unit: description of the value, shown after the number
     """
 
@@ -50,11 +50,13 @@ class TaskScore(NamedTuple):
 
 
 def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[TaskScore]:
-    """Yield the median of every metric of a task over the seeds, and the gains in the first metric of each split.
+    """Yield the scores of fine-tuned models: the median over the seeds of every metric, by task and split.
+
+    The first metric of each split is followed by its gains over the majority class and over the baseline model, if any.
 
     Args:
-        tasks: artifact of the fine-tuned model
-        called: name of the artifact if the run has several; else ""
+        tasks: manifest (description) of the stored fine-tuned models
+        called: name of the artifact if the run has several such artifacts; else ""
 
     Raises:
         Damaged: If the stored predictions are damaged.
@@ -78,10 +80,10 @@ def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[Tas
 
 
 def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
-    """Return the scores of an artifact of fine-tuned models as the table of a suite.
+    """Return the scores of stored fine-tuned models as the table of their suite (set of tasks).
 
     Args:
-        tasks: manifest of the artifact
+        tasks: manifest (description) of the stored models
         called: title of the table; if "", the name of the suite is used
 
     Raises:
@@ -93,7 +95,7 @@ def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
 
 
 def iter_summaries(result: SuiteResult) -> Iterator[str]:
-    """Yield a sentence about each task, with the first metric of its main split."""
+    """Yield a line about each task: its first metric on its main split, with the interval and the majority class."""
     first: dict[str, SuiteRow] = {}
     for row in result.rows:
         if row.averaged:
@@ -106,10 +108,11 @@ def iter_summaries(result: SuiteResult) -> Iterator[str]:
 
 
 def name_task(suite: Suite, called: str, task: str) -> str:
-    """Return the name that a task has in figures.
+    """Return the name of a task as used in the names of its figures (metrics).
 
     Args:
-        called: name of the task's artifact if the run has several; else ""
+        suite: the set of tasks to which the task belongs
+        called: name of the artifact of the fine-tuned models if the run has several; else ""
         task: name of the task in the suite
     """
     return (called or suite.name) if len(suite.tasks) == 1 else f"{called or suite.name} {task}"
@@ -120,10 +123,11 @@ def _compute_median(suite: Suite, results: JudgedSplits, task: str, split: str, 
 
 
 def compare_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[str, str]) -> SuiteComparison | None:
-    """Compare an artifact of fine-tuned models with another one by paired tests.
+    """Compare stored fine-tuned models with those of another artifact, by paired significance tests.
 
     Args:
-        other: artifact to compare `tasks` with
+        tasks: manifest (description) of the stored models
+        other: manifest of the models to compare them with
         names: column titles for `tasks` and `other`
 
     Returns:
@@ -139,11 +143,13 @@ def compare_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[st
 
 
 def compare_within(place: Place, tasks: Manifest, of: str) -> SuiteComparison | None:
-    """Compare the model of an artifact with its baseline or control model. Return None if there is no such model.
+    """Compare stored fine-tuned models with their baseline or control model, by paired significance tests.
+
+    Returns None if there is no such model.
 
     Args:
-        tasks: artifact of the fine-tuned model
-        of: BASELINE or CONTROL
+        tasks: manifest (description) of the stored models
+        of: which model to compare with, BASELINE or CONTROL
 
     Raises:
         Damaged: If the stored predictions are damaged.
@@ -173,13 +179,13 @@ def _has_same_answers(ours: JudgedSplits, theirs: JudgedSplits, key: tuple[str, 
 
 
 def compute_worse_chances(place: Place, after: Sequence[Manifest], before: Sequence[Manifest]) -> dict[str, float]:
-    """Compute a p-value for each first metric that is lower than before: the probability of such a decrease by chance.
+    """Compute a p-value for each task whose first metric decreased: the probability of such a decrease by chance.
 
     Args:
-        after, before: manifests of the later and the earlier run
+        after, before: manifests (artifact descriptions) of the later and the earlier run
 
     Returns:
-        The p-values by figure name. Metrics that cannot be compared are omitted.
+        The p-values by name of the figure (metric). Tasks that cannot be compared are omitted.
 
     Raises:
         Damaged: If the stored predictions are damaged.
@@ -213,7 +219,11 @@ SUITE_LINES: Mapping[str, Callable[[Event], str]] = {"run": _format_run, "judged
 
 
 class EventPrinter:
-    """Prints the events of a fine-tuning run as lines, by calling `tell`."""
+    """Prints the events of fine-tuning runs as lines.
+
+    Args:
+        tell: called with each line to print
+    """
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
@@ -221,7 +231,7 @@ class EventPrinter:
         self._steps = 0
 
     def print_event(self, event: Event) -> None:
-        """Print one event. Step events are printed at most every METRIC_SECONDS, and checkpoint events never."""
+        """Print one event. Step events are printed at most once in METRIC_SECONDS, checkpoint events never."""
         if event["event"] in SUITE_LINES:
             self._tell(SUITE_LINES[event["event"]](event))
         elif event["event"] == "warning":
@@ -243,7 +253,7 @@ class EventPrinter:
 
 
 def iter_start_lines(event: Event) -> Iterator[str]:
-    """Yield the lines for the start event of a fine-tuning run: the records of each file, and the settings."""
+    """Yield lines about the start event of a fine-tuning run: the record counts of its files, and its settings."""
     for name in ("training", "evaluation"):
         yield f"{name}: {describe_ledger(event[name])}"
     settings = {name: value for name, value in event["settings"].items() if value not in (None, [], ())}
@@ -256,7 +266,8 @@ def describe_ledger(ledger: Mapping[str, Any]) -> str:
     """Describe how many records of a labeled file were used, dropped and truncated.
 
     Args:
-        ledger: ledger as JSON, with the keys `accounts` (one account) and `figures`
+        ledger: record counts of the file as JSON, with the keys `accounts` (unit -> counts by outcome, of one unit) and
+            `figures` (other counts by name)
     """
     [(unit, account)] = ledger["accounts"].items()
     figures = ledger["figures"]
@@ -275,7 +286,7 @@ def format_event(event: Event, steps: int) -> str:
     """Format an event as one line.
 
     Args:
-        event: dict with the keys `event` and `step`, and the figures to show
+        event: dict with the keys `event` and `step`, and the metrics to show, by name
         steps: total number of steps of the run
 
     >>> format_event({"event": "step", "step": 3, "epoch": 1, "loss": 0.6931}, 9)
