@@ -142,8 +142,7 @@ def read_recipe_or_notify(path: Path, overrides: Mapping[str, str], tell: Tell) 
 
 
 def notify_by_file(path: Path, overrides: Mapping[str, str], message: str, tell: Tell) -> None:
-    """Send a failure notification according to the `[notify]` table of a recipe, even if the recipe is otherwise
-    invalid.
+    """Send a failure notification according to the `[notify]` table of a recipe, even if the rest is invalid.
 
     Args:
         path: The recipe's file.
