@@ -42,6 +42,8 @@ DEFAULTS = {
 def prepare_environment(environment: MutableMapping[str, str]) -> Path:
     """Create the CLOZE_HOME folder, and set the environment variables that make libraries keep their caches there.
 
+    The folder also holds the Prefect database.
+
     Args:
         environment: The environment variables, which are changed in place.
 
@@ -70,7 +72,7 @@ def prepare_environment(environment: MutableMapping[str, str]) -> Path:
 
 
 def make_home(environment: MutableMapping[str, str]) -> Path:
-    """Create the CLOZE_HOME folder if it is missing, and return its absolute path.
+    """Create the CLOZE_HOME folder (for caches and the Prefect database) if needed, and return its absolute path.
 
     If `CLOZE_HOME` is not set, the default of `find_default_home` is used. Other users get no access to the folder,
     because run records contain text from documents. If `CLOZE_HOME` names a folder that already exists, only its

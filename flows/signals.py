@@ -56,8 +56,8 @@ class _StopAction:
     Attributes:
         act: The function to call.
         message: Text to append to the line that says why the process stops; "" for none.
-        patient: True to wait until the action is done, however long that takes.
-        display: True if the action clears the terminal, and must run before the line is written.
+        patient: True to wait until the action is done; False to wait at most ACTION_SECONDS.
+        display: True if the action clears the terminal, and must run before that line is printed.
     """
 
     act: Callable[[], object]
@@ -77,7 +77,7 @@ class _StopState:
         self._stderr = 2
 
     def answer(self) -> None:
-        """Install the signal handlers. Must be called again after a library has replaced them."""
+        """Install the handlers for SIGINT, SIGTERM and SIGHUP. Call again after a library has replaced them."""
         if self._pipe is None:
             self._pipe = os.pipe()
             os.set_blocking(self._pipe[1], False)
@@ -88,7 +88,7 @@ class _StopState:
         signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
 
     def stop(self, number: signal.Signals) -> None:
-        """Stop the process as if it had received a signal. Does not return."""
+        """Stop the process as if it had received the signal with this number. Does not return."""
         assert self._pipe is not None, "a command answers signals"
         os.write(self._pipe[1], bytes([number]))
         _wait_forever()
@@ -112,14 +112,14 @@ class _StopState:
             _wait_forever()
 
     def write_to_stderr(self, line: str) -> None:
-        """Write a line to the original standard error, without buffers and locks. Ignores a terminal that is gone."""
+        """Write a line to the original standard error, unbuffered and without locks. Ignores a closed terminal."""
         try:
             os.write(self._stderr, f"{line}\n".encode())
         except OSError:
             return  # a terminal that is gone receives nothing
 
     def _answer_signal(self, pipe: int) -> None:
-        """Wait for a signal; then run the actions, terminate the child processes, and exit."""
+        """Wait for a signal from the pipe; then run the actions, terminate the child processes, and exit."""
         number = _read_signal(pipe, (*SIGNALS, signal.SIGPIPE))
         with self._lock:
             self.is_stopping = True
@@ -237,7 +237,7 @@ def is_stopping() -> bool:
 
 
 def stop(number: signal.Signals) -> None:
-    """Stop the process as if it had received a signal. Requires `answer_signals`. Does not return."""
+    """Stop the process as if it had received the signal `number`. Call `answer_signals` first. Does not return."""
     _state.stop(number)
 
 

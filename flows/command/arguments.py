@@ -29,7 +29,7 @@ _home = Path()
 
 
 def set_home(home: Path) -> None:
-    """Set the CLOZE_HOME folder of the command that runs in this process."""
+    """Set the CLOZE_HOME folder (caches and Prefect database) of the command that runs in this process."""
     global _home
     _home = home
 
@@ -40,7 +40,7 @@ def find_home() -> Path:
 
 
 def is_standard_output(path: Path) -> bool:
-    """Return True if an output path means standard output: `-` (passed on as /dev/stdin) or /dev/stdout."""
+    """Return True if an output path means standard output: /dev/stdout, or `-`, which arrives here as /dev/stdin."""
     return str(path) in (STANDARD_INPUT, "/dev/stdout")
 
 
@@ -83,7 +83,7 @@ DEFAULT_PARAMETER = Parameter(
 
 
 def complete_recipe_name(context: "CompletionContext") -> Iterator[str]:
-    """Yield shell completions for a partly typed recipe: shipped recipes, `.toml` files, and folders.
+    """Yield shell completions for a partly typed recipe: built-in recipes, `.toml` files, and folders.
 
     The shell calls the command each time the Tab key is pressed. Hidden files are omitted. Folders end with a slash.
     """
@@ -135,7 +135,7 @@ def load_recipe(
     overrides: list[str] | None = None,
     engine: str | None = None,
 ) -> "Recipe":
-    """Load the recipe that a command's arguments name, and prevent pandas from being imported in this process.
+    """Load the recipe selected by a command's arguments, and prevent pandas from being imported in this process.
 
     See `find_recipe` for the arguments and errors.
     """
@@ -150,13 +150,13 @@ def find_recipe(
     overrides: list[str] | None = None,
     engine: str | None = None,
 ) -> "Recipe":
-    """Load the recipe that a command's arguments name. Writes nothing.
+    """Load the recipe selected by a command's arguments. Writes nothing.
 
     Args:
-        name: A recipe file, or the name of a shipped recipe; a file with that name takes precedence. None if `source`
+        name: A recipe file, or the name of a built-in recipe; a file with that name takes precedence. None if `source`
             is given.
         source: A folder of text, whose recipe is guessed from some of its documents. None if `name` is given.
-        store: A store that replaces the recipe's. If None, the recipe's store is used.
+        store: A store to use instead of the recipe's store; None for the recipe's store.
         overrides: Settings as `table.key=value`, with values as in TOML.
         engine: "local", or `tcp://HOST:PORT` of a Dask scheduler. If None, the recipe's engine is used.
 

@@ -84,7 +84,7 @@ def check_data_first(
     """Check the files of a task before training, and yield each finding as a warning event.
 
     Args:
-        table: The task's table, as in a recipe.
+        table: The settings of the task, as in a recipe's `[[task]]` table.
         files: The files, the training file first.
         accept: Names of the findings to accept, or "all".
         unlabelled: Paths of the files that have no labels.

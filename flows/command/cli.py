@@ -62,7 +62,7 @@ def run_command_line(given: list[str], home: Path) -> int:
 
     Args:
         given: The command-line arguments, without the program's name.
-        home: CLOZE_HOME, with caches and the Prefect database.
+        home: The CLOZE_HOME folder, which holds caches and the Prefect database.
 
     Raises:
         InputError: If an argument is empty, unknown, out of range or not UTF-8, if a given path cannot be accessed, or

@@ -46,7 +46,7 @@ LINE_SECONDS = 10.0  # between two progress lines
 
 
 def compile_kernels(tell: Tell, workers: int) -> None:
-    """Compile the kernels for all listed calls, and write the character tables.
+    """Compile the kernels (Numba functions) for all listed calls, and write the character tables for word splitting.
 
     Takes only seconds if everything is already compiled.
 

@@ -111,7 +111,12 @@ def describe_outcome(outcome: "DedupOutcome", output: str) -> Iterator[str]:
 
 
 def build_similar_json(found: "SimilarDocument") -> dict[str, Any]:
-    """Build the JSON object of a document that is similar to a text."""
+    """Build the JSON object of a document that is similar to a text.
+
+    Returns:
+        A dict with the keys "id", "source", "title", "place" (its location in the raw file), "similarity",
+        "missing", "is_exact" and "excerpt".
+    """
     document = found.document
     return {
         "id": document.id.hex(),

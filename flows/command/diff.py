@@ -62,9 +62,9 @@ class ComparedRun:
     """A recorded run that is being compared.
 
     Attributes:
-        place: The store of the run.
+        place: The store that contains the run.
         record: The run record.
-        figures: The figures of the run.
+        figures: The metrics of the run.
     """
 
     place: Place
@@ -73,15 +73,18 @@ class ComparedRun:
 
 
 def _find_two_runs(first: str, second: str | None, store: str) -> tuple[ComparedRun, ComparedRun]:
-    """Find the two runs to compare, the earlier run first.
+    """Find the two runs to compare, and return them as (earlier run, later run).
+
+    If `second` is given, the first run is taken as the earlier one.
 
     Args:
-        first: A run's id or folder, or a store. If `second` is None, this is the later run.
-        second: The later run. If None, `first` is compared with the previous completed run of its recipe.
+        first: A run's id or folder, or a store (for its newest completed run).
+        second: The later run. If None, `first` is the later run, and the earlier one is the previous completed run of
+            its recipe.
         store: The store in which ids are looked up.
 
     Raises:
-        InputError: If there is no such run or no previous run, or if a run's figures are gone.
+        InputError: If there is no such run or no previous run, or if the metrics of a run are gone.
     """
     place, record = find_run(first, store)
     if second is not None:
@@ -96,10 +99,10 @@ def _find_two_runs(first: str, second: str | None, store: str) -> tuple[Compared
 
 
 def _read_figures(place: Place, record: RunRecord) -> ComparedRun:
-    """Read the figures of a run.
+    """Read the metrics of a run.
 
     Raises:
-        InputError: If the run recorded no figures, and its artifacts are no longer in the store.
+        InputError: If the run recorded no metrics, and the results of its stages are no longer in the store.
     """
     figures = get_figures(place, record)
     if figures is None:
@@ -111,7 +114,7 @@ def _read_figures(place: Place, record: RunRecord) -> ComparedRun:
 
 
 def _iter_heading(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
-    """Yield two lines that name the runs, with their stores if these differ."""
+    """Yield two lines that name the runs, with their stores if the stores differ."""
     several = before.place.address != after.place.address
     for role, run in (("before", before), ("after", after)):
         where = f", in {run.place.to_address('')}" if several else ""
@@ -121,11 +124,11 @@ def _iter_heading(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
 
 
 def _build_table(compared: RunComparison, shown: Any) -> Table:
-    """Build a table with one row per figure. The most important figures are bold.
+    """Build a table with one row per metric. The most important metrics are bold.
 
     Args:
-        compared: The comparison.
-        shown: The changes to show.
+        compared: The comparison of the runs.
+        shown: The changed metrics to show, one per row.
     """
     table = build_table("figure", "before", "after", "change")
     first = {change.name for change in compared.headlines}
@@ -137,7 +140,12 @@ def _build_table(compared: RunComparison, shown: Any) -> Table:
 
 
 def _build_json(before: ComparedRun, after: ComparedRun, compared: RunComparison) -> dict[str, Any]:
-    """Build the JSON object of a comparison: both runs, and every figure with its absolute and relative change."""
+    """Build the JSON object of a comparison.
+
+    Returns:
+        A dict with the keys "before" and "after" (the runs), and "figures": a list with each metric, its values, and
+        its absolute ("change") and relative ("relative") change.
+    """
     runs = {
         role: {"run_id": r.record.run_id, "recipe": r.record.recipe, "state": r.record.state,
                "started": r.record.started, "store": r.place.address}

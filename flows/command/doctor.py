@@ -62,10 +62,10 @@ def doctor(
 
 
 def describe_engine(address: str) -> list[str]:
-    """Describe a cluster in at most two lines: its state, and what must be done before a run.
+    """Describe a Dask cluster in at most two lines: its state, and what must be done before a run.
 
     Args:
-        address: The address of the engine. The local engine gives an empty list.
+        address: The address of the Dask scheduler. For "local", the result is an empty list.
     """
     lines = []
     for finding in check_engine(address):
@@ -77,10 +77,10 @@ def check_engine(address: str | None) -> list[Finding]:
     """Check whether the Dask cluster at an address can be used.
 
     Args:
-        address: The address of the engine, or None.
+        address: The address of the Dask scheduler, "local", or None.
 
     Returns:
-        A list with one finding; an empty list for None and for the local engine.
+        A list with one finding; an empty list for None and "local".
 
     Raises:
         InputError: If the address is malformed.
@@ -129,7 +129,7 @@ def find_slow_settings(recipe: "Recipe", seen: "Hardware | None") -> list[str]:
 
     Args:
         recipe: The recipe.
-        seen: The GPU. If None, the only possible line says that training on "cuda" will not start.
+        seen: The GPU. If None, only a recipe with the device "cuda" gets a line: that its training will not start.
 
     Returns:
         One line per setting; an empty list if the recipe has no model.

@@ -71,7 +71,7 @@ def embed_file(
     """Compute vectors for the texts, words or tokens of a file, and search them if a query is given.
 
     Args:
-        model: A model's folder, artifact or release.
+        model: A model's folder, its folder in a store, or a release.
         file: The records with texts, or a file of vectors.
         settings: What to compute vectors for, and how.
         output: The Parquet file to write. None if `file` contains vectors, or only search results are wanted.

@@ -141,7 +141,8 @@ def write_card(
         options: The options; `card` must not be None.
         result: The scores.
         comparison: The comparison with another model, or None.
-        runs: The runs of the suite. The card reports the settings of each task's last run.
+        runs: The fine-tuning runs of the suite. The card reports the settings of the last run in the list for each
+            task.
 
     Raises:
         InputError: If the folder cannot be written.
@@ -165,7 +166,7 @@ def write_card(
 
 
 def find_provenance(address: str) -> Provenance | None:
-    """Return the manifests of everything that a model was built from, or None if its address is not in a store."""
+    """Return the descriptions (manifests) of everything that a model was built from; None if it is not in a store."""
     try:
         artifact = pick_newest(find_artifacts(address, "models"))
     except InputError:  # no artifact exists at the address
@@ -242,7 +243,7 @@ def run_suite(
 
     Args:
         suite: The tasks and seeds.
-        model: A model's folder, artifact or release.
+        model: A model's folder, its folder in a store, or a release.
         output: The folder of the runs.
         tell: Called with each line about the work.
         accept: Names of the data findings to accept, or "all".

@@ -104,7 +104,7 @@ class TrainingFolder:
 
 
 def is_model_address(address: str) -> bool:
-    """Return True if an address is a model's folder, or the folder of a model name, with a training job."""
+    """Return True if an address is the folder of a model, or of all models with one name, and has a training job."""
     return bool(_list_training_folders(address, ("", "work", "*/work")))
 
 
@@ -112,7 +112,7 @@ def find_training_folders(address: str) -> list[TrainingFolder]:
     """Find the training folders that an address may refer to.
 
     Args:
-        address: A training folder, a model's folder, the folder of a model name, a store, or a release.
+        address: A training folder, the folder of a model or of all models with one name, a store, or a release.
 
     Returns:
         The folders; an empty list if there are none.
@@ -193,7 +193,7 @@ def export_onnx(model: str, folder: Path, int8: bool) -> str:
     """Write a model to a folder as an ONNX file.
 
     Args:
-        model: A model's folder, artifact or release, fine-tuned or not.
+        model: A model's folder, its folder in a store, or a release; fine-tuned or not.
         folder: The folder to write.
         int8: True to also write a file with 8-bit integer weights.
 

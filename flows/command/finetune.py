@@ -134,7 +134,7 @@ def find_published_task(
     Args:
         name: The name of the data set, such as "glue/sst2".
         data: The folder in which the data set was unpacked. If None, an InputError says what to give.
-        files: The files given by other options; each must be None.
+        files: The files given by other options; each must be None, as the data set names its own files.
         file: How files are read; only its `max_unusable` may differ from the default.
 
     Returns:
@@ -176,7 +176,7 @@ class FinetuneRequest(NamedTuple):
 
     Attributes:
         kind: The kind of task.
-        model: A model's folder, artifact or release.
+        model: A model's folder, its folder in a store, or a release.
         files: The labeled files.
         output: The output folder.
         overrides: Settings of the task or of `FinetuneSettings`, by key. Strings are parsed as TOML values.
@@ -206,7 +206,8 @@ def finetune_model(request: FinetuneRequest, tell: Tell) -> None:
 def finetune_folds(request: FinetuneRequest, tell: Tell) -> None:
     """Fine-tune a model once per fold of the labeled examples, which is used for evaluation.
 
-    Writes the mean and standard deviation of each score over the folds to FOLDS, and reports them. Finished folds are
+    Writes the mean and standard deviation of each score over the folds to the file FOLDS in the output folder, and
+    reports them. Finished folds are
     not repeated. Raises the same errors as `finetune_events`.
 
     Args:

@@ -63,7 +63,7 @@ def inspect(
 
 
 def render_manifest(manifest: Manifest) -> RenderableType:
-    """Render an artifact's manifest: its name, parents, settings, ledger, tables and sizes."""
+    """Render an artifact's description (manifest): its name, parents, settings, record counts, tables and sizes."""
     head = Text.assemble((manifest.folder, "bold"), f"\ncontent      {manifest.content}")
     head.append(f"\nbuild        {manifest.build_version}, {format_count(len(manifest.parts), 'part')}, ")
     head.append(f"{format_bytes(sum_bytes(manifest))}")
@@ -101,7 +101,7 @@ def _build_tables_table(manifest: Manifest) -> Table:
 
 
 def _build_ledger_table(manifest: Manifest) -> Table:
-    """Build a table of the artifact's accounts, each followed by its outcomes, and of its figures."""
+    """Build a table of the artifact's record counts (records read, then records by outcome) and of its metrics."""
     table = build_table("ledger", "count")
     for account in manifest.ledger.accounts:
         table.add_row(Text(account.unit, "bold"), Text(f"{account.total:,}", "bold"))
@@ -164,11 +164,11 @@ def render_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
 
 
 def print_artifact(console: Console, artifact: Artifact, detailed: bool) -> None:
-    """Print an artifact's manifest and, optionally, samples of its contents.
+    """Print the description (manifest) of a stored stage result and, optionally, samples of its contents.
 
     Args:
         console: Where to print.
-        artifact: The artifact.
+        artifact: The stored stage result.
         detailed: True to also print samples, which requires reading the artifact's files.
     """
     console.print(render_manifest(artifact.manifest))

@@ -53,7 +53,7 @@ SHARDS = (  # name, vocabulary, and the rest of its table
 
 
 def record_calls() -> list[str]:
-    """Record the kernel calls that are made while small stores are built in a scratch folder.
+    """Record the calls of compiled functions (kernels) that are made while small stores are built in a scratch folder.
 
     Returns:
         The lines of `kernel_calls.txt`: the calls of a run on a folder of text, an empty line, then all other calls.
@@ -70,7 +70,7 @@ def record_calls() -> list[str]:
 def _parse_store_recipe(
     path: Path, vocabularies: Sequence[str], shards: Sequence[tuple[str, str, str]]
 ) -> tuple[Recipe, Lock]:
-    """Build the recipe of a small store next to `path`, and its lock.
+    """Build the recipe of a small store next to `path`, and its lock (which records the raw files to use).
 
     Args:
         path: The recipe's file, which need not exist.

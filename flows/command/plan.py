@@ -61,7 +61,9 @@ def plan(
 
 
 def estimate_plan(recipe: Recipe, planned: RunPlan, workers: int | None, quick: bool) -> Estimates:
-    """Estimate the costs of a run's stages (such as "documents" or "vocabularies") from a sample of the raw files.
+    """Estimate the costs of a run's pipeline stages from a sample of the raw files.
+
+    A stage is, for example, "documents" or "vocabularies".
 
     Args:
         recipe: The recipe.
@@ -77,7 +79,7 @@ def estimate_plan(recipe: Recipe, planned: RunPlan, workers: int | None, quick: 
 
 
 def print_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Estimates) -> None:
-    """Print a plan's stages with their reasons, the estimated costs of stages to build, and warnings."""
+    """Print a plan: each pipeline stage and why it is built or reused, the estimated costs, and warnings."""
     for line in planned.notes:
         console.print(line, markup=False)
     stages = build_table("stage", "state", "parts", "reason", texts=("stage", "state", "reason"))
@@ -107,7 +109,7 @@ def print_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Es
 
 
 def build_estimates_table(estimates: Estimates) -> Table:
-    """Build a table of estimates, with one row per stage to build and a last row for the whole run."""
+    """Build a table of cost estimates, with one row per stage to build and a last row for the whole run."""
     table = build_table("to be built", *COLUMNS)
     for stage in estimates.stages:
         table.add_row(*map(Text, _format_cells(stage)))
@@ -116,7 +118,10 @@ def build_estimates_table(estimates: Estimates) -> Table:
 
 
 def _format_cells(stage: StageEstimate) -> tuple[str, ...]:
-    """Format a table row of estimates: name, documents, tokens, disk space, memory, CPU time, and duration."""
+    """Format the cost estimates of a stage as a table row.
+
+    The cells are the name, documents, tokens, disk space, memory, CPU time, and duration.
+    """
     counts = (f"{count:,}" if count is not None else "" for count in (stage.documents, stage.tokens))
     sizes = (format_bytes(size) for size in (stage.disk_bytes, stage.memory_bytes))
     return (stage.stage, *counts, *sizes, format_seconds(stage.cpu_seconds), format_seconds(stage.seconds))

@@ -67,14 +67,15 @@ def predict_file(model: str, file: FileSettings, output: Path, labelled: bool, t
     """Write a JSON line with a fine-tuned model's prediction for each record of a file.
 
     Args:
-        model: A fine-tuned model's folder, artifact or release.
+        model: A fine-tuned model's folder, its folder in a store, or a release.
         file: The records.
         output: The file to write.
         labelled: True if the records have labels. Then each line has a score, and overall scores are reported.
         tell: Called with the counts of records, and with each overall score.
 
     Returns:
-        A dict with the keys "task", "ledger" (counts), "scores" (by metric) and "output" (the path).
+        A dict with the keys "task", "ledger" (counts of records, by outcome), "scores" (by metric) and "output" (the
+        path).
 
     Raises:
         InputError: If an argument is not valid.

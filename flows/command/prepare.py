@@ -41,7 +41,7 @@ def prepare_home(home: Path, tell: Tell) -> None:
     """Compile the kernels and create the Prefect database of a CLOZE_HOME folder, unless that was already done.
 
     Args:
-        home: CLOZE_HOME.
+        home: The CLOZE_HOME folder, which holds caches and the Prefect database.
         tell: Called with each line about the work.
 
     Raises:

@@ -121,7 +121,7 @@ class SourcePreview:
     """A source with its raw files, as a run would read them now.
 
     Attributes:
-        entry: The source's entry in the recipe, with guessed text fields filled in.
+        entry: The source's table in the recipe, with guessed text fields filled in.
         files: The raw files.
         lines: Notes for the user about guesses, and about files that are not read.
     """
@@ -132,11 +132,11 @@ class SourcePreview:
 
 
 def inspect_source(recipe: Recipe, entry: SourceEntry) -> SourcePreview:
-    """Find out what a run would read from a source now. Text fields are taken from the lock, or guessed.
+    """Find out what a run would read from a source now. Text fields are taken from the recipe's lock file, or guessed.
 
     Args:
         recipe: The recipe.
-        entry: The source's entry in the recipe.
+        entry: The source's table in the recipe.
 
     Raises:
         InputError: If the source has no files, or none of its tables has a text column.
@@ -165,11 +165,11 @@ def preview_source(
     """Pass sample records of a source through all processing steps, and yield a preview of each. Writes nothing.
 
     Args:
-        entry: The source's entry in the recipe.
+        entry: The source's table in the recipe.
         files: The raw files. Records are sampled from each kind of file.
         number: The largest number of records.
         tell: Called with a line for each unreadable file, if the source skips such files, and finally for wiki
-            templates that are in no table.
+            templates that are in no template table.
 
     Raises:
         FileFault: During iteration, if a file cannot be read and the source does not skip such files.

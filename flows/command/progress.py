@@ -81,11 +81,11 @@ class RunProgress(_ProgressDisplay):
         self._tasks: dict[str, TaskID] = {}
 
     def advance(self, stage: str, built: int, parts: int) -> None:
-        """Report how many parts of a stage are done. Removes the stage's bar when all are.
+        """Report how many parts (files) of a pipeline stage are done. Removes the stage's bar when all parts are done.
 
         Args:
-            stage: Kind and name of the stage, followed by " steps" if training steps are counted.
-            built: The number of parts or steps done so far.
+            stage: The stage's folder KIND/NAME, followed by " steps" if training steps are counted.
+            built: The number of parts or training steps done so far.
             parts: The total number of parts or steps.
         """
         what, unit = (stage.removesuffix(" steps"), "steps") if stage.endswith(" steps") else (stage, "parts")

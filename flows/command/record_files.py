@@ -126,7 +126,7 @@ class FileOptions:
         """Build the settings of a file of records from these options.
 
         Args:
-            path: The file. If None, the path of the settings is "", to be replaced later.
+            path: The file. If None, the path of the settings is "", and the caller must set it.
             keep: Names of columns to return unchanged with each record.
 
         Raises:

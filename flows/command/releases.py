@@ -123,7 +123,7 @@ def build_releases_table(entries: Sequence[Release], short: Mapping[str, str]) -
 
     Args:
         entries: The releases. Those with the same name must be ordered from oldest to newest.
-        short: The short id of each run, by full id.
+        short: A mapping from the full id of each run to its short id.
     """
     texts = ("release", "when", "who", "what", "reason")
     table = build_table("release", "number", "when", "who", "what", "run", "reason", texts=texts)
@@ -152,10 +152,10 @@ def describe_action(entry: Release) -> str:
 
 
 def build_release_json(place: Place, entry: Release, current: bool) -> dict[str, Json]:
-    """Build the JSON object of a release.
+    """Build the JSON object of a release: its store ("store"), "current", and the fields of `Release`.
 
     Args:
-        place: The store of the release.
+        place: The store that contains the release.
         entry: The release.
         current: True if it is the current release of its name.
     """
@@ -163,10 +163,10 @@ def build_release_json(place: Place, entry: Release, current: bool) -> dict[str,
 
 
 def print_entry(place: Place, entry: Release, as_json: bool) -> None:
-    """Print a new release: its run, its artifacts, and its address.
+    """Print a new release: its run, the stored stage results that it contains, and its address.
 
     Args:
-        place: The store of the release.
+        place: The store that contains the release.
         entry: The release.
         as_json: True to print JSON.
     """

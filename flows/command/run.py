@@ -87,20 +87,21 @@ def demo(*, workers: arguments.Workers = None) -> None:
 def _run_recipe(
     load: Callable[[], Recipe], workers: int | None, own_server: bool, watch: bool | None = None
 ) -> RunState:
-    """Load a recipe and run it, showing its progress on the terminal, while missing kernels are compiled.
+    """Load a recipe and run it, with progress on the terminal, while missing kernels (Numba functions) are compiled.
 
     Args:
         load: Returns the recipe. It is called while kernels are compiled, because a folder's recipe needs some.
         workers: The number of worker processes; None for the default.
         own_server: True to use the embedded Prefect server.
-        watch: True to run as a Prefect flow, False not to; if None, that depends on whether somebody watches.
+        watch: True to run as a Prefect flow, False not to; if None, a flow is used if the run trains or is
+            expected to take minutes, or if a Prefect API responds.
     """
     with compile_meanwhile(print_lines), RunProgress(console) as progress:
         return run_recipe(load(), arguments.find_home(), progress.tell, workers, own_server, progress.advance, watch)
 
 
 def print_summary(console: Console, finished: RunState) -> None:
-    """Print a run's ledger, its duration, and the paths of its store and report."""
+    """Print a run's record counts, its duration, and the paths of its store and report."""
     place, record = finished.place, finished.record
     console.print()
     console.print(render_ledger(read_stored_manifests(place, record)))
@@ -114,7 +115,7 @@ def print_tour(console: Console, finished: RunState, home: Path) -> None:
     Args:
         console: Where to print.
         finished: The run.
-        home: CLOZE_HOME, whose server shows the UI.
+        home: The CLOZE_HOME folder, whose Prefect server shows the UI.
     """
     place, cloze = finished.place, find_command_name()
     print_sample_comparison(console, compare_contents(finished.outcome.documents, read_shipped_contents()))
@@ -141,7 +142,7 @@ def find_ui_command(cloze: str, home: Path) -> str:
 
     Args:
         cloze: How to call `cloze` from the current folder.
-        home: CLOZE_HOME, whose server may be running.
+        home: The CLOZE_HOME folder, whose Prefect server may be running.
     """
     running = urlsplit(find_server_of_home(home)).port
     port = running or next(filter(is_port_free, range(UI_PORT, MAX_PORTS)), UI_PORT)
@@ -150,7 +151,7 @@ def find_ui_command(cloze: str, home: Path) -> str:
 
 
 def print_sample_comparison(console: Console, compared: Sequence[SampleComparison]) -> None:
-    """Print whether the shipped samples gave the same documents as those published with Cloze.
+    """Print whether the built-in samples gave the same documents as those published with Cloze.
 
     Prints one line for each sample if any of them differs.
     """
@@ -217,7 +218,7 @@ def find_command_name() -> str:
 
 
 def render_ledger(manifests: Sequence[Manifest]) -> RenderableType:
-    """Render a run's ledger in a few lines: the counts after each stage, and the reasons for most losses."""
+    """Render a run's record counts: the counts after each stage, and the main reasons for dropped records."""
     accounts = build_accounts(manifests)
     headline = Text(" → ").join(_format_counts(unit, counts) for unit, counts in accounts.headline.items())
     lost = list_losses(accounts.steps)
@@ -237,7 +238,9 @@ def _format_counts(unit: str, counts: Mapping[str, int]) -> Text:
 
 
 def _format_balance(accounts: Accounts) -> Text:
-    """Format a line that says that all counts of the ledger balance, or a line for each count that does not.
+    """Format a line that says that all record counts balance, or a line for each count that does not.
+
+    Counts balance if the number of records read is the sum over all outcomes.
 
     The text is empty if there are no counts.
     """

@@ -133,7 +133,10 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
 
 
 def _read_run_lock(place: Place, run_id: str) -> Lock | None:
-    """Read the lock of a run, which lists its raw files. If it is damaged, warn on standard error and return None."""
+    """Read the lock file of a run, which lists its raw files.
+
+    If the file is damaged, prints a warning on standard error and returns None.
+    """
     try:
         return read_recorded_lock(place, run_id)
     except DamagedRun as fault:
@@ -146,7 +149,7 @@ def build_runs_table(states: Sequence[ListedRun], short: Mapping[str, str], widt
 
     Args:
         states: The runs.
-        short: The short id of each run, by full id.
+        short: A mapping from the full id of each run to its short id.
         width: The width of the terminal in characters. On a narrow terminal, two costs share a column.
     """
     costs = _arrange_columns((("took", "CPU"), ("written", "memory")), width)
@@ -164,7 +167,7 @@ def build_runs_table(states: Sequence[ListedRun], short: Mapping[str, str], widt
 
 
 def _arrange_columns(pairs: Sequence[tuple[str, str]], width: int) -> list[str]:
-    """Return all strings of the pairs one by one or, on a narrow terminal, each pair joined by a newline."""
+    """Return the strings of all pairs as a flat list or, on a narrow terminal, each pair joined by a newline."""
     return [each for pair in pairs for each in pair] if width >= WIDE_COLUMNS else ["\n".join(pair) for pair in pairs]
 
 
@@ -179,7 +182,7 @@ def format_costs(state: ListedRun) -> list[tuple[str, str]]:
 
 
 def describe_new_parts(state: ListedRun) -> str:
-    """Describe the parts (file sets of an artifact) that a run built, in a few words."""
+    """Describe the parts (files of a stage's output) that a run built, such as "3 parts of documents"."""
     if state.record is None:
         return NO_VALUE
     parts = count_new_parts(state.record)
@@ -219,7 +222,7 @@ def iter_running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
 
     Args:
         state: The run.
-        present: The run's heartbeat.
+        present: The run's heartbeat (the progress that its process writes to the store).
     """
     facts, process = present.report, present.process
     workers = format_count(int(facts.get("workers", 0)), "worker")
@@ -274,10 +277,10 @@ def _check_store_exists(place: Place) -> None:
 
 
 def _find_store_and_recipe(of: str) -> tuple[Place, str | None]:
-    """Find the store that an argument means, and the recipe's name if the argument is a recipe.
+    """Find the store to which an argument refers, which is the address of a store, a recipe file or a built-in recipe.
 
     Returns:
-        The store, and the name of the recipe or None.
+        A tuple of the store and the name of the recipe; the name is None if the argument is a store.
 
     Raises:
         InputError: If there is no such store, or the recipe is not valid.

@@ -61,11 +61,11 @@ class EpochFiles:
     """The files with the examples of one epoch.
 
     Attributes:
-        shards: The artifact's folder in the store.
+        shards: The folder of the shard set in the store.
         split: "train" or "held-out".
         epoch: The zero-based index of the epoch.
         examples: The number of examples written.
-        deleted: The number of examples omitted because a later generation deleted their documents.
+        deleted: The number of examples omitted because raw files that a later run added deleted their documents.
         files: The number of files.
         folder: The path of the folder with the files.
     """
@@ -92,7 +92,7 @@ def write_epoch(artifact: Artifact, epoch: int, to: str, split: str, seed: int |
     """Write the examples of an epoch to a new folder, as Arrow files.
 
     Args:
-        artifact: The shards artifact.
+        artifact: The stored shard set.
         epoch: The zero-based index of the epoch.
         to: The folder, which must be empty or not exist.
         split: "train" or "held-out".

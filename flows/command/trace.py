@@ -90,7 +90,7 @@ def trace_number(shards: Artifact, index: int, split: str = "train") -> tuple[Sh
     """Open a shard set, and trace one of its examples back to its documents and their raw records.
 
     Args:
-        shards: The shards artifact.
+        shards: The stored shard set.
         index: The zero-based index of the example in the split.
         split: "train" or "held-out".
 
@@ -128,7 +128,7 @@ def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, l
     """Find a document and all examples that contain it.
 
     Args:
-        shards: The shards artifact.
+        shards: The stored shard set.
         id_hex: The document's id as 32 hexadecimal digits.
 
     Returns:
@@ -175,7 +175,7 @@ def build_document_json(shards: Artifact, id_hex: str | None) -> dict[str, Any]:
 
     Returns:
         A dict with the keys "shards", "document" (its text and metadata), "examples" (indices by split) and "answers"
-        (predictions of fine-tuned models, by artifact).
+        (predictions of fine-tuned models, by their folder in the store).
 
     Raises:
         InputError: If the id is malformed, or the corpus has no such document.
@@ -187,10 +187,11 @@ def build_document_json(shards: Artifact, id_hex: str | None) -> dict[str, Any]:
 
 
 def find_answers(place: Place, document: Document) -> dict[str, str]:
-    """Find the predictions of fine-tuned models for a document. Reads the predictions of all artifacts in the store.
+    """Find what fine-tuned models predicted for a document. Reads all predictions in the store.
 
     Returns:
-        The prediction by artifact folder. A vector is described by its length.
+        A mapping from the folder of the stored predictions to the model's prediction. A vector is described by its
+        length.
 
     Raises:
         Damaged: If a file of predictions is damaged.
@@ -304,7 +305,7 @@ def print_example_trace(
 
     Args:
         console: The console to print to.
-        shards: The shards artifact.
+        shards: The stored shard set.
         index: The zero-based index of the example in the split.
         split: "train" or "held-out".
         raw_lines: The largest number of lines to show of each raw record.
@@ -325,7 +326,7 @@ def print_document_trace(console: Console, shards: Artifact, id_hex: str) -> Non
 
     Args:
         console: The console to print to.
-        shards: The shards artifact with the examples, whose corpus must contain the document.
+        shards: The stored shard set with the examples. Its corpus must contain the document.
         id_hex: The document's id as 32 hexadecimal digits.
 
     Raises:

@@ -51,8 +51,8 @@ def open_model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) 
     """Within the block, provide a model as a local folder. A model in an object store is copied.
 
     Args:
-        address: A model's folder, an artifact, a release, or a store, which means its newest model.
-        kinds: Kinds of artifacts to look for. The first kind that exists at the address is used.
+        address: A model's folder, its folder in a store, a release, or a store (for its newest model).
+        kinds: Kinds of stored results to look for, such as "models". The first kind that exists at the address is used.
 
     Yields:
         The path of the folder.
@@ -83,7 +83,7 @@ def open_model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) 
 
 
 def _find_artifact(address: str, kinds: Sequence[str]) -> Artifact:
-    """Find the newest artifact at an address, of the first kind that exists there.
+    """Find the newest stored result at an address, of the first of the given kinds that exists there.
 
     Raises:
         InputError: If there is none, or there are models for several tasks.

@@ -48,7 +48,7 @@ class VerifyResult:
     Attributes:
         faults: A description of each fault.
         files: The number of checked files.
-        artifacts: The number of checked artifacts.
+        artifacts: The number of checked artifacts (stored stage results).
         runs: The number of checked run records.
         releases: The number of checked release entries.
         unnamed: The number of files that no artifact, run or release refers to.
@@ -72,7 +72,7 @@ def verify_store(console: Console, address: str) -> VerifyResult:
 
     Args:
         console: Where to print.
-        address: A store, or a folder or artifact in a store.
+        address: A store, or the folder of one or more stage results in a store.
 
     Raises:
         InputError: If the address is not in a store, or there is nothing at it.
@@ -124,15 +124,15 @@ def _write_damage_list(place: Place, inside: str, faults: Sequence[Fault]) -> It
 
 
 def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
-    """Rebuild the first part (file set) of each artifact at an address, and compare it with the stored part.
+    """Rebuild the first part (file) of each stored stage result at an address, and compare it with the stored part.
 
     Args:
         console: Where to print.
-        address: A store, or a folder or artifact in a store.
+        address: A store, or the folder of one or more stage results in a store.
 
     Yields:
-        A dict for each artifact, with the keys "artifact" (its folder), "part", "before" and "after" (content digests
-        by table), and "equal".
+        A dict for each stage result, with the keys "artifact" (its folder), "part", "before" and "after" (content
+        digests by table), and "equal".
     """
     for artifact in find_artifacts(address):
         rebuilt = rebuild_part(artifact.place, artifact.manifest)
@@ -143,7 +143,7 @@ def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
 
 
 def _print_counts(console: Console, holdings: Inventory, result: VerifyResult) -> None:
-    """Print how many files, artifacts, runs and releases were checked, and how many faults were found."""
+    """Print how many files, stage results, runs and releases were checked, and how many faults were found."""
     looked = [f"{format_count(result.files, 'file')} of {format_count(result.artifacts, 'artifact')}"]
     looked += [format_count(result.runs, "run")] if result.runs else []
     looked += [format_count(result.releases, "entry of a release", "entries of releases")] if result.releases else []

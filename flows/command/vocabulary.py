@@ -160,7 +160,8 @@ def build_vocabulary_table(names: Sequence[str], facts: Sequence[Facts]) -> Tabl
 
     Args:
         names: The column headers.
-        facts: The objects that `build_vocabulary_json` returns, possibly with the measures of a text under "text".
+        facts: The objects that `build_vocabulary_json` returns, possibly with statistics of a tokenized text under
+            "text".
     """
     heads = [to_one_line(name, 3 * NAME_WIDTH) for name in names]
     table = build_table("", *heads, texts=["", *heads])
@@ -250,7 +251,8 @@ def build_text_json(vocabulary: Vocabulary, text: str) -> Facts:
     """Tokenize a text, and build the JSON object of the result.
 
     Returns:
-        A dict with the keys "text" (measures) and "pieces" (dicts with "id", "token", "start" and "end").
+        A dict with the keys "text" (statistics such as tokens per word) and "pieces" (dicts with "id", "token", "start"
+        and "end").
     """
     cut = cut_text(vocabulary, text)
     pieces = [
@@ -261,7 +263,7 @@ def build_text_json(vocabulary: Vocabulary, text: str) -> Facts:
 
 
 def build_measures_json(measures: TextMeasures) -> Facts:
-    """Build the JSON object of a text's measures, with ratios such as tokens per word."""
+    """Build the JSON object of the statistics of a tokenized text, with ratios such as tokens per word."""
     return {
         **asdict(measures),
         "tokens_a_word": measures.fertility,
@@ -282,7 +284,8 @@ def build_comparison_json(
         beginning: The beginning of the text, which is searched for words that the vocabularies split differently.
 
     Returns:
-        A dict with the keys "vocabularies", "overlap" and "cut_apart".
+        A dict with the keys "vocabularies" (their descriptions), "overlap" (shared tokens), and "cut_apart" (words that
+        they split differently).
     """
     figures = measure_lines(*map(Encoder, vocabularies), lines=lines)
     first, second = (cut_text(each, beginning) for each in vocabularies)
@@ -305,7 +308,7 @@ def _open_text(sentence: str | None, path: Path | None) -> Iterator[tuple[str, I
 
     Args:
         sentence: The text itself, or None.
-        path: A text file. If both are None, a story that is shipped with Cloze is used.
+        path: A text file. If both are None, a built-in story is used.
 
     Yields:
         The beginning of the text, and an iterator of all its lines.
@@ -333,7 +336,7 @@ def find_vocabulary(address: str, store: str = "store") -> Vocabulary:
     """Load the vocabulary at an address.
 
     Args:
-        address: A tokenizer's folder or file, an artifact, a release, or the name of a vocabulary in a store.
+        address: A tokenizer's folder or file, a vocabulary's folder or name in a store, or a release.
         store: The store in which names and short ids are looked up.
 
     Raises:

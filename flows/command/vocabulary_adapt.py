@@ -68,7 +68,7 @@ Texts = Iterable[tuple[str, pa.Array]]  # of a source of this name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainCounts:
-    """The words of a domain with their counts.
+    """The words of a domain (texts on one subject) with their counts.
 
     Attributes:
         sources: The word counts by source name.
@@ -124,7 +124,7 @@ def _iter_texts(address: str, store: str, text: str, unread: Counter[str]) -> Te
         address: A file, folder, glob, or corpus.
         store: The store in which corpus names are looked up.
         text: The field or column that holds the text.
-        unread: Its count "records" is incremented for each record that cannot be read.
+        unread: A counter; its count "records" is incremented for each record that cannot be read.
 
     Raises:
         InputError: If there is nothing at the address.
@@ -224,7 +224,7 @@ def adapt_vocabulary(
         append: True to append all tokens at the end; otherwise, unused slots are filled first.
 
     Returns:
-        The new vocabulary, and the JSON object with the measures before and after.
+        The new vocabulary, and the JSON object with the token statistics before and after.
 
     Raises:
         InputError: If no word is worth a token.
@@ -251,7 +251,11 @@ def adapt_vocabulary(
 
 
 def _list_added_tokens(old: Vocabulary, new: Vocabulary, choices: Sequence[Choice]) -> list[dict[str, Any]]:
-    """List the added tokens, each with its saving and the pieces that its text had before."""
+    """List the added tokens as dicts.
+
+    The keys are "token", "id", "count" (of the word), "saved" (number of tokens that the new token saves) and "pieces"
+    (into which the old vocabulary splits the token).
+    """
     pieces = find_old_pieces(old, new)
     return [
         {
@@ -267,7 +271,10 @@ def _list_added_tokens(old: Vocabulary, new: Vocabulary, choices: Sequence[Choic
 
 
 def _measure_fit(vocabulary: Vocabulary, domain: DomainCounts) -> dict[str, Any]:
-    """Measure how a vocabulary splits the words of a domain, in total and by source."""
+    """Measure how a vocabulary splits the words of a domain.
+
+    Returns a dict with the statistics of all words and, under "sources", those of each source by name.
+    """
     pieces = encode_counted_words(Encoder(vocabulary), domain.total)
     unknown, size = find_unknown_id(vocabulary), vocabulary.size
     sources = measure_sources(pieces, unknown, size, sorted(domain.sources.items()))

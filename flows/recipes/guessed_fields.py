@@ -67,7 +67,9 @@ def get_guessable_source(source: Source) -> FilesSource | None:
 
 
 def with_guessed_names(source: Source, guessed: GuessedNames, generation: int) -> Source:
-    """Return a copy of a source that reads a generation with the text fields guessed up to that generation.
+    """Return a copy of a source that reads the raw files of a generation with the text fields guessed up to then.
+
+    A generation is the raw files that one run added.
 
     Args:
         guessed: the guessed names of all sources, by source name
@@ -101,13 +103,14 @@ def guess_text_fields(
     without a guess.
 
     Args:
-        guessed: the names that are already in the lock, by source name
-        older: the older generations in order, each a mapping from source name to raw files
+        guessed: the names that are already in the lock file, by source name
+        older: the older generations (raw files that one run added) in order, each a mapping from source name to raw
+            files
         added: the new raw files, by source name
 
     Returns:
-        The names to write to the lock, by source name (given names first, then new names); and the guess for each
-        inspected source, by source name.
+        A tuple of two mappings by source name: the names to write to the lock file (given names first, then new names),
+        and the guess for each inspected source.
     """
     kept = {source.name: guessed[source.name] for source in sources if source.name in guessed}
     guesses = {}
@@ -135,7 +138,7 @@ def refuse_source_without_text(source: Source, guess: TextColumns) -> None:
     """Raise the InputError for a source without any text field, which lists the columns of its first file.
 
     Args:
-        guess: what was found in the files; `guess.without` must not be empty
+        guess: the text columns of the source's files; `guess.without` (files without any) must not be empty
     """
     file, columns = guess.without[0]
     names = ", ".join(columns)[:500] or "none"
@@ -162,7 +165,7 @@ def describe_guess(source: Source, names: Sequence[str], guess: TextColumns | No
 
     Args:
         names: the guessed fields, in order of preference
-        guess: what was found in the files; None if no files were inspected in this run
+        guess: the text columns of the source's files; None if no files were inspected in this run
     """
     files = guess.files if guess is not None else {}
     guessed = ", else ".join(_format_name(name, files.get(name, {})) for name in names)
@@ -194,12 +197,12 @@ MAX_SETTING_CHARACTERS = 120  # characters of a setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedDefaults:
-    """The settings that were chosen, from a sample of its texts, for a folder that has no recipe.
+    """The default settings of a folder without a recipe, chosen from a sample of the folder's texts.
 
     Attributes:
         looked_at: number of documents in the sample
         why: the reasons for the choices, one phrase each
-        tables: the recipe tables that were chosen, which take precedence over the defaults
+        tables: the chosen recipe tables, which take precedence over the general defaults
     """
 
     looked_at: int = 0
@@ -215,7 +218,7 @@ class FittedDefaults:
 
 
 def describe_chosen(name: str, chosen: Mapping[str, str]) -> str:
-    """Return one line that lists the settings that `--set` gave a folder, now or earlier; "" if there are none.
+    """Return one line that lists a folder's settings from `--set`, of this command or earlier; "" if there are none.
 
     Args:
         name: name of the folder's recipe
@@ -229,20 +232,21 @@ def describe_chosen(name: str, chosen: Mapping[str, str]) -> str:
 
 
 def merge_chosen(remembered: Mapping[str, str], given: Mapping[str, str], source: str) -> dict[str, str]:
-    """Merge new `--set` settings of a folder into the settings that its lock remembers.
+    """Merge new `--set` settings of a folder into the settings that are saved in its lock file.
 
-    An empty value removes a remembered setting. A new setting also removes remembered settings that conflict with it.
+    An empty value removes a saved setting. A new setting also removes saved settings that conflict with it.
 
     Args:
-        remembered: settings from the lock, as dotted keys and values
+        remembered: settings from the lock file, as dotted keys and values
         given: settings of this command
-        source: name of the folder's only source. Keys are stored without it: `source.NAME.path` becomes `source.path`
+        source: name of the folder's only source. Keys are stored without this name: `source.NAME.path` becomes
+            `source.path`
 
     Returns:
         The merged settings, as dotted keys and values.
 
     Raises:
-        InputError: If an empty value is given for a setting that is not remembered.
+        InputError: If the value of a setting that is not saved is empty.
 
     >>> merge_chosen({"seed": "7", "source.encoding": "auto"}, {"seed": "", "source.own.encoding": "utf-8"}, "own")
     {'source.encoding': 'utf-8'}

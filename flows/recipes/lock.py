@@ -71,17 +71,20 @@ class LeftOutFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """The contents of a lock file.
+    """The contents of a lock file, which records the raw files that runs of a recipe use.
 
     Attributes:
-        generations: the generations in order, each a mapping from source name to the raw files that one run added
-        quarantine: records that must not be read because they crashed the process that read them
-        left_out: raw files that must not be read
-        pending: number of the newest generations that no run has completed. No artifact depends on them yet, so files
-            that have since been replaced or removed are dropped from them
-        accepted: number of the last generation that a scheduled run accepted although too much of it was damaged
+        generations: the generations (the raw files that one run added) in order, each a mapping from source name to
+            files
+        quarantine: records to skip because they crashed the process that read them
+        left_out: raw files to skip because they could not be read
+        pending: number of the newest generations that no run has completed. No stored result depends on them yet, so
+            files that have since been replaced or removed are dropped from them
+        accepted: number of the last generation that a scheduled run accepted although too many of its files or records
+            were damaged
         vocabulary_generation: number of the generation that the vocabulary is trained on
-        fetched: for each source with a `fetch` table, what the table was resolved to (`flows.run.inputs.fetch`)
+        fetched: for each source with a `fetch` table, the result of the fetch, such as a revision
+            (`flows.run.inputs.fetch`)
         guessed: for each source whose recipe does not set the text field, the field names that were guessed
         fitted: for a folder without a recipe, the defaults that were chosen for it
         chosen: for a folder without a recipe, the settings that `--set` gave it
@@ -138,7 +141,7 @@ class Lock:
         return {f.sha256: f.why for f in self.left_out if (f.source, f.settings) == (source.name, now)}
 
     def find_raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
-        """Return the raw files that a documents artifact was parsed from; empty if they are not in the lock."""
+        """Return the raw files from which stored documents were parsed; empty if they are not in the lock."""
         of_source = (generation.get(documents.name, ()) for generation in self.generations)
         read = (files for files in of_source if files and build_raw_parent(files) in documents.parents)
         return tuple(file for files in read for file in files)
@@ -239,12 +242,13 @@ def write_lock(path: Path, lock: Lock) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedLock:
-    """A lock with the current path of every raw file, and the other findings of the search for raw files.
+    """A lock with the current path of every raw file, and what else the search for raw files found.
 
     Attributes:
-        lock: the lock to use, whose last generation holds the new files if there are any
-        added: the files of that new generation, by source name
-        gone_names: names of the files that were dropped from pending generations because they no longer exist
+        lock: the lock to use; new files are its last generation (the raw files that one run added)
+        added: the new files, by source name
+        gone_names: names of the files that were removed from the lock because they no longer exist. Only files that no
+            completed run has used are removed
         unread: by source name, counts of nearby files that no source reads
         guesses: by source name, the fields that were guessed to hold the text of new files
     """
@@ -257,7 +261,7 @@ class ResolvedLock:
 
 
 def resolve_raw_files(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedLock:
-    """Find the current raw files of all sources; files that are not in the lock become a new generation.
+    """Find the current raw files of all sources, and add files that are not in the lock as a new generation.
 
     Files are identified by content. Each raw file is hashed once; later runs take the digests of unchanged files from
     `cache`.
@@ -324,10 +328,10 @@ def _hash_source(
 
     Args:
         unopened: by source name, (name, path, error kind) of each skipped file; the source's entry is added in place
-        earlier: names of sources with older generations, which continue however many files cannot be opened
+        earlier: names of sources that earlier runs have read, which continue however many files cannot be opened
 
     Raises:
-        InputError: If files cannot be opened and the source does not skip them, or most cannot be opened.
+        InputError: If files cannot be opened and the source does not skip them, or most files cannot be opened.
     """
     files = list_raw_files(entry, recipe)
     if entry.on_damage != "skip" or any(isinstance(path, ObjectPath) for _, path in files[:1]):
@@ -459,7 +463,9 @@ def find_unread_files(
 
 
 def _without_gone_files(lock: Lock, paths: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[Lock, tuple[str, ...]]:
-    """Remove the files of pending generations that no longer exist. Return the new lock and the names of these files.
+    """Remove files that no longer exist from generations that no run has completed.
+
+    Returns the new lock and the names of the removed files.
 
     Args:
         paths: by source name, a mapping from sha256 to the (path, state) of each file that exists
@@ -473,8 +479,8 @@ def _without_gone_files(lock: Lock, paths: Mapping[str, Mapping[str, tuple[str, 
 def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
     """Return a copy of the lock without some of its raw files.
 
-    A generation that becomes empty is removed, and later generations are renumbered. A generation that was already
-    empty (such as one that only removes documents) is kept.
+    A generation (the raw files that one run added) that becomes empty is removed, and later generations are renumbered.
+    A generation that was already empty (such as one that only removes documents) is kept.
 
     Args:
         is_gone: called with the source name and the file; returns True to remove the file

@@ -47,10 +47,10 @@ class ModelEntry:
     """The `[model]` and `[training]` tables of a recipe: the encoder and how it is trained.
 
     Attributes:
-        settings: settings of the encoder; if training starts from another model, only that model's address
+        settings: settings of the encoder; if training starts from another model, only the address of that model
         training: settings of the training
         phases: for each training phase, the names of the shard sets that it reads
-        given: the other settings of the table if training starts from another model
+        given: the other settings of the `[model]` table if training starts from another model
         folder: absolute path that the start model has if it is on this machine; "" if it is remote or there is none
         teacher: address of the teacher model for distillation; "" if there is none
         teacher_folder: absolute path that the teacher has if it is on this machine; "" if it is remote or there is none
@@ -275,7 +275,10 @@ def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None
 
 
 def _check_answers(answers: str, task: Task, where: str) -> None:
-    """Check that a task can make predictions for documents. Raises InputError if its input is more than one text."""
+    """Check that a task can make predictions for documents.
+
+    Raises InputError if the input of the task is more than one text.
+    """
     needed, _ = split_roles(task, labelled=False)
     if answers == "predict" and needed != ["text"]:
         reads = f"the task {task.kind!r} reads {' and '.join(needed)}"

@@ -148,17 +148,18 @@ class ShardsEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A whole run, as checked settings.
+    """The checked settings of a whole run, as read from a recipe file.
 
     Attributes:
         model: the model to train; None if the recipe ends with its shards
-        engine: what builds the parts of the stages: "local", or the address of a Dask scheduler
+        engine: what builds the output files of the pipeline stages: "local", or the address of a Dask scheduler
         text: the TOML that the recipe was read from
         path: path of the recipe file, which need not exist; None if the recipe has no file
         overrides: settings of `--set`, as dotted keys and values, which were applied to `text`
         fitted: the defaults that were chosen for a folder without a recipe; None if a person wrote the recipe
-        chosen: the settings that `--set` gave such a folder, now and earlier; None if a person wrote the recipe
-        replaced_text: the recipe text of such a folder before this command's settings were added
+        chosen: settings of `--set` for a folder without a recipe, of this command and earlier; None if a person wrote
+            the recipe
+        replaced_text: the recipe text of a folder without a recipe, before this command's settings were added
         is_scheduled: True if a schedule starts the run, which then skips damaged files and continues
     """
 
@@ -193,10 +194,10 @@ class Recipe:
         return replace(self, sources=sources, is_scheduled=True)
 
     def name_artifact(self, entry: str) -> str:
-        """Return the artifact name of a table in the store, such as "RECIPE-TABLE".
+        """Return the name in the store of the result that a recipe table describes, such as "RECIPE-TABLE".
 
         Args:
-            entry: name of the table; "" for a table without a name, whose artifacts are named after the recipe
+            entry: name of the table; "" for a table without a name, whose result is named after the recipe
         """
         return f"{self.name}-{entry}" if entry else self.name
 
@@ -243,7 +244,7 @@ def parse_recipe(text: str, path: Path, overrides: Mapping[str, str], store: str
         text: the TOML text
         path: path of the recipe file, used to resolve relative paths and in messages; the file need not exist
         overrides: settings of `--set`, as dotted keys and values, which take precedence over the text
-        store: address of the store to use instead of the recipe's own; if None, the recipe decides
+        store: address of the store to use instead of the recipe's store; None for the recipe's store
 
     Raises:
         InputError: If the text is not TOML, or the recipe is not valid. The message begins with the path.
@@ -415,7 +416,7 @@ def _read_sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -
 
 
 def _with_steps(sources: tuple[SourceEntry, ...], tables: Any) -> tuple[SourceEntry, ...]:
-    """Return copies of the sources, each with the `[[step]]` tables that apply to it.
+    """Return copies of the sources, each with the processing steps (`[[step]]` tables) that apply to it.
 
     Raises InputError if the tables are not valid.
     """
@@ -552,7 +553,9 @@ def load_shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -
 
 
 def write_recipe(recipe: Recipe) -> None:
-    """Write the recipe to its file, unless the file exists. The lock and the store are placed next to it.
+    """Write the recipe to its file, unless the file exists.
+
+    The lock file and the store are placed next to the recipe file.
 
     The existing recipe of a folder is overwritten if `--set` changed it and nobody has edited the file since. Does
     nothing if the recipe has no path.

@@ -129,12 +129,12 @@ Contents = Mapping[str, Mapping[str, str]]  # source -> table -> content
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleComparison:
-    """A comparison between the published documents of a built-in source and the documents that a run built.
+    """A comparison of the documents that a run parsed from a built-in source with the published documents.
 
     Attributes:
         source: name of the source
         documents: number of published documents
-        content: content digest of the built documents; "nothing" if there are none
+        content: content digest of the run's documents; "nothing" if there are none
         differing_tables: names of the tables whose contents differ
     """
 
@@ -145,7 +145,7 @@ class SampleComparison:
 
 
 def collect_contents(documents: Iterable[Manifest]) -> dict[str, dict[str, str]]:
-    """Return the content digests of the documents artifacts, as source name -> table name -> digest.
+    """Return the content digests of parsed documents, as source name -> table name -> digest.
 
     Documentation of the local Python installation is omitted, because it differs between installations.
     """
@@ -160,10 +160,10 @@ def read_shipped_contents() -> Contents:
 
 
 def compare_contents(documents: Iterable[Manifest], published: Contents) -> list[SampleComparison]:
-    """Compare the documents that a run built with the published digests, source by source.
+    """Compare the documents that a run parsed with the published digests, source by source.
 
     Args:
-        documents: manifests of the documents artifacts that were built
+        documents: descriptions (manifests) of the parsed documents, one per source
         published: source name -> table name -> digest
     """
     built = collect_contents(documents)

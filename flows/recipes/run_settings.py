@@ -62,10 +62,10 @@ class BoundSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The limits of one figure: one line of `[bounds]`.
+    """The limits of one metric of a run, set in the recipe's `[bounds]` table.
 
     Attributes:
-        figure: name of the figure; `*` stands for any text, so that the bound can apply to several figures
+        figure: name of the metric; `*` stands for any text, so that the limits can apply to several metrics
         settings: the limits
     """
 
@@ -73,12 +73,12 @@ class Bound:
     settings: BoundSettings
 
     def is_for(self, name: str) -> bool:
-        """Return True if the bound applies to the figure with this name."""
+        """Return True if the limits apply to the metric with this name."""
         pattern = ".*".join(map(re.escape, self.figure.split("*")))
         return re.fullmatch(pattern, name, re.DOTALL) is not None
 
     def can_be_for(self, name: str) -> bool:
-        """Return True if the bound can apply to a figure of this name; a name that ends in a space is a prefix."""
+        """Return True if the limits can apply to a metric with this name; a name that ends in a space is a prefix."""
         if not name.endswith(" "):
             return self.is_for(name)
         head, star, _ = self.figure.partition("*")
@@ -86,14 +86,14 @@ class Bound:
 
 
 def check_bound_names(bounds: Sequence[Bound], names: Callable[[], Iterable[str]]) -> None:
-    """Check that each bound applies to a figure that runs of the recipe have.
+    """Check that each bound (limits set in the recipe) applies to a metric that runs of the recipe have.
 
     Args:
         bounds: the recipe's bounds
-        names: returns the names of the figures; a name that ends in a space stands for all names with that prefix
+        names: returns the names of the metrics; a name that ends in a space stands for all names with that prefix
 
     Raises:
-        InputError: If a bound applies to no figure. The message suggests the most similar name.
+        InputError: If a bound applies to no metric. The message suggests the most similar name.
     """
     for bound in bounds:
         if not any(map(bound.can_be_for, names())):
@@ -104,7 +104,10 @@ def check_bound_names(bounds: Sequence[Bound], names: Callable[[], Iterable[str]
 
 
 def read_bounds(table: Mapping[str, Any]) -> tuple[Bound, ...]:
-    """Read the bounds of a recipe's `[bounds]` table. Raises InputError if a limit is unknown or not a valid number."""
+    """Read the limits of metrics from a recipe's `[bounds]` table.
+
+    Raises InputError if a limit is unknown or not a valid number.
+    """
     return tuple(_read_bound(figure, section) for figure, section in table.items())
 
 
@@ -294,7 +297,7 @@ def iter_figure_names(
     steps: Sequence[str],
     has_model: bool,
 ) -> Iterator[str]:
-    """Yield the names of the figures that a run of a recipe will have, the most important first.
+    """Yield the names of the metrics that a run of a recipe will have, the most important first.
 
     A name that ends in `: ` or a space stands for all names with that prefix.
 
@@ -332,13 +335,13 @@ def _add_name(what: str, name: str, names: Sequence[str]) -> str:
 
 
 def iter_task_figures(entry: TaskEntry, several: bool) -> Iterator[str]:
-    """Yield the names of a task's figures.
+    """Yield the names of a task's metrics.
 
-    If the task's files are missing, its metrics are unknown, and only "task " is yielded.
+    If the task's files are missing, the metrics are unknown, and only the prefix "task " is yielded.
 
     Args:
         entry: the `[[task]]` table
-        several: True if the recipe has several tasks, so that figure names include the task's name in the recipe
+        several: True if the recipe has several tasks, so that metric names include the task's name in the recipe
     """
     try:
         suite = entry.load_suite()

@@ -17,7 +17,7 @@ _RUN, _FINGERPRINT = re.compile(r"\d{8}T\d{12}-.+"), re.compile("[0-9a-f]{24}")
 def find_store(path: Path) -> Path | None:
     """Return the store folder that contains a path (or is the path itself), or None if the path is in no store.
 
-    Files in a store folder that no run wrote, such as raw files next to the artifacts, count as outside the store.
+    Files in a store folder that no run wrote, such as raw files next to the stored results, count as outside the store.
     """
     whole = path.resolve()
     return next((each for each in (whole, *whole.parents) if is_store(each, None) and is_run_output(whole, each)), None)
@@ -34,12 +34,12 @@ def refuse_store(path: Path) -> None:
 
 
 def is_store(folder: Path, own: Path | None) -> bool:
-    """Return True if a folder is the recipe's own store, or contains artifacts or runs of any store.
+    """Return True if a folder is the recipe's store, or contains stage results or runs of any store.
 
     A folder that cannot be read is not considered a store.
 
     Args:
-        own: the recipe's own store; None if unknown
+        own: the recipe's store; None if unknown
     """
     try:
         if own is not None and own.exists() and folder.samefile(own):
@@ -54,7 +54,7 @@ def is_store(folder: Path, own: Path | None) -> bool:
 
 
 def is_run_output(folder: Path, store: Path) -> bool:
-    """Return True if runs write to a folder: the store itself, or one with runs, recipes, releases or artifacts.
+    """Return True if runs write to a folder: the store itself, or one with runs, recipes, releases or stage results.
 
     Args:
         folder: the store folder or a folder below it

@@ -87,7 +87,7 @@ def parse_setting(text: Any) -> Any:
 def _select_table(tables: list[Any], rest: list[str], last: str, option: str) -> Any:
     """Return the table that the first item of `rest` addresses by name or number, and remove that item from `rest`.
 
-    If that item addresses none and there is only one table, that table is returned and `rest` stays unchanged.
+    If the first item matches no table and there is only one table, that table is returned and `rest` stays unchanged.
 
     Args:
         rest: the remaining parts of the dotted key, without its last part
@@ -215,7 +215,10 @@ def find_repeated_name(names: Sequence[str]) -> str | None:
 
 
 def get_table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return the table of a key, or {} if the key is missing. Raises InputError if its value is not a table."""
+    """Return the table stored under `key`, or {} if the key is missing.
+
+    Raises InputError if the value is not a table.
+    """
     section = table.get(key, {})
     if not isinstance(section, dict):
         raise InputError(f"{key} = {section!r} must be a table of settings: [{key}].")
@@ -223,7 +226,7 @@ def get_table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def read_named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str, Any], str]]:
-    """Return the tables of a key that holds either one table or a list of named tables.
+    """Return the tables stored under `key`, which holds either one table or a list of named tables.
 
     Returns:
         A (name, settings, label) tuple for each table: its name ("" for a single table that is not in a list), its
@@ -306,7 +309,7 @@ def _resolve_table_path(table: Any, recipe: Path) -> Any:
 
 
 def merge_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of `section` updated with the values of `own`. Nested tables are merged recursively."""
+    """Return a copy of `section` updated with the values of `own` (which take precedence), merging nested tables."""
     merged = dict(section)
     for key, value in own.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)

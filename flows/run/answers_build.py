@@ -201,8 +201,7 @@ def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
         answers: the file to write the predictions to
 
     Raises:
-        InputError: If the disk is full.
-        TrainingFailed: If the process fails.
+        InputError, TrainingFailed: If the process fails; which one depends on the cause.
     """
     documents = str(work / "documents.parquet")
     file = FileSettings(path=documents, format="parquet", columns={"text": "text"}, max_unusable=1.0)
