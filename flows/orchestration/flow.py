@@ -64,8 +64,7 @@ _current_work: ContextVar[Callable[[], Any]] = ContextVar("the work of a subflow
 
 @flow(name="cloze", persist_result=False)
 def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
-    """Prefect flow of a run: builds its pipeline stages, checks its metrics against limits, and reports and releases
-    it.
+    """Prefect flow of a run: builds its pipeline stages, checks its metrics, and reports and releases it.
 
     The run itself is passed through `run_in_flow`; the parameters are only displayed on the flow run's page.
     """

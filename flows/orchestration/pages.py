@@ -379,9 +379,9 @@ def sample_dropped(place: Place, manifest: Manifest, table: str, privacy: Privac
         table: The name of the table to read, "dropped" or "removed".
         privacy: Decides how much of the documents' text is shown.
 
-        Returns:
-            Table rows with the keys "reason", "title", "excerpt", "detail" and "where" (the document's location in the
-            raw files).
+    Returns:
+        Table rows with the keys "reason", "title", "excerpt", "detail" and "where" (the document's location in the
+        raw files).
     """
     seen = Counter[str]()
     rows: list[dict[str, str]] = []

@@ -159,7 +159,7 @@ class RunState:
 
     @property
     def final_state_name(self) -> str:
-        """Name of the final state of a successful run: "Drifted" if it exceeds a limit in its recipe, else "Completed"."""
+        """Final state of a successful run: "Drifted" if it exceeds a limit in its recipe, else "Completed"."""
         return DRIFTED if self.build_record("completed").is_drifted else "Completed"
 
     def summarize(self) -> str:

@@ -165,8 +165,8 @@ class StageBuilder:
         Returns:
             The manifests (descriptions of the stored results), in the order of the stages.
 
-            Raises:
-                Exception: Any exception that a task raises.
+        Raises:
+            Exception: Any exception that a task raises.
         """
         kind, started = STAGES[stages[0].kind], time.monotonic()
         builds = self._survey_stages(stages)
@@ -356,9 +356,9 @@ def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> WorkResult[Man
         build: The stage.
         parts: The parts (output files) that were built now.
 
-        Returns:
-            The stage's manifest (description of its stored result). The state's name is "Reused" if the stage was
-            already complete.
+    Returns:
+        The stage's manifest (description of its stored result). The state's name is "Reused" if the stage was
+        already complete.
     """
     wait_if_stopping()
     run, whole = build.run, build.survey.manifest
