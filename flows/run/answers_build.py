@@ -58,8 +58,8 @@ class AnswersJob:
 
     Attributes:
         store: address of the store
-        model: artifact of the fine-tuned model
-        corpus: artifact of the corpus
+        model: folder and digest of the fine-tuned model
+        corpus: folder and digest of the corpus
         parts: the parts of the corpus to process
         answer_kind: "predict" or "embed"
         sources: names of the sources whose documents are processed; if empty, those of all sources
