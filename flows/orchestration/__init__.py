@@ -7,7 +7,7 @@ the stages. `run_state.py` is the state of a run, and the one place that prints 
     flow_end         how a flow run ends on record, whatever happens to its process or its server
     pages            what the page of a run shows; first, where the run is
     training_task    a training or fine-tuning run, watched from that page
-    notifications    notices that a run failed, stalls or crosses a bound
+    notifications    notifications that a run failed, stalls or exceeds a limit in its recipe
     late_runs        runs without a server, shown once there is one
     recording        the server that a run is recorded with; `embedded_server.py` is our own, behind `server_guard.py`
     serve            a recipe when it is due; `scheduled_run.py` says when that is, and is such a run

@@ -1,6 +1,6 @@
-"""Notices of a run: it failed, it stalled, it crosses bounds.
+"""Notifications about a run: it failed, it stalls, or it exceeds limits in its recipe.
 
-    report_failure(recipe, tell)   sends a notice if an exception ends the block
+    report_failure(recipe, tell)   sends a notification if an exception ends the block
     report_stalls(notifier, ...)   watches from a thread whether the run makes progress during the block
 
 A run that is stopped by a signal sends none: whoever stops it knows. If a process is killed, the one that started it

@@ -4,9 +4,9 @@
                           is reported here, before a server starts
     complete_run          shows the other four:
       build_stages        builds every stage that the store lacks (`stages.py`)
-      RunState.judge      compares the figures of the run with the bounds of its recipe (`run_state.py`)
+      RunState.judge      compares the metrics of the run with the limits in its recipe (`run_state.py`)
       report_run          writes the record and the report, and sends them to the Prefect server if none answered before
-      release_run         gives the artifacts the name that the recipe asks for, if the bounds hold
+      release_run         gives the artifacts the name that the recipe asks for, if no limit is exceeded
 
 `find_unchanged` is the shortcut if the store holds everything: it reads and judges, and builds nothing.
 """
