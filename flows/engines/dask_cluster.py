@@ -186,8 +186,7 @@ class RemoteTraining:
         return has_begun and not self._has_left
 
     def _check_workers(self) -> None:
-        """Check, at most every few seconds, whether this training run's worker is still there, or another could replace
-        it.
+        """Check, at most every few seconds, whether this training run's worker or a possible replacement is there.
 
         Raises:
             InputError: If no worker has had a GPU for RECONNECT_SECONDS.

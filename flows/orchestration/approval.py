@@ -59,9 +59,7 @@ def ask_person(candidate: ReleaseCandidate, home: Path, port: int, seconds: int,
 
 
 def _pause_for_answer(candidate: ReleaseCandidate, ui: str, seconds: int, tell: Tell) -> ApprovalDecision:
-    """Run the Prefect flow that waits for a person, and return the decision; a rejection if the flow ends without
-    one.
-    """
+    """Run the Prefect flow that waits for a person's decision, and return it. Returns a rejection if there is none."""
     decisions: list[ApprovalDecision] = []
     title = f"release {candidate.name} of {candidate.record.recipe}"
 

@@ -466,9 +466,7 @@ def run_server(listener: socket.socket, port: int) -> None:
 
 
 def _release_when_started(server: Any, starting: ExitStack) -> None:
-    """Wait until a server listens, then close `starting` to release the start lock, so that another server can
-    start.
-    """
+    """Wait until a server listens, then close `starting`, so that the start lock is free for the next server."""
     while not server.started:
         time.sleep(POLL_SECONDS)
     starting.close()

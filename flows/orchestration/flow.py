@@ -64,10 +64,9 @@ _current_work: ContextVar[Callable[[], Any]] = ContextVar("the work of a subflow
 
 @flow(name="cloze", persist_result=False)
 def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
-    """Prefect flow that completes the run passed through `run_in_flow`: builds its stages, checks its limits, and
-    reports it.
+    """Prefect flow of a run: builds its pipeline stages, checks its metrics, and reports and releases it.
 
-    The parameters are only displayed on the flow run's page.
+    The run itself is passed through `run_in_flow`; the parameters are only displayed on the flow run's page.
     """
     run = _current_run.get()
     with close_when_stopped():
@@ -76,10 +75,10 @@ def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
 
 
 def run_in_flow(run: RunState) -> bool:
-    """Complete a run as a new Prefect flow run. The run must come from `prepare_run`, and have workers from
-    `open_workers`.
+    """Complete a run as a new Prefect flow run.
 
-    If the Prefect server stops responding after the flow run has begun, the run is still completed.
+    The run must come from `prepare_run`, and have workers from `open_workers`. If the Prefect server stops responding
+    after the flow run has begun, the run is still completed.
 
     Returns:
         True if the run was completed; False if no server answered, so that nothing was done.
@@ -133,9 +132,7 @@ def run_in_this_flow(
 
 
 def show_run(run: RunState) -> None:
-    """Show the run's progress on the page of the current Prefect flow run, tag the flow run, and link it to the run's
-    report.
-    """
+    """Show the run's progress on the page of the current Prefect flow run, tag the flow run, and link the report."""
     recording, id = get_recording(), flow_run.id
     assert recording is not None and id is not None, "a flow run is recorded"
     run.progress.show()
@@ -151,17 +148,18 @@ def show_run(run: RunState) -> None:
 
 @flow(name="models", persist_result=False)
 def train_models(stages: list[str]) -> State[list[Manifest]]:
-    """Prefect flow that trains the model of a run, as a subflow. `stages` is only displayed; returns the final
-    state.
+    """Prefect flow that trains the model of a run, as a subflow.
+
+    `stages` is only displayed. Returns the final state, whose result is the manifests of the stages.
     """
     return run_subflow("train")
 
 
 @flow(name="tasks", persist_result=False)
 def fine_tune_models(stages: list[str]) -> State[list[Manifest]]:
-    """Prefect flow that fine-tunes a run's model on a task, or classifies new documents, as a subflow.
+    """Prefect flow that fine-tunes a run's model on tasks, or applies a fine-tuned model to documents, as a subflow.
 
-    `stages` is only displayed. Returns the final state.
+    `stages` is only displayed. Returns the final state, whose result is the manifests of the stages.
     """
     return run_subflow("tasks")
 
@@ -180,9 +178,7 @@ def run_subflow(tag: str) -> State[Any]:
 
 
 def can_retry(task: Any, task_run: Any, state: State[Any]) -> bool:
-    """Return True if a failed task may succeed when retried. Prefect calls this function with the task's failed
-    state.
-    """
+    """Return True if a failed task may succeed when retried. Called by Prefect with the task's failed state."""
     return is_worth_retrying(state.result(raise_on_failure=False))
 
 
@@ -207,7 +203,7 @@ def build_stage(name: str, build: StageBuild) -> State[Manifest]:
 
 @task(**TASK_OPTIONS)
 def train_stage(name: str, build: StageBuild) -> State[Manifest]:
-    """Prefect task that trains a model, fine-tunes models or classifies documents, in a separate process.
+    """Prefect task that trains a model, fine-tunes models or applies one to documents, in a separate process.
 
     A retry resumes the work. `name` is the name of the task run.
     """

@@ -34,8 +34,9 @@ CLOSING_SECONDS = 4.0  # for the tasks of a stopped run to be closed: less than 
 
 
 class FlowEnd:
-    """Remembers how the work of a Prefect flow ended, even if Prefect could not record it. Use one instance for each
-    call.
+    """Remembers how the work of a Prefect flow ended, even if Prefect could not record it.
+
+    Use one instance for each call of a flow.
     """
 
     def __init__(self) -> None:

@@ -67,11 +67,10 @@ class Notifier:
         return notify(self.settings, notice, folder, self.tell)
 
     def notify_of_result(self, record: RunRecord, report: str) -> None:
-        """Send notifications about a completed run: the limits of its recipe that it exceeds, and the files and records
-        skipped.
+        """Send notifications about a completed run.
 
-        Nothing is reported twice: limits only if no recent notification named all of them, skipped files and records
-        only once.
+        They name the limits of its recipe that the run exceeds, and the files and records that it skipped. Nothing is
+        reported twice: limits only if no recent notification named all of them, skipped files and records only once.
 
         Args:
             record: The record of the run.
@@ -143,8 +142,7 @@ def read_recipe_or_notify(path: Path, overrides: Mapping[str, str], tell: Tell) 
 
 
 def notify_by_file(path: Path, overrides: Mapping[str, str], message: str, tell: Tell) -> None:
-    """Send a failure notification according to the `[notify]` table of a recipe file, even if the rest of it is
-    invalid.
+    """Send a failure notification according to the `[notify]` table of a recipe, even if the rest is invalid.
 
     Args:
         path: The recipe's file.
@@ -163,8 +161,7 @@ def notify_by_file(path: Path, overrides: Mapping[str, str], message: str, tell:
 
 
 class ActivityMonitor:
-    """Collects signs that a run makes progress: those of its workers, and the number of stage parts (output files)
-    built.
+    """Collects signs that a run makes progress: its workers' activity, and the number of output files built.
 
     Args:
         advance: Callback to which the method `advance` passes its arguments.

@@ -246,8 +246,9 @@ CLOUD_API = re.compile(r"https://api\.prefect\.cloud/api/accounts/([^/]+)/worksp
 
 
 def show_ledger(place: Place, manifest: Manifest, privacy: str) -> None:
-    """Show an artifact's record counts (read, and by outcome) as a table, with samples of its dropped and removed
-    documents.
+    """Show a table of an artifact's record counts, and samples of its dropped and removed documents.
+
+    Counts the records that were read, and those with each outcome.
 
     Args:
         place: The store that contains the artifact (the stored result of a pipeline stage).
@@ -378,9 +379,9 @@ def sample_dropped(place: Place, manifest: Manifest, table: str, privacy: Privac
         table: The name of the table to read, "dropped" or "removed".
         privacy: Decides how much of the documents' text is shown.
 
-        Returns:
-            Table rows with the keys "reason", "title", "excerpt", "detail" and "where" (the document's location in the
-            raw files).
+    Returns:
+        Table rows with the keys "reason", "title", "excerpt", "detail" and "where" (the document's location in the
+        raw files).
     """
     seen = Counter[str]()
     rows: list[dict[str, str]] = []
@@ -397,8 +398,9 @@ def sample_dropped(place: Place, manifest: Manifest, table: str, privacy: Privac
 
 
 def describe_stage(record: StageRecord, manifest: Manifest) -> str:
-    """Describe a finished pipeline stage in one line for the terminal, and why it was built or reused unless that is
-    obvious.
+    """Describe a finished pipeline stage in one line for the terminal.
+
+    The line says why the stage was built or reused, unless that is obvious.
     """
     what = manifest.stage_folder
     some = 0 < record.parts_built < record.parts
@@ -649,7 +651,7 @@ def _format_cells(group: _Group, is_past: bool, is_next: bool) -> dict[str, str]
 
     Args:
         group: The group.
-        is_past: True if a later group has begun, so that no more stages of this group can begin.
+        is_past: True if a later group has begun or the run has ended, so that no more stages of this group can begin.
         is_next: True if this group will begin next.
     """
     is_open, reused = len(group.ended) < len(group.missing), list(group.ended.values()).count("reused")

@@ -72,8 +72,9 @@ class LateTask:
 
 @dataclass(kw_only=True)
 class PageBuffer:
-    """What a run without a Prefect server would have shown in Prefect's UI. `late_runs.py` sends it when an API
-    answers.
+    """What a run without a Prefect server would have shown in Prefect's UI.
+
+    The module `late_runs.py` sends it to Prefect when an API answers.
 
     Attributes:
         artifacts: The Prefect artifacts (tables and Markdown), in the form that Prefect's API accepts, by key.
@@ -151,8 +152,7 @@ class Recording:
         return None
 
     def _wait(self, deadline: float, reason: str) -> None:
-        """Wait until the API answers. Gives up after the deadline, or as soon as the server started for this run has
-        ended.
+        """Wait until the API answers. Gives up after the deadline, or when the server started for this run has ended.
 
         Args:
             deadline: A time of `time.monotonic()`.
@@ -305,8 +305,9 @@ def record_run(
 
 @contextmanager
 def keep_pages(tell: Tell, buffer: PageBuffer, find_api: Callable[[], str]) -> Iterator[Recording]:
-    """Within the block, collect what Prefect's UI would show of a run in a buffer. Used for runs that are no Prefect
-    flow runs.
+    """Within the block, collect what Prefect's UI would show of a run in a buffer.
+
+    Used for runs that are not Prefect flow runs.
 
     Args:
         tell: Called with each line to print.
@@ -345,8 +346,7 @@ def explain_no_server(reason: str) -> str:
 
 
 def _connect_to_profile(address: str, tell: Tell, buffer: PageBuffer) -> Recording:
-    """Wait up to START_SECONDS for the API of a Prefect profile or a running server, and return a recording that uses
-    it.
+    """Wait up to START_SECONDS for the API of a Prefect profile or running server, and return a recording with it.
 
     If the API does not answer, the returned recording uses `buffer` instead, and its `is_lost` is True.
     """

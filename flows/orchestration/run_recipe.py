@@ -71,8 +71,9 @@ def run_recipe(
     on_progress: Advance = ignore_progress,
     watch: bool | None = None,
 ) -> RunState:
-    """Build the artifacts of a recipe that the store lacks, as a Prefect flow run if requested or useful, else on
-    threads.
+    """Build the artifacts of a recipe that the store lacks (the stored results of its pipeline stages).
+
+    The run is a Prefect flow run, with a page in Prefect's UI, if that is requested or useful; else it uses threads.
 
     Args:
         recipe: The recipe.
@@ -175,8 +176,9 @@ def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[Wo
 
 @contextmanager
 def keep_failure(run: RunState, recording: Recording) -> Iterator[None]:
-    """If a run without a Prefect flow run fails or is stopped inside the block, report it to Prefect, or store it for
-    later.
+    """If a run without a Prefect flow run fails or is stopped inside the block, report that to Prefect.
+
+    If no Prefect API answers, the run is stored, and reported later.
     """
 
     def keep_stopped() -> None:
@@ -196,10 +198,10 @@ def keep_failure(run: RunState, recording: Recording) -> Iterator[None]:
 
 
 def run_on_threads(run: RunState) -> None:
-    """Complete a run without a Prefect server, with its tasks on threads. Raises any exception that a pipeline stage
-    raises.
+    """Complete a run without a Prefect server, with its tasks on threads.
 
-    The run must come from `prepare_run`, and have workers from `open_workers`.
+    The run must come from `prepare_run`, and have workers from `open_workers`. Raises any exception that a pipeline
+    stage raises.
     """
     with ThreadPoolExecutor(choose_num_threads(run.pool.num_workers)) as threads:
         try:

@@ -142,9 +142,7 @@ class RunState:
         self.progress = Progress(self.recipe)
 
     def set_notifier(self, notifier: Notifier) -> None:
-        """Set the notifier that sends this run's notifications, and give it the run's id and the URL of its page in
-        Prefect's UI.
-        """
+        """Set the notifier that sends this run's notifications, and give it the run's id and page URL."""
         self.notifier = notifier
         notifier.run_id = self.run_id
         notifier.page = lambda: self.flow_run.page if self.flow_run is not None else ""
@@ -161,9 +159,7 @@ class RunState:
 
     @property
     def final_state_name(self) -> str:
-        """Name of the final state if the run succeeds: "Drifted" if its metrics exceed a limit of the recipe, else
-        "Completed".
-        """
+        """Final state of a successful run: "Drifted" if it exceeds a limit in its recipe, else "Completed"."""
         return DRIFTED if self.build_record("completed").is_drifted else "Completed"
 
     def summarize(self) -> str:

@@ -258,8 +258,7 @@ def prepare_process() -> None:
 
 
 def conclude_run(run: Callable[[Path], tuple[str, str]]) -> State[Any]:
-    """Do the work of a scheduled run, and return its final Prefect state, which is Failed if the work raises
-    InputError.
+    """Do the work of a scheduled run, and return its final Prefect state: Failed if the work raises InputError.
 
     Args:
         run: Does the work. Called with CLOZE_HOME; returns the name and message of the final state.

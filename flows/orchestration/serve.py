@@ -273,7 +273,7 @@ class Service:
             run_now: True to start a run immediately as well.
 
         Returns:
-            A phrase that says why this ended.
+            A phrase that says why the API was given up.
 
         Raises:
             ServerFailed: If the API fails for BUSY_SECONDS.
@@ -317,9 +317,7 @@ class Service:
             time.sleep(CHECK_SECONDS)
 
     def _ensure_runner(self, client: SyncPrefectClient, deployment_id: UUID) -> None:
-        """Start a runner process if none is alive, after closing the flow runs that an earlier runner left
-        unfinished.
-        """
+        """Start a runner process if none is alive. First closes the flow runs that an earlier one left unfinished."""
         if self._runner is not None and self._runner.poll() is None:
             return
         wait_if_stopping()
@@ -438,8 +436,9 @@ def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], s
 
 
 def run_runner(deployment: dict[str, Any], parent: int) -> None:
-    """Start runs when they are due, until the `cloze serve` that started this process ends. Called in the runner's
-    process.
+    """Start runs when they are due, until the `cloze serve` that started this process ends.
+
+    Called in the runner's process.
 
     Args:
         deployment: The arguments of `build_deployment`.

@@ -126,9 +126,7 @@ def generate_password() -> str:
 
 
 def get_password_path(prefect_home: Path, port: int) -> Path:
-    """Return the path of the password file of the UI server on a port, in a Prefect home (the folder of Prefect's
-    files).
-    """
+    """Return the path of the password file of the UI server on a port. The file is in `prefect_home`."""
     return prefect_home / f"server-{port}.password"
 
 
@@ -218,9 +216,7 @@ def record_store(prefect_home: Path, flow_run_id: str, place: Place) -> None:
 
 
 def read_report(prefect_home: Path, flow_run_id: str, run_id: str) -> bytes | None:
-    """Read the report of a run from the store recorded for its flow run. Returns None if the report is missing or
-    unreadable.
-    """
+    """Read the HTML report of a run from the store recorded for its flow run. Returns None if it cannot be read."""
     if "/" in run_id or run_id.startswith("."):
         return None
     try:

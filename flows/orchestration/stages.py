@@ -165,8 +165,8 @@ class StageBuilder:
         Returns:
             The manifests (descriptions of the stored results), in the order of the stages.
 
-            Raises:
-                Exception: Any exception that a task raises.
+        Raises:
+            Exception: Any exception that a task raises.
         """
         kind, started = STAGES[stages[0].kind], time.monotonic()
         builds = self._survey_stages(stages)
@@ -267,9 +267,7 @@ class StageBuild:
         return manifest
 
     def add_built(self, parts: Sequence[Part]) -> None:
-        """Record that parts (output files) of the stage have been built. A part that is built again in a retry counts
-        once.
-        """
+        """Record that parts (output files) of the stage have been built. A part that is built twice counts once."""
         with self.run.progress_lock:
             self._built.update(part.name for part in parts)
             self.run.advance(self.stage.stage_folder, len(self._built), len(self.survey.missing))
@@ -321,7 +319,7 @@ def build_stage(build: StageBuild) -> WorkResult[Manifest]:
 
 
 def train_stage(build: StageBuild) -> WorkResult[Manifest]:
-    """Build a stage that trains a model, fine-tunes models on a task, or classifies documents with a trained model.
+    """Build a stage that trains a model, fine-tunes models on a task, or applies a fine-tuned model to documents.
 
     Each part (output) of such a stage takes a separate process and all cores. A retry resumes the work.
     """
@@ -358,9 +356,9 @@ def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> WorkResult[Man
         build: The stage.
         parts: The parts (output files) that were built now.
 
-        Returns:
-            The stage's manifest (description of its stored result). The state's name is "Reused" if the stage was
-            already complete.
+    Returns:
+        The stage's manifest (description of its stored result). The state's name is "Reused" if the stage was
+        already complete.
     """
     wait_if_stopping()
     run, whole = build.run, build.survey.manifest

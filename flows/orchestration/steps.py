@@ -232,8 +232,9 @@ def render_report(run: RunState) -> str:
 
 
 def report_run(run: RunState, report: str, kind: str = "builds") -> None:
-    """Write the record and the report of a run to the store. First reports the run to Prefect if it has no Prefect flow
-    run.
+    """Write the record and the report of a run to the store.
+
+    If the run has no Prefect flow run, it is first reported to Prefect, or stored to be reported later.
 
     Args:
         run: The state of the run.

@@ -313,8 +313,7 @@ def watch_fine_tuning(stage: Stage, job: TaskJob, advance: Advance) -> None:
 
 @dataclass(kw_only=True)
 class FineTuningPage:
-    """What a run's page in Prefect's UI shows while models are fine-tuned: a log, and the share of the models trained
-    so far.
+    """What a run's page in Prefect's UI shows while models are fine-tuned: a log, and a progress bar.
 
     Attributes:
         what: The stage's folder in the store, `KIND/NAME`.

@@ -150,7 +150,8 @@ def _judge_worth(loss: float | None, uniform: float, entropy: float, accuracy: f
 
 
 def build_growth_view(run: RunView) -> View | None:
-    """Build the template context that shows how much each generation (the raw files that one run added) contributed.
+    """Build the Jinja template context that shows how much each generation (the raw files that one run added)
+    contributed.
 
     Returns:
         The numbers of documents and tokens that each generation added, and a chart; None if there is only one
@@ -170,6 +171,9 @@ def build_reason_rows(losses: Sequence[tuple[str, int]], comparison: RunComparis
     """Build a row for each reason why records or documents were lost.
 
     Each row contains the reason, its count, the length of a bar in percent, and the change since the previous run.
+
+    The keys of a row are "name" (the reason), "count", "bar", "change" (as text; "-" if unknown) and "moved" (True if
+    the count differs from the previous run).
 
     Args:
         losses: Pairs of a reason and its count.
@@ -210,6 +214,9 @@ def _build_source_row(name: str, changes: Mapping[str, Change]) -> View:
     """Build the row of one source.
 
     `changes` maps quantities, such as "documents", to their changes since the previous run.
+
+    The values are strings, and the keys are "name", "files", "records", "dropped", "documents", "documents_change",
+    "tokens", "tokens_change" and "length" (mean tokens per document).
     """
     records, documents = _find_current(changes, "raw records"), _find_current(changes, "documents")
     tokens, length = changes.get("tokens"), changes.get("mean tokens a document")

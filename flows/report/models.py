@@ -32,7 +32,7 @@ from trainer.tasks.suites.compare import SuiteComparison
 
 
 def build_training_view(run: RunView) -> View | None:
-    """Build the template context for a run's newest model; return None if there is no model."""
+    """Build the Jinja template context for a run's newest model; return None if there is no model."""
     model = run.find_newest("models")
     if model is None:
         return None
@@ -84,6 +84,9 @@ def describe_model(model: Manifest) -> View:
 
 def build_phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequence[Event]) -> list[View]:
     """Build a row for each training phase, with its shard sets, length, first and last loss, and last evaluation.
+
+    The keys of a row are "number" (from 1), "shards" (as text), "steps", "batch", "first" and "last" (losses; None if
+    no step was recorded) and "held_out" (the last evaluation; None if there was none).
 
     Args:
         model: Manifest (stored description) of the model.
@@ -155,6 +158,9 @@ def build_before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], event
 
     The result is empty if training started from random weights.
 
+    The keys of a row are "name" ("together" for all shard sets), "share" (None for all), "before" and "after" (losses),
+    and "guessed" (the accuracies before and after).
+
     Args:
         model: Manifest (stored description) of the model.
         shard_sets: Maps the name of each shard set in the recipe to its manifest.
@@ -209,7 +215,7 @@ def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> l
 
 
 def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
-    """Build the template context for the last evaluation; return None if there are no evaluations."""
+    """Build the Jinja template context for the last evaluation; return None if there are no evaluations."""
     if not evaluations:
         return None
     last = evaluations[-1]
@@ -231,7 +237,11 @@ def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
 
 
 def build_task_views(run: RunView) -> list[View]:
-    """Build the template context for each task suite of a run, with its scores and comparisons with other models."""
+    """Build the Jinja template context for each task suite of a run, with its scores and comparisons with other models.
+
+    The keys are "name", "seeds", "head" (column headings), "rows", "average", "summary", "notes", "comparisons" and
+    "accounts" (record counts by outcome).
+    """
     release = find_release_before(run.place, run.record.recipe, run.record.started)
     views = []
     for name, tasks in run.find_by_name("tasks").items():
@@ -265,7 +275,11 @@ def build_task_views(run: RunView) -> list[View]:
 
 
 def _build_comparison_view(comparison: SuiteComparison) -> View:
-    """Build the template context for a comparison of two models."""
+    """Build the Jinja template context for a comparison of two models.
+
+    The keys are "names" (of both models), "head" (column headings), "rows" (one per task) and "verdict" (sentences with
+    the conclusions).
+    """
     return {
         "names": (comparison.first, comparison.second),
         "head": comparing.HEAD,

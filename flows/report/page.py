@@ -121,7 +121,9 @@ def _load_template(privacy: Privacy) -> Template:
 
 
 def build_shard_views(run: RunView) -> list[View]:
-    """Build the template context for each shard set, with the properties of its examples and one row per split."""
+    """Build the Jinja template context for each shard set, with the properties of its examples and one row per
+    split.
+    """
     views = []
     vocabularies = {manifest.fingerprint: name for name, manifest in run.find_by_name("vocabularies").items()}
     for name, shards in run.find_by_name("shards").items():
@@ -153,7 +155,11 @@ def _list_labels(shards: Manifest) -> list[tuple[str, str]]:
 
 
 def build_split_row(shards: Manifest, split: str) -> View:
-    """Build the row for one split of a shard set, with its numbers of parts (file sets), examples, bytes and tokens."""
+    """Build the row for one split of a shard set, with its numbers of parts (file sets), examples, bytes and tokens.
+
+    The keys are "name", "parts", "examples", "bytes" and "figures" (numbers of documents, tokens and each label, by
+    name).
+    """
     parts = [part for part in shards.parts if part.labels.get("split") == split]
     figures_of = {
         name: sum(part.ledger.figures.get(name, 0) for part in parts)
@@ -187,7 +193,9 @@ def build_length_views(run: RunView) -> list[View]:
 
 
 def _build_length_view(name: str, title: str, sample: LengthSample, unit: str) -> View:
-    """Build the template context for one histogram.
+    """Build the Jinja template context for one histogram.
+
+    The keys are "title", "sample", "rows", "unit" and "svg" (the picture).
 
     Args:
         name: Part of the name of the SVG element.

@@ -217,10 +217,12 @@ class DuplicatePair:
 
 
 def build_reason_groups(run: RunView) -> list[View]:
-    """Build the template context for the reasons why rows were lost, with samples.
+    """Build the Jinja template context for the reasons why rows were lost, with samples.
 
     There is one group for each source and generation (the raw files that one run added), and one for the corpus. Empty
     groups are omitted.
+
+    The keys of a group are "title" and "reasons".
     """
     groups = []
     for manifest in run.parsed:
@@ -234,9 +236,11 @@ def build_reason_groups(run: RunView) -> list[View]:
 
 
 def build_duplicate_view(run: RunView) -> View:
-    """Build the template context for duplicates.
+    """Build the Jinja template context for duplicates.
 
     It contains statistics on the text that only the removed documents had, and pairs of texts to show side by side.
+
+    The keys are "missing" (the result of `summarize_missing`) and "pairs" (contexts of pairs of duplicates).
     """
     verdicts = run.find_newest("verdicts")
     removals = read_removals(run.place, verdicts) if verdicts is not None else None
@@ -247,7 +251,11 @@ def build_duplicate_view(run: RunView) -> View:
 
 
 def _build_pair_view(pair: DuplicatePair) -> View:
-    """Build the template context for a pair of duplicates."""
+    """Build the Jinja template context for a pair of duplicates.
+
+    The keys are "reason", "similarity", "missing" and "differences", all as text, and "sides" (the removed and the kept
+    document).
+    """
     compared = compare_texts(pair.removed.text, pair.survivor.text)
     return {
         "reason": pair.reason,
@@ -271,7 +279,7 @@ def _describe_differences(compared: TextDifferences) -> str:
 
 
 def build_example_views(run: RunView) -> list[View]:
-    """Build the template context for each shard set, with some examples and their tokens, segments and masks."""
+    """Build the Jinja template context for each shard set, with some examples and their tokens, segments and masks."""
     views = []
     for name, shards in run.find_by_name("shards").items():
         vocabulary = run.find_vocabulary(shards)
@@ -296,7 +304,11 @@ def build_example_views(run: RunView) -> list[View]:
 def _build_example_view(
     run: RunView, shard_set: ShardSet, vocabulary: Vocabulary, number: int, example: Example
 ) -> View:
-    """Build the template context for one example. `number` is the index of the example in the shard set."""
+    """Build the Jinja template context for one example. `number` is the index of the example in the shard set.
+
+    The keys are "number", "label", "length", "masked" (number of masked tokens), "documents" (ids), "digest" ("" unless
+    texts are hashed) and "tokens".
+    """
     tokens = list_shown_tokens(example, vocabulary, get_example_masks(shard_set, example))
     text = " ".join(token.text for token in tokens)
     readable, specials = run.privacy.samples == "text", frozenset(vocabulary.special_tokens.values())
@@ -312,7 +324,10 @@ def _build_example_view(
 
 
 def _build_token_view(token: ShownToken, readable: bool, specials: Collection[str]) -> View:
-    """Build the template context for a token.
+    """Build the Jinja template context for a token.
+
+    The keys are "text", "seen" (the token that the model receives), "segment" ("a" or "b") and "kind", as in
+    `ShownToken`.
 
     Args:
         token: The token.

@@ -24,7 +24,9 @@ ALGORITHM_NAMES = {"wordpiece": "WordPiece", "byte-bpe": "byte-level BPE", "unig
 
 
 def build_vocabulary_views(run: RunView) -> list[View]:
-    """Build the template context for each vocabulary of a run, with its size, special tokens and quality measures."""
+    """Build the Jinja template context for each vocabulary of a run, with its size, special tokens and quality
+    measures.
+    """
     views: list[View] = []
     for name, manifest in run.find_by_name("vocabularies").items():
         vocabulary = run.find_vocabulary(manifest)
@@ -67,7 +69,7 @@ def compute_tokens_per_word(tokens: Manifest | None) -> float | None:
 
 
 def build_measures_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary) -> View | None:
-    """Build the template context for the quality measures of a vocabulary, such as its tokens per word.
+    """Build the Jinja template context for the quality measures of a vocabulary, such as its tokens per word.
 
     Args:
         run: The run.
@@ -95,6 +97,8 @@ def build_measures_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary
 
 def _build_split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Mapping[str, Any]]) -> list[View]:
     """Build a row for each of the words that take the most tokens. The result is empty if texts may not be shown.
+
+    The keys of a row are "word", "pieces" (its tokens) and "count".
 
     Args:
         run: The run.
@@ -131,6 +135,8 @@ def build_drift_rows(tokens: Manifest | None) -> list[View]:
     tokens.
 
     Generations for which words were not counted are omitted.
+
+    The keys of a row are "generation", "words", "tokens", "tokens_a_word" and "unknown" (a share from 0 to 1).
     """
     return [
         {

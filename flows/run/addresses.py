@@ -89,7 +89,7 @@ def _find_release_artifacts(address: str, place: Place, release: Release, kind: 
     Args:
         address: the address as typed, for the message
         place: the store
-        release: name of the release
+        release: the release, with the list of its artifacts
         kind: kind of the artifacts to return; if None, artifacts of all kinds are returned
     """
     manifests = [m for m in read_manifests(place, release) if kind in (None, m.kind)]

@@ -58,8 +58,8 @@ class AnswersJob:
 
     Attributes:
         store: address of the store
-        model: artifact of the fine-tuned model
-        corpus: artifact of the corpus
+        model: folder and digest of the fine-tuned model
+        corpus: folder and digest of the corpus
         parts: the parts of the corpus to process
         answer_kind: "predict" or "embed"
         sources: names of the sources whose documents are processed; if empty, those of all sources
@@ -201,8 +201,7 @@ def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
         answers: the file to write the predictions to
 
     Raises:
-        InputError: If the disk is full.
-        TrainingFailed: If the process fails.
+        InputError, TrainingFailed: If the process fails; which one depends on the cause.
     """
     documents = str(work / "documents.parquet")
     file = FileSettings(path=documents, format="parquet", columns={"text": "text"}, max_unusable=1.0)

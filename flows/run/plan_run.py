@@ -94,7 +94,7 @@ def plan_recipe(recipe: Recipe, home: Path) -> RunPlan:
         home: the CLOZE_HOME folder (caches); contains the cache of raw file digests
 
     Raises:
-        InputError: If raw files, labeled files or models are missing, or the run would stop because of its data.
+        InputError: If raw files, labeled files or models are missing, or a run would stop with an InputError.
     """
     recipe = follow_schedule(recipe)
     labelled = [*check_labelled_files(Place(recipe.store), recipe)]
@@ -118,7 +118,7 @@ def plan_run(
         tell: called with a line about each raw file that a run would skip; the lock file is not changed
 
     Raises:
-        InputError: If the run would stop because of its data.
+        InputError: If a run would stop with an InputError, for example because filter rules drop too many documents.
     """
     recipe = replace(recipe, path=None)
     damage = DamageTracker(place=place, tell=lambda line: None)

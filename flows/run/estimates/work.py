@@ -85,7 +85,7 @@ def compute_training_work(
 
 
 def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: float) -> dict[str, float]:
-    """Return the work needed to fine-tune and evaluate a recipe's task, as {unit: amount}.
+    """Return the work needed to fine-tune and evaluate the tasks of a `[[task]]` table, as {unit: amount}.
 
     The work covers all seeds and the control model.
 

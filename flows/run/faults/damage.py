@@ -335,7 +335,7 @@ def add_to_quarantine(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Calla
         The new content of the lock file.
 
     Raises:
-        InputError: If the lock cannot be written.
+        InputError: If the lock file cannot be written.
     """
     location = error.record
     change_lock(recipe.lock_path, tell, lambda on_disk: _add_record(on_disk, location))

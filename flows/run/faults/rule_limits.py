@@ -275,7 +275,7 @@ def judge_before_rules(records: Sequence[Record], name: str, settings: Documents
 
 
 def _read_first_records(source: JudgedSource) -> list[Record]:
-    """Read up to MAX_DOCUMENTS records from the beginning of a source. Unreadable files are skipped."""
+    """Read up to MAX_DOCUMENTS records from the first MAX_FILES files of a source. Unreadable files are skipped."""
     files = [file for file in source.files if file.path][:MAX_FILES]
     records: list[Record] = []
     size = 0

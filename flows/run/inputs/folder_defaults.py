@@ -84,7 +84,7 @@ TEMPLATE_TABLES = ("rules", "documents", "duplicates")
 
 
 def build_folder_recipe(source: Path | str, store: Path, overrides: Mapping[str, str]) -> Recipe:
-    """Build the recipe for a folder of text files that has none.
+    """Build the recipe for a folder of raw files that has none.
 
     Its settings are those of the previous run, from the lock file (which records the raw files and settings of a
     recipe); for a first run, they are fitted to a sample of the texts.

@@ -135,12 +135,14 @@ def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
 def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
     """Find all raw files of a recipe, and the models that training starts from and learns from (the teacher).
 
-    Returns:
-        The content of the recipe's lock file (the raw files of all runs and the models), with the current paths.
-        Nothing is written.
+    The lock file (which records the raw files of all runs and the models) is read but not written.
 
     Args:
         home: the folder CLOZE_HOME, which contains the cache of raw file digests
+
+    Returns:
+        The new content of the lock file, with the current paths of all files, and what the search found: new files and
+        files that are not read.
 
     Raises:
         InputError: If raw files or a model cannot be found or read.

@@ -481,7 +481,7 @@ class Change:
 
     @property
     def change(self) -> float | None:
-        """The later value minus the earlier one; None if either is missing. The difference of shares is a fraction."""
+        """The later value minus the earlier one (a fraction for shares); None if either is missing."""
         return self.after - self.before if self.before is not None and self.after is not None else None
 
     @property
@@ -565,9 +565,10 @@ def _iter_bound_crossings(bound: Bound, changes: Sequence[Change], chances: Mapp
 
 
 def _list_absent(bound: Bound, changes: Sequence[Change]) -> list[Change]:
-    """Return the change of a limited figure that both runs lack: from zero to zero, as a list of one.
+    """Return a change from zero to zero, as a list of one, for a figure that has a limit but is missing in both runs.
 
-    Returns [] unless it is a count or share for a source or reason, and others of its name before the colon exist.
+    Returns [] unless the figure is a count or share for a source or reason, and the runs have others with its name
+    before the colon.
     """
     family, colon, _ = bound.figure.partition(": ")
     relatives = [change for change in changes if change.name == family or change.name.startswith(f"{family}: ")]

@@ -76,7 +76,7 @@ class Notice:
     time: str = field(default_factory=format_now)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the attributes as a dict to send as JSON, with `text` cut to one line of MESSAGE_CHARACTERS."""
+        """Return the attributes as a dict to send as JSON, with `text` as one line of at most MESSAGE_CHARACTERS."""
         shown = to_one_line(self.text, MESSAGE_CHARACTERS).encode("utf-8", "replace").decode()
         return {**asdict(self), "text": shown}
 

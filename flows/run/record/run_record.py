@@ -82,7 +82,7 @@ class StageRecord:
         folder: folder of the artifact, relative to the store
         state: "built" or "reused"
         reason: why the stage was built or reused
-        seconds: elapsed time
+        seconds: time that the run spent on the stage
         parts: number of parts (file sets that are built independently)
         parts_built: number of parts that the run built
         bytes_built: size of the files of these parts
@@ -173,7 +173,7 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """The record of a whole run.
+    """The stored record of a run: its recipe, state, stages, cost and exceeded limits.
 
     Attributes:
         run_id: id of the run

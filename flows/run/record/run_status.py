@@ -403,7 +403,7 @@ def read_store_status(place: Place) -> StoreStatus:
 
 
 def get_schedule_path(name: str) -> str:
-    """Return the path, relative to the store, of the heartbeat of a process that runs a recipe on a schedule.
+    """Return the path, relative to the store, of the heartbeat file of a process that runs a recipe on a schedule.
 
     Args:
         name: name of the recipe
@@ -421,7 +421,7 @@ def follow_schedule(recipe: Recipe) -> Recipe:
 
 
 def get_waiting_path(release: str) -> str:
-    """Return the path, relative to the store, of the heartbeat of a process that waits for approval of a release.
+    """Return the path, relative to the store, of the heartbeat file of a process that waits for approval of a release.
 
     Args:
         release: name of the release
