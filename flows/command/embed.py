@@ -75,7 +75,7 @@ def embed_file(
         file: The records with texts, or a file of vectors.
         settings: What to compute vectors for, and how.
         output: The Parquet file to write. None if `file` contains vectors, or only search results are wanted.
-        tell: Called with each line about the work.
+        tell: Callback that prints a line, called with progress messages.
         search: The query, and what to do with its results. By default, nothing is searched.
         show: Called with each line of the results. If None, `tell` is called instead.
 

@@ -94,7 +94,7 @@ def evaluate_model(options: EvaluationOptions, tell: Tell) -> tables.SuiteResult
 
     Args:
         options: The options of the command.
-        tell: Called with each line about the work, and each line of the table.
+        tell: Callback that prints a line, called with progress messages and each line of the table.
 
     Returns:
         The scores.
@@ -245,7 +245,7 @@ def run_suite(
         suite: The tasks and seeds.
         model: A model's folder, its folder in a store, or a release.
         output: The folder of the runs.
-        tell: Called with each line about the work.
+        tell: Callback that prints a line, called with progress messages.
         accept: Names of the data findings to accept, or "all".
         control: True to start from random weights instead of the model's.
 
@@ -294,7 +294,7 @@ def run_jobs(runs: Sequence[SuiteRun], tell: Tell) -> None:
 
     Args:
         runs: The runs.
-        tell: Called with each line about the work.
+        tell: Callback that prints a line, called with progress messages.
 
     Raises:
         TrainingFailed: If the trainer's process fails.

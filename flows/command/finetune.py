@@ -212,7 +212,7 @@ def finetune_folds(request: FinetuneRequest, tell: Tell) -> None:
 
     Args:
         request: The model, the task, the files and the settings; `files.folds` must not be 0.
-        tell: Called with each line about the work.
+        tell: Callback that prints a line, called with progress messages.
     """
     scores, folds = list[dict[str, float]](), request.files.folds
     for fold in range(folds):

@@ -51,7 +51,7 @@ def collect_garbage(place: Place, keep: int, days: float | None, keep_runs: int,
     Args:
         place: The store.
         keep: For each recipe, keep the artifacts (stored stage results) of this many newest completed runs.
-        days: Also keep artifacts that belonged to those runs at any time in the last `days` days. If None, 0 for a
+        days: Also keep stage results that belonged to those runs at any time in the last `days` days. If None, 0 for a
             local store and OBJECT_STORE_DAYS for an object store.
         keep_runs: For each recipe, keep the records of this many newest runs.
         delete: True to delete; False only to list.

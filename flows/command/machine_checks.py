@@ -78,9 +78,9 @@ def examine_machine(home: Path, store: Path | None, environ: Mapping[str, str] |
 
 
 def render_findings(findings: list[Finding]) -> str:
-    """Render findings as text for a terminal, followed by the number of findings of each verdict.
+    """Render findings as text for a terminal, followed by the number of findings of each status (ok, warn, fail).
 
-    Each finding takes one line with its verdict, name and fact, and a second line if it has a remedy.
+    Each finding takes one line with its status, name and fact, and a second line if it has a remedy.
     """
     width = max((len(finding.name) for finding in findings), default=0)
     lines = []
@@ -100,17 +100,17 @@ def read_start_environment() -> dict[str, str]:
 
 
 def report_ok(name: str, fact: str) -> Finding:
-    """Return a finding with the verdict "ok"."""
+    """Return a finding with the status "ok"."""
     return Finding(name=name, ok="ok", fact=fact)
 
 
 def report_warning(name: str, fact: str, remedy: str) -> Finding:
-    """Return a finding with the verdict "warn": something that the user should know."""
+    """Return a finding with the status "warn": something that the user should know."""
     return Finding(name=name, ok="warn", fact=fact, remedy=remedy)
 
 
 def report_failure(name: str, fact: str, remedy: str) -> Finding:
-    """Return a finding with the verdict "fail": something that must be fixed before a run."""
+    """Return a finding with the status "fail": something that must be fixed before a run."""
     return Finding(name=name, ok="fail", fact=fact, remedy=remedy)
 
 

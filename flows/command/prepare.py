@@ -42,7 +42,7 @@ def prepare_home(home: Path, tell: Tell) -> None:
 
     Args:
         home: The CLOZE_HOME folder, which holds caches and the Prefect database.
-        tell: Called with each line about the work.
+        tell: Callback that prints a line, called with progress messages.
 
     Raises:
         InputError: If the server that creates the database does not start.

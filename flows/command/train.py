@@ -142,7 +142,7 @@ class JobListener:
     """Turns the events of a training run into lines for people.
 
     Args:
-        tell: Called with each line.
+        tell: Callback that prints a line.
         steps: The total number of training steps.
     """
 

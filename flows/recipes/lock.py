@@ -107,7 +107,7 @@ class Lock:
 
     @property
     def raw_bytes(self) -> int:
-        """Total size in bytes of the raw files of all generations."""
+        """Total size in bytes of all raw files in the lock."""
         files = (file for generation in self.generations for some in generation.values() for file in some)
         return sum(file.size_bytes for file in files)
 
@@ -115,7 +115,7 @@ class Lock:
     def file_locations(self) -> dict[tuple[str, str], tuple[int, str]]:
         """The (generation number, path) of each raw file, by (source name, sha256).
 
-        The generation is the one that added the file.
+        A generation is the raw files that one run added; its number is one-based.
         """
         return {
             (name, file.sha256): (number, file.path)
