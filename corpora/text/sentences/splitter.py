@@ -273,7 +273,7 @@ def sentence_offsets(
         data: UTF-8 bytes of all rows.
         offsets: int64 `(n + 1,)`: row i is data[offsets[i]:offsets[i + 1]].
         languages: The ISO 639 code of each row, or None for a row whose language is uncertain. If None, all languages
-            are uncertain. The number of entries is not checked.
+            are uncertain. Otherwise it must have one entry for each row (AssertionError).
 
     Returns:
         Starts, ends and rows, all int64. Sentence j is data[starts[j]:ends[j]]. Row i has the sentences from rows[i] up
@@ -286,6 +286,7 @@ def sentence_offsets(
     if languages is None:
         numbers, codes = np.zeros(offsets.size - 1, np.int64), [""]
     else:
+        assert len(languages) == offsets.size - 1, "there is a language for each row"
         code_of = {code: find_language(code).code for code in dict.fromkeys(languages)}
         codes = list(dict.fromkeys(code_of.values())) or [""]
         number_of = {code: codes.index(table) for code, table in code_of.items()}

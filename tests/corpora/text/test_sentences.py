@@ -194,3 +194,10 @@ def test_more_sentences_than_the_first_buffers_hold() -> None:
     texts = ["A. " * 3000, "。" * 10, "B! " * 5000]
     assert [len(spans) for spans in of_kernel(texts)] == [1, 1, 5000]
     assert [len(split_sentences(text)) for text in texts] == [1, 1, 5000]
+
+
+def test_languages_are_one_for_each_row() -> None:
+    """Fails if a list that is too short lets the kernel read what is behind it."""
+    data, offsets = to_text_buffers(pa.array(["One. Two.", "Drei."], pa.large_string()))
+    with pytest.raises(AssertionError, match="a language for each row"):
+        sentence_offsets(data, offsets, ["en"])
