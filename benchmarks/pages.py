@@ -4,7 +4,7 @@
     python -m benchmarks.pages --kinds PAGES    a .tar.xz or a folder with html/NNNN.html and gold/NNNN.json
 
 Of pages of kinds, as the Web Content eXtraction Benchmark has them, the measure is its authors': F1 of the multisets of
-words in small letters, the mean over pages; and how many titles are equal but for case and spaces. The forests were
+words in small letters, the mean over pages; and how many titles are equal, ignoring case and spaces. The forests were
 grown on the 1,497 pages of its development part: `benchmarks.fit_blocks` cross-validates on those, and prints these
 rows as well.
 
@@ -347,7 +347,7 @@ def main() -> None:
     titled = [page for page in pages if page.title]
     if titled:
         equal = sum(as_told(title_of(page)) == as_told(page.title or "") for page in titled)
-        print(f"titles equal but for case and spaces: {equal / len(titled):.3f} of {len(titled)}")
+        print(f"titles equal, ignoring case and spaces: {equal / len(titled):.3f} of {len(titled)}")
     print_extractors(pages)
 
 

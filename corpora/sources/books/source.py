@@ -5,7 +5,7 @@
                                               copyright pages, "about the author", contents, footnotes cut ─► a document
 
 Promises: a book is one document, its paragraphs parted by a blank line; verse and titles keep their lines.
-Every file, and every member of a tar but folders, is one record: a book, or a drop that says why. A tar that
+Every file, and every member of a tar but folders, is one record: a book, or a drop with its reason. A tar that
 is cut off or damaged is refused; a damaged book costs only itself.
 Measured on 91 texts and 5 EPUBs (`benchmarks.books` of commit 7508d9ac): no sentence of a license and no list of
 contents is left, the beginning of each of 2,257 chapters is there, 99.6% of the words between Gutenberg's marks are

@@ -1,6 +1,6 @@
 """News pages in WARC archives: `CC-NEWS-*.warc.gz`, other `.warc` and `.wet`, plain, `.gz` or `.zst`.
 
-Promises: every record of an archive is one record here, a page's main text or a drop that says what it is instead (a
+Promises: every record of an archive is one record here, a page's main text or a dropped record that says what it is (a
 request, a redirect, an image...). The address is the key and the second of the crawl the revision, so the latest crawl
 of a page supersedes earlier ones. An archive that is damaged or cut off is refused. A `.gz` archive that is compressed
 by record is cut every 8 MB, and a record belongs to the slice in which its gzip member begins. Costs: nearly all of it

@@ -225,7 +225,7 @@ def describe_weakness(
     >>> describe_weakness("accuracy", 0.6, 0.6, None)
     'learnt nothing: accuracy 0.6 is not above the 0.6 of one answer to everything'
     >>> describe_weakness("accuracy", 0.7, 0.6, 0.8)
-    'a bag of words does as well: accuracy 0.8, and the model 0.7'
+    'a bag of words does better: accuracy 0.8, and the model 0.7'
     """
     named = f"{metric} {format(score)}"
     if majority is not None and score <= majority:
@@ -236,7 +236,8 @@ def describe_weakness(
             f"than chance makes (p {p:.2g})"
         )
     if words is not None and score <= words:
-        return f"a bag of words does as well: {metric} {format(words)}, and the model {format(score)}"
+        does = "does better" if score < words else "does as well"
+        return f"a bag of words {does}: {metric} {format(words)}, and the model {format(score)}"
     return ""
 
 

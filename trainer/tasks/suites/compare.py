@@ -223,8 +223,8 @@ def iter_conclusions(comparison: SuiteComparison) -> Iterator[str]:
     )
     if comparison.seeds >= MIN_PAIRED_SEEDS:
         yield (
-            f"p over seeds is of the means over {comparison.seeds} seeds, paired by seed: with so many it cannot be "
-            f"below about {2 / 2**comparison.seeds:.2g}."
+            f"p over seeds is of the means over {comparison.seeds} seeds, paired by seed; so few seeds can "
+            f"never show one below about {2 / 2**comparison.seeds:.2g}."
         )
 
 

@@ -20,7 +20,7 @@ from trainer.tasks.suites.suite import Suite, SuiteTask
 
 LEVEL = 0.95  # of intervals
 SEED = 1  # of what is drawn
-HUNDREDFOLD_NOTE = "Scores are hundredfold, as the benchmarks print them."
+HUNDREDFOLD_NOTE = "Scores are in percent, as the benchmarks print them."
 BEST_EPOCH_NOTE = (
     "Of each run the best epoch was chosen on its dev examples, so scores on dev are a little too high for all models."
 )

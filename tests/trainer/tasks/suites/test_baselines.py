@@ -87,7 +87,7 @@ def test_the_bag_of_words_is_ridge_regression() -> None:
 def test_what_is_not_learnt_is_told() -> None:
     assert describe_weakness("f1", 0.5, 0.5, 0.1).startswith("learnt nothing: ")
     assert describe_weakness("f1", 0.6, 0.5, 0.1, p=0.3).startswith("hardly learnt anything: ")
-    assert describe_weakness("f1", 0.6, 0.5, 0.7, p=0.01).startswith("a bag of words does as well: ")
+    assert describe_weakness("f1", 0.6, 0.5, 0.7, p=0.01).startswith("a bag of words does better: ")
     assert describe_weakness("f1", 0.6, 0.5, 0.1, p=0.01) == describe_weakness("f1", 0.6, None, None) == ""
     lines = list(iter_baseline_lines("f1", 0.5, {"majority": {"f1": 0.5}, "bag of words": {"f1": 0.25}}))
     assert lines[0] == "to compare with f1 0.5: majority 0.5, bag of words 0.25" and "learnt nothing" in lines[1]
