@@ -170,7 +170,7 @@ def _write_documents(batches: Iterable[pa.RecordBatch], path: Path) -> InputLoca
 
 
 def _is_ours(value: Any, name: str = "") -> bool:
-    """Return True if a value is an instance of a class of this package, or of the class with this name if one is given."""
+    """Return True if a value is an instance of a class of this package (of the class `name` if it is not empty)."""
     kind = type(value)
     return kind.__module__.partition(".")[0] == "cloze" and name in ("", kind.__name__)
 
