@@ -99,7 +99,7 @@ def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
 def iter_summaries(result: SuiteResult) -> Iterator[str]:
     """Yield a line about each task: its first metric on its main split, with the interval and the majority class.
 
-    A line looks like "sentiment: accuracy 0.91 (0.89 to 0.93); the most frequent class has 0.5."
+    A line looks like "sentiment: accuracy 91.2 (89.5 to 93.0); the most frequent class has 50.0."
 
     Args:
         result: the scores of the tasks
