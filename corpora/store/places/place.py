@@ -47,7 +47,9 @@ class _ObjectCache:
         self._lock = threading.Lock()
 
     def get(self, key: tuple[str, str]) -> bytes | None:
-        """Return the cached bytes of the object `key` (address of the store, path in it); None if they are not cached."""
+        """Return the cached bytes of the object `key` (address of the store, path in it), or None if they are not
+        cached.
+        """
         return self._objects.get(key)
 
     def add(self, key: tuple[str, str], data: bytes) -> None:
