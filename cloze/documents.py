@@ -598,8 +598,8 @@ def similar(corpus: Any, text: str, *, threshold: float = 0.8) -> list[dict[str,
 
     Returns:
         One dictionary per document, most similar first, with `id` (hexadecimal), `source`, `title`, `place` (in the raw
-        file), `similarity`, `missing` (what would be lost with this document), `is_exact` and `excerpt`. Empty if there
-        is none.
+        file), `similarity`, `missing` (the share of the text's shingles that the document lacks), `is_exact` and
+        `excerpt`. Empty if there is none.
 
     Raises:
         InputError: If there is no corpus or more than one, or the threshold is out of range.

@@ -66,8 +66,7 @@ class Encoding(dict[str, Any]):
         return list(self.encodings[number].word_ids)
 
     def sequence_ids(self, number: int = 0) -> list[int | None]:
-        """Return, for each token, 0 if it belongs to the first text of a pair, 1 if to the second, None if it is
-        special.
+        """Return, for each token, 0 in the first text of a pair, 1 in the second, and None if it is special.
 
         Args:
             number: Zero-based index of the text, or pair of texts, in the batch.

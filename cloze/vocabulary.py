@@ -140,8 +140,8 @@ class Vocabulary:
 
     @property
     def algorithm(self) -> str:
-        """The algorithm of this vocabulary: "wordpiece", "byte-bpe", "unigram", or another name of the tokenizers
-        library.
+        """The algorithm of this vocabulary: "wordpiece", "byte-bpe", "unigram", or what tokenizers calls another
+        one.
         """
         return self._words.algorithm
 
@@ -155,9 +155,7 @@ class Vocabulary:
 
     @property
     def model_input_names(self) -> list[str]:
-        """Names of the values that a call of this vocabulary returns by default, in the order of transformers:
-        "input_ids", ...
-        """
+        """Names of the values that a call of this vocabulary returns by default, such as "input_ids", in order."""
         return [*self._call.names]
 
     @property
