@@ -293,7 +293,7 @@ def select_settings(source: Any, *excluded: str) -> dict[str, Json]:
 
 def _refuse_file(name: str, path: Path, error: OSError) -> None:
     """Raise InputError for a file that cannot be read. This is the default `on_error` of `hash_files`."""
-    raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+    raise InputError(f"Cannot read {path}: {error.strerror or error}. Check the path and its permissions.") from error
 
 
 def hash_files(
@@ -367,7 +367,8 @@ def find_files(source: str, path: str, accept: Callable[[str], bool], wanted: st
         return _find_files(source, path, accept, wanted)
     except OSError as error:
         raise InputError(
-            f"Source {source!r}: cannot look into {path}: {error.strerror}. Check the path and its permissions."
+            f"Source {source!r}: cannot look into {path}: {error.strerror or error}. Check the path and its "
+            "permissions."
         ) from error
 
 

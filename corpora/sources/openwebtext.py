@@ -139,7 +139,7 @@ class OpenWebTextSource:
             try:
                 yield from self._read_members(piece, tally)
             except (DamagedBytes, OSError) as fault:
-                raise _to_input_error(fault) from fault
+                raise _to_input_error(fault, parse_raw_path(piece.file.path)) from fault
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
         """Return the bytes of a page, row or line. An `.xz` file is decompressed from its beginning.
@@ -159,7 +159,7 @@ class OpenWebTextSource:
         try:
             data = _read_raw_row(file, locator) if name.endswith(PARQUET_ENDING) else _read_raw_member(file, locator)
         except (DamagedBytes, OSError) as fault:
-            raise _to_input_error(fault) from fault
+            raise _to_input_error(fault, file) from fault
         if len(data) != locator.length:
             raise InputError(f"{file} ends before {locator}. Is it the file that was read? Get it again.")
         return data
@@ -303,10 +303,10 @@ def _is_xz(name: str) -> bool:
     return name.lower().endswith(".xz")
 
 
-def _to_input_error(fault: DamagedBytes | OSError) -> InputError:
-    """Build the InputError for an archive that is damaged or cannot be read."""
+def _to_input_error(fault: DamagedBytes | OSError, path: Path) -> InputError:
+    """Build the InputError for the file at a path, which is damaged or cannot be read."""
     if isinstance(fault, OSError):
-        return InputError(f"Cannot read {fault.filename}: {fault.strerror}. Check the path and its permissions.")
+        return InputError(f"Cannot read {path}: {fault.strerror or fault}. Check the path and its permissions.")
     return InputError(f"{fault}, so its pages cannot all be read. {fault.remedy}")
 
 
@@ -327,7 +327,7 @@ def _find_tar_starts(path: Path) -> list[int]:
                 if is_due and member.offset > starts[-1]:
                     starts.append(member.offset)
     except (DamagedBytes, OSError) as fault:
-        raise _to_input_error(fault) from fault
+        raise _to_input_error(fault, path) from fault
     return starts
 
 

@@ -239,7 +239,9 @@ class BookCorpusSource:
             with path.open("rb") as stream:
                 data = stream.read(self.max_record_bytes + 1)
         except OSError as error:
-            raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+            raise InputError(
+                f"Cannot read {path}: {error.strerror or error}. Check the path and its permissions."
+            ) from error
         if len(data) > self.max_record_bytes:
             return self._build_dropped(locator, name, Drop("too large", f"over {self.max_record_bytes} bytes"))
         if not name.lower().endswith(".gz"):

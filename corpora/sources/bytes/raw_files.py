@@ -68,7 +68,9 @@ def open_raw(path: Path) -> BufferedIOBase:
             return unpacked
         return BufferedReader(_XzFile(path)) if name.endswith(".xz") else open_file(path)
     except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+        raise InputError(
+            f"Cannot read {path}: {error.strerror or error}. Check the path and its permissions."
+        ) from error
 
 
 class _XzFile(RawIOBase):

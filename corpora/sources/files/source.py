@@ -293,7 +293,9 @@ class BadZip:
         except BadArchive as error:
             raise InputError(f"{path} cannot be read: {error}. Get it again, or unpack it.") from error
         except OSError as error:
-            raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+            raise InputError(
+                f"Cannot read {path}: {error.strerror or error}. Check the path and its permissions."
+            ) from error
         raise InputError(format_change(path))
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:

@@ -84,7 +84,9 @@ class SheetRows:
         except BadRecord as error:
             raise InputError(f"{path} cannot be read to its end: {error}. Get it again, or save it again.") from error
         except OSError as error:
-            raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+            raise InputError(
+                f"Cannot read {path}: {error.strerror or error}. Check the path and its permissions."
+            ) from error
 
     def _build_record(
         self, row: SheetRow, file: RawFile, sheet: Worksheet, fields: dict[str, str], tally: Tally
