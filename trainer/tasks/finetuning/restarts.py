@@ -103,7 +103,7 @@ class EpochScores:
 
     @property
     def kept_steps(self) -> frozenset[int]:
-        """Return the step of the checkpoint to keep, that of the overall best epoch; empty if there is none yet."""
+        """The step of the checkpoint to keep, that of the overall best epoch; empty if there is none yet."""
         return frozenset({self.best_step} - {0})
 
     def to_json(self) -> dict[str, Json]:

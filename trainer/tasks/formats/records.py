@@ -108,7 +108,7 @@ class FileSettings:
 
     @property
     def kept_roles(self) -> list[str]:
-        """Return the roles of the columns that are copied to the output. They begin with KEEP_PREFIX."""
+        """The roles of the columns that are copied to the output. They begin with KEEP_PREFIX."""
         return [role for role in self.columns if role.startswith(KEEP_PREFIX)]
 
 
@@ -163,7 +163,7 @@ class RowCounts:
 
     @property
     def account(self) -> Account:
-        """Return the ledger account of all records: given, held out, or dropped by reason."""
+        """The ledger account of all records: given, held out, or dropped by reason."""
         dropped = {f"dropped: {reason}": number for reason, number in sorted(self.unusable.items())}
         elsewhere = {"held out": self.held_out} if self.held_out else {}
         return Account(unit=self.unit, total=self.rows, outcomes={"given": self.given, **elsewhere, **dropped})

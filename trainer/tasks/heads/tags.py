@@ -65,7 +65,7 @@ class Chains(NamedTuple):
 
     @property
     def ends(self) -> Tensor:
-        """Return the index of the last word of each sentence: int64 [S]."""
+        """The index of the last word of each sentence: int64 [S]."""
         return self.lengths.cumsum(0) - 1
 
 

@@ -259,7 +259,7 @@ class SpanTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the metrics, the requested one first.
+        """The metrics, the requested one first.
 
         If questions may have no answer, the scores depend on `null_threshold`; while it is None, the best threshold is
         used.

@@ -70,7 +70,7 @@ class ChoiceTask(Task):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the roles: the context, the question, the choices, the index of the right choice, and the level.
+        """The roles: the context, the question, the choices, the index of the right choice, and the level.
 
         If the examples have levels, scores are also computed per level.
         """
@@ -78,7 +78,7 @@ class ChoiceTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the only metric, accuracy: the share of questions that are answered correctly."""
+        """The only metric, accuracy: the share of questions that are answered correctly."""
         return with_first(self.metric, ("accuracy",))
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> ChoiceExample:

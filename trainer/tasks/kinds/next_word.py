@@ -105,7 +105,7 @@ class NextTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the metrics: the mean log-likelihood per token, and the share of correctly predicted tokens."""
+        """The metrics: the mean log-likelihood per token, and the share of correctly predicted tokens."""
         return with_first(self.metric, (LIKELIHOOD, "accuracy"))
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> str:
