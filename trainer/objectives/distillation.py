@@ -81,9 +81,9 @@ class DistillationObjective(MaskedObjective):
             raise InputError(f'A {family.name} has no head of words, which objective "distillation" compares.')
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Return the term of masked tokens, which is always reported, then "soft" and "cosine" unless their weight is 0.
+        """Return the terms of the loss: masked tokens, which are always reported, then "soft" and "cosine".
 
-        `family` and `inputs` are not used.
+        The last two are omitted if their weight is 0. `family` and `inputs` are not used.
         """
         learnt = [Term(name, getattr(self, name), has_rights=False) for name in (SOFT, COSINE) if getattr(self, name)]
         return (Term(MASKED.name, self.masked), *learnt)

@@ -284,7 +284,9 @@ def with_defaults_from(file: FileSettings, other: Mapping[str, Any]) -> FileSett
 
 
 def with_format(task: Task, file: FileSettings) -> FileSettings:
-    """Return the settings of a file with the format of the task, unless they or the file extension determine the format.
+    """Return the settings of a file with the format of the task, unless the file has a format already.
+
+    It has one if its settings or its file extension determine it.
     """
     has_own = file.format or find_unpacked_ending(file.path) in ENDINGS
     return replace(file, format=task.format) if task.format and not has_own else file
