@@ -85,9 +85,13 @@ class Sketch:
 
 
 def sketch_piece(piece: InputPiece, settings: SketchSettings) -> Sketch:
-    """Compute the sketches (hashes for finding duplicates) of all rows of a piece (a range of a file).
+    """Compute the sketch (hashes for finding duplicates) of all rows of a piece (a range of a file).
 
     This function is called in worker processes.
+
+    Args:
+        piece: The piece to read.
+        settings: What the sketch contains.
 
     Raises:
         InputError: If the file cannot be read.
@@ -115,7 +119,7 @@ def sketch_chunks(piece: InputPiece, settings: SketchSettings) -> Iterator[Sketc
 
 
 def join_sketches(sketches: Sequence[Sketch]) -> Sketch:
-    """Concatenate the sketches (hashes for finding duplicates) of consecutive rows."""
+    """Concatenate the sketches (hashes for finding duplicates) of consecutive rows. No sketches give an empty one."""
     names = sketches[0].columns if sketches else ()
     return Sketch(
         columns={name: np.concatenate([each.columns[name] for each in sketches]) for name in names},
@@ -130,8 +134,13 @@ def join_sketches(sketches: Sequence[Sketch]) -> Sketch:
 
 
 def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, max_samples: int) -> Sketch:
-    """Compute the sketches (hashes for finding duplicates) of the rows of a chunk, and sample at most `max_samples` of
-    their texts.
+    """Compute the sketch (hashes for finding duplicates) of the rows of a chunk.
+
+    Args:
+        chunk: The rows.
+        piece: The piece that they belong to, which names the id and group columns.
+        settings: What the sketch contains.
+        max_samples: Maximum number of texts to sample.
     """
     texts = chunk.texts.fill_null("") if chunk.texts.null_count else chunk.texts
     bands, shingles = settings.duplicates.bands, np.empty(0, np.uint64)
@@ -196,8 +205,9 @@ def _list_values(chunk: RowChunk, name: str) -> list[str]:
 
 
 def build_row_sets(piece: InputPiece, wanted: Bools, settings: DuplicateSettings) -> ShingleSets:
-    """Read some rows of a piece (a range of a file), and build their sets of shingles (hashes of runs of words), in row
-    order.
+    """Read some rows of a piece (a range of a file), and build their sets of shingles, in row order.
+
+    A shingle is a hash of a run of words.
 
     Args:
         piece: The piece to read.
@@ -235,6 +245,9 @@ class ShingleCache:
 
     def add(self, sketch: Sketch) -> None:
         """Append the shingles of the next rows. Once the cache is full, nothing is added.
+
+        Args:
+            sketch: The sketch of these rows, with shingles.
 
         Raises:
             InputError: If the disk is full.

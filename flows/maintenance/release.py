@@ -185,8 +185,9 @@ def prepare_candidate(recipe: Recipe, record: RunRecord, name: str, figures: Fig
 
 
 def release_if_within_bounds(candidate: ReleaseCandidate, tell: Callable[[str], None]) -> None:
-    """Release a candidate unless its metrics exceed a limit set in the recipe or the current release of its name has
-    the same artifacts (stored stage results).
+    """Release a candidate unless its metrics exceed a limit that is set in the recipe.
+
+    Nothing is released either if the current release of its name has the same artifacts (stored stage results).
 
     Args:
         candidate: The candidate.
@@ -208,7 +209,11 @@ def release_if_within_bounds(candidate: ReleaseCandidate, tell: Callable[[str], 
 
 
 def _check_undamaged(place: Place, artifacts: tuple[ReleasedArtifact, ...]) -> None:
-    """Raise InputError if a file of the artifacts (stored stage results) is damaged or missing."""
+    """Read all files of some artifacts (stored stage results) to check that none is damaged or missing.
+
+    Raises:
+        InputError: If one is.
+    """
     for artifact in artifacts:
         manifest = read_manifest(place, artifact.folder)
         assert manifest is not None, "it was read a moment ago"
