@@ -251,6 +251,11 @@ def is_evaluation_missing(run: Run, phase: Phase, steps_done: int) -> bool:
     """Return True if an evaluation was due after a step but is not in the log, because a signal stopped it.
 
     All processes must call it. They return the result of the first process, which has the log.
+
+    Args:
+        run: The settings and services of the run.
+        phase: The phase of the step.
+        steps_done: The number of completed steps of the run.
     """
     was_due = is_due(run.settings.evaluate_every, steps_done, phase.end)
     [is_missing, *_] = run.ranks.collect(was_due and not run.log.has_event("evaluation", steps_done))

@@ -97,9 +97,14 @@ def predict_file(folder: Path, loaded: LoadedFolder, file: FileSettings, labelle
 
 
 def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
-    """Write a JSON line for each record of a file, with the keys of `iter_answer_rows`. The file appears when complete.
+    """Write a JSON line for each record of a file, with the keys of `iter_answer_rows`.
 
-    Numbers are written in full precision.
+    The file appears when complete. Numbers are written in full precision.
+
+    Args:
+        output: The file to write.
+        task: The task of the model.
+        answers: The examples and predictions.
 
     Raises:
         InputError: If the file cannot be written.

@@ -384,7 +384,10 @@ class TextTask(Task):
         return np.array([[*standard, *ones]], np.float32)
 
     def make_predictions(self, examples: Sequence[TextExample], items: Items, answers: Answers) -> list[Float32s]:
-        """Return the head's outputs for each text: float32 [C] of logits, or [1] with a number."""
+        """Return the head's outputs for each text: float32 [C] of logits, or [1] with a number.
+
+        `answers` has the outputs of each item, float32 [1, C].
+        """
         return [answer[0] for answer in answers]
 
 
@@ -607,7 +610,7 @@ class ClassesTask(StudentTask):
         return {"labels": self._choose_labels(prediction), "probabilities": probabilities}
 
     def _choose_labels(self, prediction: Float32s) -> list[str]:
-        """Choose the class with the highest output as a list of one, or with `multi_label` all with an output above 0."""
+        """Choose the class with the highest output, as a list of one, or with `multi_label` all with an output above 0."""
         if not self.multi_label:
             return [self.labels[int(prediction.argmax())]]
         return [name for name, output in zip(self.labels, prediction.tolist(), strict=True) if output > 0]

@@ -150,7 +150,10 @@ def score_predictions(task: Task, examples: Sequence[Example], predictions: Sequ
 def _build_rows(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Build the fields of `JudgedSplit` that hold the rows, by name; {} if scores cannot be computed from rows."""
+    """Build the fields of `JudgedSplit` that hold the rows, by name; {} if scores cannot be computed from rows.
+
+    `scores` are those of the task for all examples.
+    """
     if isinstance(task, NumberTask):
         gold = [example.label for example in examples]
         return {"statistic": NUMBERS, "rows": _zip_values(gold, [float(answer[0]) for answer in predictions])}
