@@ -181,9 +181,8 @@ def format_ending(question: str, choice: str) -> str:
 def _parse_choice(label: Any, count: int) -> int:
     """Parse the label of a question as the zero-based index of a choice.
 
-    It may be such a number, or a letter from A on.
-
-    `count` is the number of choices. Raises Unusable if the label names no choice.
+    The label may be such a number, or a letter from A on. `count` is the number of choices. Raises Unusable if the
+    label names no choice.
     """
     place = label
     if isinstance(label, str):

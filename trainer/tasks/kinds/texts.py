@@ -610,7 +610,10 @@ class ClassesTask(StudentTask):
         return {"labels": self._choose_labels(prediction), "probabilities": probabilities}
 
     def _choose_labels(self, prediction: Float32s) -> list[str]:
-        """Choose the class with the highest output, as a list of one, or with `multi_label` all with an output above 0."""
+        """Choose the predicted classes of a text from its logits: the one with the highest logit, as a list.
+
+        With `multi_label`, they are all classes with a logit above 0.
+        """
         if not self.multi_label:
             return [self.labels[int(prediction.argmax())]]
         return [name for name, output in zip(self.labels, prediction.tolist(), strict=True) if output > 0]
