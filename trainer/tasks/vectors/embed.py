@@ -114,7 +114,7 @@ class VectorParts:
             self._parts, self._writer = self._parts + 1, None
 
     def close(self) -> None:
-        """Close the file of an unfinished part, if there is one, which is then not used again.
+        """Close the file of the current part, if there is one, so that a later run can use it.
 
         A full disk is ignored.
         """
