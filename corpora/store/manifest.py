@@ -114,8 +114,7 @@ class StoredFile:
         """Create a StoredFile from the JSON object that `to_json` returns.
 
         Raises:
-            KeyError: If `content` is missing.
-            TypeError: If another field is missing or unknown.
+            KeyError, TypeError: If a field is missing or unknown.
             ValueError: If `content` has another form.
         """
         return StoredFile(**{**data, "content": Content.parse(data["content"])})
@@ -184,8 +183,7 @@ class Part:
         """Create a Part from the JSON object that `to_json` returns.
 
         Raises:
-            KeyError: If a field is missing.
-            TypeError: If a field is unknown.
+            KeyError, TypeError: If a field is missing or unknown.
             ValueError: If the content of a file has another form.
         """
         files = tuple(StoredFile.from_json(file) for file in data["files"])

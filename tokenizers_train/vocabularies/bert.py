@@ -67,8 +67,9 @@ def build_tokenizer(
 
 
 def build_vocabulary_files(tokens: Sequence[str]) -> dict[str, str]:
-    """Return {"vocab.txt": content}, with one token per line in the order of `tokens`, for tools that do not read
-    tokenizer.json.
+    """Return the vocab.txt of a BERT vocabulary, as {"vocab.txt": content}, for tools that do not read tokenizer.json.
+
+    It has one token per line, in the order of `tokens`.
     """
     return {"vocab.txt": "".join(f"{token}\n" for token in tokens)}
 
@@ -90,17 +91,15 @@ def build_config(lowercase: bool, max_word_length: int, strip_accents: bool | No
 
 
 def build_special_tokens_map() -> dict[str, Json]:
-    """Return the content of special_tokens_map.json for a BERT vocabulary."""
+    """Return the content of special_tokens_map.json for a BERT vocabulary, by names such as "cls_token"."""
     return {f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}
 
 
 def format_token(token: str) -> str:
-    """Return a token for display. WordPiece tokens are returned unchanged, with ## at the start of pieces that continue
-    a word.
-    """
+    """Return a WordPiece token for display. It is not changed, so a piece that continues a word has ## at the start."""
     return token
 
 
 def is_word_start(token: str) -> bool:
-    """Return whether a token begins a word, i.e. has no ## prefix."""
+    """Return whether a WordPiece token begins a word, i.e. has no ## prefix."""
     return not token.startswith(CONTINUATION)

@@ -28,14 +28,16 @@ class WordRule(Protocol):
 
     @property
     def settings(self) -> dict[str, Json]:
-        """Settings of the rule that are part of the fingerprint of stored word counts."""
+        """The settings of any word rule for the fingerprint of stored word counts, as a JSON object."""
 
     def split(self, text: str) -> list[str]:
-        """Split a text into words with the Hugging Face tokenizers library, which defines the rule."""
+        """Split a text into normalized words with the Hugging Face tokenizers library, which defines the rule."""
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> pa.Table:
-        """Count the words in the texts data[starts[r]:ends[r]]. Returns a table with the schema
-        `table.COUNTS_SCHEMA`.
+        """Count the words in the texts data[starts[r]:ends[r]]. Returns a table with the schema `table.COUNTS_SCHEMA`.
+
+        Raises:
+            InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.
         """
 
 
@@ -45,7 +47,10 @@ MAX_TOTAL = 1 << 53  # so that sums over pairs of letters stay below 2^63 as wel
 
 
 def count_words_plain(rule: WordRule, texts: pa.Array) -> WordCounts:
-    """Count the words that `rule.split` returns. This is the reference implementation for testing `count_words`."""
+    """Count the words that `rule.split` returns for each text of a column, as `count_words` does.
+
+    This is its reference implementation, for tests.
+    """
     counts: Counter[str] = Counter()
     for text in texts.to_pylist():
         counts.update(rule.split(text))
@@ -111,7 +116,7 @@ def merge_counts(parts: Iterable[WordCounts], weights: Sequence[Weight] | None =
 
 
 def merge_two_counts(one: WordCounts, other: WordCounts) -> WordCounts:
-    """Add up two tables of word counts, and return a table sorted by word.
+    """Add up two tables of word counts (schema `table.COUNTS_SCHEMA`), and return a table sorted by word.
 
     Each table must be sorted by word and have a single chunk per column.
     """
@@ -153,6 +158,6 @@ def to_whole_weights(weights: Iterable[Weight]) -> list[int]:
 
 
 def _build_table(counts: Counter[str]) -> WordCounts:
-    """Build a table of word counts, sorted by word."""
+    """Build a table of word counts with the schema `table.COUNTS_SCHEMA`, sorted by word."""
     words = sorted(counts)
     return pa.table([words, [counts[word] for word in words]], schema=COUNTS_SCHEMA)

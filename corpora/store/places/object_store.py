@@ -115,7 +115,8 @@ class ObjectFiles:
             address: Name of the object in error messages.
 
         Raises:
-            OSError: If the last attempt fails. A missing object may be noticed only when it is read.
+            FileNotFoundError: If the object does not exist.
+            OSError: If the last attempt fails.
         """
         return ObjectFile(self, path, self.retry(lambda: self._files.open_input_file(path)), address)
 
