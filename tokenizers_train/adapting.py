@@ -62,15 +62,15 @@ class WordCutter(Protocol):
         """Split a word into pieces of the vocabulary, in order."""
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """Return whether the pieces, a result of `cut`, do not tell the original word."""
+        """Return whether the original word cannot be recovered from these pieces, a result of `cut`."""
 
     def __contains__(self, token: object) -> bool: ...
 
     def add(self, token: str) -> None:
-        """Add a token that is not in the vocabulary yet."""
+        """Add a token to the vocabulary. It must not be there yet."""
 
     def remove(self, token: str) -> None:
-        """Remove a token that was added with `add`."""
+        """Remove a token from the vocabulary. It must have been added with `add`."""
 
 
 class WordPieceCutter:
@@ -90,9 +90,10 @@ class WordPieceCutter:
         self._max_token_length = max(map(len, tokens), default=0)
 
     def cut(self, word: str) -> Pieces:
-        """Split a word into WordPiece pieces, taking the longest match first.
+        """Split a word into pieces of the vocabulary, in order.
 
-        Returns only the unknown token if a part of the word matches no piece, or if the word is too long.
+        The longest piece that matches next is always taken. The result is only the unknown token if a part of the word
+        matches no piece, or if the word is too long.
         """
         if len(word) > self._max_word_length:
             return self._unknown_pieces
@@ -109,22 +110,25 @@ class WordPieceCutter:
         return tuple(pieces)
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """Return whether the pieces are only the unknown token, e.g. ([UNK],)."""
+        """Return whether the original word cannot be recovered from these pieces, a result of `cut`.
+
+        This is the case if they are only the unknown token, e.g. ([UNK],).
+        """
         return pieces == self._unknown_pieces
 
     def __contains__(self, token: object) -> bool:
         return token in self._tokens
 
     def add(self, token: str) -> None:
-        """Add a token to the WordPiece vocabulary. Adding a token twice has no effect."""
+        """Add a token to the vocabulary. Adding a token twice has no effect."""
         self._tokens.add(token)
         self._max_token_length = max(self._max_token_length, len(token))
 
     def remove(self, token: str) -> None:
-        """Remove a token from the WordPiece vocabulary.
+        """Remove a token from the vocabulary.
 
         Raises:
-            KeyError: If it is not in the vocabulary.
+            KeyError: If it is not there.
         """
         self._tokens.remove(token)
 
@@ -146,9 +150,10 @@ class UnigramCutter:
         self._max_token_length = max(map(len, self.scores))
 
     def cut(self, word: str) -> Pieces:
-        """Split a word into the Unigram pieces with the highest total score.
+        """Split a word into pieces of the vocabulary, in order.
 
-        Consecutive characters that no piece covers form one unknown piece.
+        They are the pieces with the highest total score. Consecutive characters that no piece covers form one unknown
+        piece.
         """
         paths: list[tuple[float, int, bool] | None] = [(0.0, 0, True), *[None] * len(word)]
         for start in range(len(word)):
@@ -165,22 +170,25 @@ class UnigramCutter:
         return _trace_best_path(word, paths)
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """Return whether at least one of the pieces is not in the vocabulary."""
+        """Return whether the original word cannot be recovered from these pieces, a result of `cut`.
+
+        This is the case if at least one of them is not in the vocabulary.
+        """
         return any(piece not in self.scores for piece in pieces)
 
     def __contains__(self, token: object) -> bool:
         return token in self.scores
 
     def add(self, token: str) -> None:
-        """Add a token with the score that `compute_score` returns for its current pieces."""
+        """Add a token to the vocabulary, with the score that `compute_score` returns for its current pieces."""
         self.scores[token] = self.compute_score(self.cut(token))
         self._max_token_length = max(self._max_token_length, len(token))
 
     def remove(self, token: str) -> None:
-        """Remove a token and its score from the Unigram vocabulary.
+        """Remove a token and its score from the vocabulary.
 
         Raises:
-            KeyError: If it is not in the vocabulary.
+            KeyError: If it is not there.
         """
         del self.scores[token]
 

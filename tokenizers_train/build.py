@@ -314,11 +314,11 @@ def plan_given_vocabulary(name: str, vocabulary: Vocabulary) -> Stage:
 
 
 def _choose_build_version(vocabulary: Vocabulary) -> int:
-    """Return the build version of an existing vocabulary.
+    """Return the build version of an existing vocabulary: ADDED_TOKENS_VERSION or VOCABULARY_VERSION.
 
-    It is the higher one if earlier releases may have encoded its texts differently from the tokenizers library. This
-    concerns added tokens that are not in the model or not special, special tokens that are words, and unknown bytes
-    that are fused.
+    It is ADDED_TOKENS_VERSION, which is higher, if earlier releases may have encoded its texts differently from the
+    tokenizers library. This concerns added tokens that are not in the model or not special, special tokens that are
+    words, and unknown bytes that are fused.
     """
     model, special = vocabulary.content["model"], set(vocabulary.special_tokens.values())
     pieces = {piece for piece, _ in model["vocab"]} if vocabulary.algorithm == UNIGRAM else model["vocab"].keys()

@@ -80,9 +80,9 @@ class ByteBpeEngine:
         self._cache = build_piece_cache(_CACHED_WORDS)
 
     def without_last_tokens(self, num_tokens: int) -> "ByteBpeEngine":
-        """Return an engine without the last `num_tokens` merges and the tokens that they produce.
+        """Return an engine for the vocabulary without the last `num_tokens` tokens that it learned.
 
-        All other tokens keep their ids.
+        These are the results of the last merges. All other tokens, also special tokens after them, keep their ids.
         """
         smaller, first = copy(self), np.uint64((self._num_merges - num_tokens) << 32)
         pairs, byte_pairs = self._bpe.pairs.copy(), self._bpe.byte_pairs.copy()
@@ -93,9 +93,10 @@ class ByteBpeEngine:
         return smaller
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately with byte-level BPE.
+        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
 
-        The sentences may be in any order, and the result has the same order.
+        Returns:
+            The byte-level BPE tokens of the sentences, in the given order, without special tokens.
 
         Raises:
             InputError: If a sentence is not inside the data, splits a UTF-8 character or is not valid UTF-8.

@@ -36,8 +36,7 @@ class Engine(Protocol):
             data: uint8, UTF-8 bytes
             starts: int64 [sentences], the first byte of each sentence
             ends: int64 [sentences], the end of each sentence. Each sentence must lie inside the data and consist of
-                whole
-                UTF-8 characters.
+                whole UTF-8 characters.
 
         Returns:
             The tokens of the sentences, in the given order, without special tokens.

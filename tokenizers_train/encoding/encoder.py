@@ -133,9 +133,12 @@ class ReferenceEngine:
         self._dtype = choose_id_dtype(size)
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately with the tokenizers library.
+        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
 
         The ranges are not checked, and must consist of whole UTF-8 characters.
+
+        Returns:
+            The tokens that the tokenizers library gives the sentences, in the given order.
 
         Raises:
             InputError: If the tokenizers library fails on a text.
@@ -225,8 +228,8 @@ class Encoder:
     ) -> Int64s:
         """Include the space before each sentence if the vocabulary is byte-level BPE.
 
-        In byte-level BPE the space before a word is a part of its first token.
-        The first sentence of a text is never extended. For other algorithms `starts` is returned unchanged.
+        In byte-level BPE the space before a word is a part of its first token. The first sentence of a text is never
+        extended. For other algorithms `starts` is returned unchanged.
 
         Args:
             data: bytes of the text column

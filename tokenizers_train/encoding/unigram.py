@@ -64,9 +64,10 @@ class UnigramEngine:
         self._cache = build_piece_cache()
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately as the most probable Unigram pieces.
+        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
 
-        The sentences may be in any order, and the result has the same order.
+        Returns:
+            The most probable Unigram tokens of the sentences, in the given order, without special tokens.
 
         Raises:
             InputError: If a sentence is not inside the data, splits a UTF-8 character or is not valid UTF-8.

@@ -119,7 +119,7 @@ def write_best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: I
 
 @kernel
 def _locate_next_character(word: Bytes, at: int) -> int:
-    """Return the start of the UTF-8 character after the one that starts at index `at` of `word`."""
+    """Return the index in `word` after the UTF-8 character that starts at index `at`."""
     first = word[at]
     return at + (1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4)
 

@@ -81,9 +81,9 @@ class WordPieceEngine:
         self._buffer = build_word_buffer()
 
     def without_last_tokens(self, num_tokens: int) -> "WordPieceEngine":
-        """Return an engine for the vocabulary without its last `num_tokens` tokens.
+        """Return an engine for the vocabulary without the last `num_tokens` tokens that it learned.
 
-        The unknown token is always kept. No cached words are kept.
+        These are the tokens with the highest ids. The unknown token is always kept.
         """
         model, smaller = self._model, copy(self)
         size = self._size - num_tokens
@@ -93,9 +93,10 @@ class WordPieceEngine:
         return smaller
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately with WordPiece.
+        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
 
-        The sentences may be in any order, and the result has the same order.
+        Returns:
+            The WordPiece tokens of the sentences, in the given order, without special tokens.
 
         Raises:
             InputError: If a sentence is not inside the data, splits a UTF-8 character or is not valid UTF-8.

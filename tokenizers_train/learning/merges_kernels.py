@@ -212,7 +212,7 @@ def _pack_key(left: Integer, right: Integer) -> np.int64:
 
 @kernel
 def _with_pair_room(pairs: Pairs, more: int) -> Pairs:
-    """Return the pairs, or a larger copy, with capacity for `more` additional pairs."""
+    """Return the table of pairs, or a larger copy of it, with capacity for `more` additional pairs."""
     num_pairs = pairs.used[0]
     if num_pairs + more <= len(pairs.keys):
         return pairs
@@ -288,7 +288,7 @@ def _enter_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer)
 
 @kernel
 def _find_word_count(cells: Cells, cell: Integer) -> np.int64:
-    """Return the count of the word that contains the cell with this index."""
+    """Return how often the word occurs that contains the cell with this index."""
     count = cells.blocks[cell // BLOCK]
     if count > 0:
         return np.int64(count)

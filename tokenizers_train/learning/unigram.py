@@ -288,7 +288,10 @@ class UnigramSettings:
 
     @property
     def pruning_bound(self) -> int:
-        """Pruning continues while there are more pieces than this, counting the unknown token."""
+        """The number of pieces, counting the unknown token, at which pruning ends.
+
+        While there are more, it continues.
+        """
         return (self.size + self.reserved) * 11 // 10
 
 

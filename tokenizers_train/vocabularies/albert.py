@@ -97,21 +97,27 @@ def build_config(words: SentencePieceWords) -> dict[str, Json]:
 
 
 def build_special_tokens_map() -> dict[str, Json]:
-    """Return the content of special_tokens_map.json for an ALBERT vocabulary, by names such as "cls_token".
+    """Return the content of special_tokens_map.json, which has a token for each name such as "cls_token".
 
-    [CLS] is also the bos token, and [SEP] the eos token.
+    The tokens are those of ALBERT. [CLS] is also the bos token, and [SEP] the eos token.
     """
     ends = {"bos_token": SPECIAL_TOKENS["cls"], "eos_token": SPECIAL_TOKENS["sep"]}
     return {**ends, **{f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}}
 
 
 def format_token(token: str) -> str:
-    """Return a Unigram token for display. It is not changed, so it has U+2581 at the start of a word."""
+    """Return a token in a readable form.
+
+    Unigram tokens are not changed, so a piece has U+2581 at the start of a word.
+    """
     return token
 
 
 def is_word_start(token: str) -> bool:
-    """Return whether a Unigram token begins a word, i.e. starts with U+2581."""
+    """Return whether a token begins a word.
+
+    A Unigram token does if it starts with U+2581.
+    """
     return token.startswith(WORD_MARK)
 
 

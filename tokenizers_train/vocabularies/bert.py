@@ -91,15 +91,24 @@ def build_config(lowercase: bool, max_word_length: int, strip_accents: bool | No
 
 
 def build_special_tokens_map() -> dict[str, Json]:
-    """Return the content of special_tokens_map.json for a BERT vocabulary, by names such as "cls_token"."""
+    """Return the content of special_tokens_map.json, which has a token for each name such as "cls_token".
+
+    The tokens are those of BERT.
+    """
     return {f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}
 
 
 def format_token(token: str) -> str:
-    """Return a WordPiece token for display. It is not changed, so a piece that continues a word has ## at the start."""
+    """Return a token in a readable form.
+
+    WordPiece tokens are not changed, so a piece that continues a word has ## at the start.
+    """
     return token
 
 
 def is_word_start(token: str) -> bool:
-    """Return whether a WordPiece token begins a word, i.e. has no ## prefix."""
+    """Return whether a token begins a word.
+
+    A WordPiece token does if it has no ## prefix.
+    """
     return not token.startswith(CONTINUATION)

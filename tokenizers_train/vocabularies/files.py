@@ -286,8 +286,7 @@ def _check_model(model: Mapping[str, Any], origin: str) -> None:
 
     Raises:
         InputError: If BPE dropout makes its output random, if a Unigram model has no unknown token, or if a Unigram
-            score
-            exceeds `MAX_SCORE` in absolute value.
+            score exceeds `MAX_SCORE` in absolute value.
     """
     if model.get("dropout"):
         raise InputError(

@@ -97,9 +97,9 @@ def build_config() -> dict[str, Json]:
 
 
 def build_special_tokens_map() -> dict[str, Json]:
-    """Return the content of special_tokens_map.json for a RoBERTa vocabulary, by names such as "cls_token".
+    """Return the content of special_tokens_map.json, which has a token for each name such as "cls_token".
 
-    Its <mask> token absorbs the space before it.
+    The tokens are those of RoBERTa. Its <mask> is an object with options, because it absorbs the space before it.
     """
     mask = {"content": SPECIAL_TOKENS["mask"], "lstrip": True, "normalized": False}
     return {**_list_token_names(), "mask_token": {**mask, "rstrip": False, "single_word": False}}
@@ -167,7 +167,9 @@ def check_merges(ids: Mapping[str, int], merges: Merges, origin: str) -> None:
 
 
 def format_token(token: str) -> str:
-    """Decode a byte-level token for display. White space and control characters are shown as Unicode symbols.
+    """Return a token in a readable form.
+
+    Byte-level tokens are decoded. White space and control characters are shown as Unicode symbols.
 
     Bytes that are not a whole character are shown as escapes. Tokens with characters outside the byte alphabet are
     returned unchanged.
@@ -181,5 +183,8 @@ def format_token(token: str) -> str:
 
 
 def is_word_start(token: str) -> bool:
-    """Return whether a byte-level token begins a word, i.e. starts with the letter for a space."""
+    """Return whether a token begins a word.
+
+    A byte-level token does if it starts with the letter for a space.
+    """
     return token.startswith(BYTE_LETTERS[0x20])

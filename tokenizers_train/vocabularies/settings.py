@@ -111,8 +111,7 @@ class VocabularySettings:
 
         Raises:
             InputError: If a token is empty, occurs twice or may occur in a text as a word, or if a symbol is not a
-                single
-                character, is white space or occurs twice.
+                single character, is white space or occurs twice.
         """
         for token in self.special_tokens:
             if not token.strip() or self.special_tokens.count(token) > 1 or token in self.family_tokens:

@@ -127,7 +127,7 @@ def _find_sentencepiece_rule(normalizer: Any, pre_tokenizer: Any) -> WordRule | 
 
 @cache
 def _build_albert_rules(lowercase: bool, strip_accents: bool) -> tuple[Any, Any]:
-    """Return the normalizer and the pre-tokenizer of `SentencePieceWords`, as parsed JSON of a tokenizer.json; cached."""
+    """Return the normalizer and the pre-tokenizer of `SentencePieceWords` as in a parsed tokenizer.json; cached."""
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer, tokenizer.pre_tokenizer = build_albert_normalizer(lowercase, strip_accents), build_metaspace()
     content = json.loads(tokenizer.to_str())
@@ -195,7 +195,7 @@ class Vocabulary:
 
     @property
     def algorithm(self) -> str:
-        """The training algorithm: "wordpiece", "byte-bpe", "unigram", or what the tokenizers library calls another one."""
+        """The algorithm: "wordpiece", "byte-bpe", "unigram", or what the tokenizers library calls another one."""
         return find_algorithm(self.content)
 
     @property
@@ -232,7 +232,7 @@ class Vocabulary:
 
     @property
     def lowercase(self) -> bool:
-        """Whether the tokenizer lower-cases text."""
+        """True if the tokenizer lower-cases text."""
         normalizer = self.to_tokenizer().normalizer
         return normalizer is not None and normalizer.normalize_str("A") == "a"
 

@@ -59,7 +59,7 @@ class BertWords:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings of BERT's word rule for the fingerprint of stored word counts.
+        """The settings of the word rule that belong to the fingerprint of stored word counts.
 
         They are `lowercase` and all options that do not have BERT's default.
         """
@@ -83,14 +83,15 @@ class BertWords:
         return build_bert_tables(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
 
     def split(self, text: str) -> list[str]:
-        """Split a text into normalized words with Hugging Face's BertNormalizer and BertPreTokenizer, which define the
-        rule.
+        """Split a text into words with the Hugging Face tokenizers library, which defines the rule.
+
+        Its BertNormalizer and BertPreTokenizer are used, so the words are normalized.
         """
         pieces = build_bert_pre_tokenizer().pre_tokenize_str(self.normalizer.normalize_str(text))
         return [word for word, _ in pieces]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count the words into which BERT splits the texts data[starts[r]:ends[r]].
+        """Count the words in the texts data[starts[r]:ends[r]].
 
         Args:
             data: uint8, the UTF-8 bytes of all texts
@@ -98,7 +99,7 @@ class BertWords:
             ends: int64 [texts], the end of each text
 
         Returns:
-            A table with the schema `table.COUNTS_SCHEMA`.
+            A table with the schema `table.COUNTS_SCHEMA`: the distinct words that `split` finds, and their counts.
 
         Raises:
             InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.

@@ -28,13 +28,24 @@ class WordRule(Protocol):
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings of any word rule for the fingerprint of stored word counts, as a JSON object."""
+        """The settings of the word rule that belong to the fingerprint of stored word counts."""
 
     def split(self, text: str) -> list[str]:
-        """Split a text into normalized words with the Hugging Face tokenizers library, which defines the rule."""
+        """Split a text into words with the Hugging Face tokenizers library, which defines the rule.
+
+        The words are normalized, for example lower-cased, as the rule says.
+        """
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> pa.Table:
-        """Count the words in the texts data[starts[r]:ends[r]]. Returns a table with the schema `table.COUNTS_SCHEMA`.
+        """Count the words in the texts data[starts[r]:ends[r]].
+
+        Args:
+            data: uint8, the UTF-8 bytes of all texts
+            starts: int64 [texts], the first byte of each text
+            ends: int64 [texts], the end of each text
+
+        Returns:
+            A table with the schema `table.COUNTS_SCHEMA`: the distinct words that `split` finds, and their counts.
 
         Raises:
             InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.

@@ -54,20 +54,23 @@ class Gpt2Words:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings of GPT-2's word rule for the fingerprint of stored word counts.
+        """The settings of the word rule that belong to the fingerprint of stored word counts.
 
-        `add_prefix_space` is included only if it is true.
+        They are `pre_tokenizer`, which is "gpt2", and `add_prefix_space` if it is true.
         """
         prefix: dict[str, Json] = {"add_prefix_space": True} if self.add_prefix_space else {}
         return {"pre_tokenizer": "gpt2", **prefix}
 
     def split(self, text: str) -> list[str]:
-        """Split a text into words with Hugging Face's ByteLevel pre-tokenizer, which defines the rule."""
+        """Split a text into words with the Hugging Face tokenizers library, which defines the rule.
+
+        Its ByteLevel pre-tokenizer is used. Joined together, the words are the text.
+        """
         letters = build_gpt2_pre_tokenizer(self.add_prefix_space).pre_tokenize_str(text)
         return [_DECODER.decode([word]) for word, _ in letters]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count the words into which GPT-2 splits the texts data[starts[r]:ends[r]].
+        """Count the words in the texts data[starts[r]:ends[r]].
 
         Args:
             data: uint8, the UTF-8 bytes of all texts
@@ -75,7 +78,7 @@ class Gpt2Words:
             ends: int64 [texts], the end of each text
 
         Returns:
-            A table with the schema `table.COUNTS_SCHEMA`.
+            A table with the schema `table.COUNTS_SCHEMA`: the distinct words that `split` finds, and their counts.
 
         Raises:
             InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.

@@ -60,19 +60,22 @@ class SentencePieceWords:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings of ALBERT's word rule for the fingerprint of stored word counts."""
+        """The settings of the word rule that belong to the fingerprint of stored word counts.
+
+        They are `pre_tokenizer`, which is "metaspace", `lowercase` and `strip_accents`.
+        """
         return {"pre_tokenizer": "metaspace", "lowercase": self.lowercase, "strip_accents": self.strip_accents}
 
     def split(self, text: str) -> list[str]:
-        """Split a text into words with the normalizer and pre-tokenizer of transformers' AlbertTokenizer.
+        """Split a text into words with the Hugging Face tokenizers library, which defines the rule.
 
-        These define the rule. Each word begins with U+2581.
+        The normalizer and pre-tokenizer of transformers' AlbertTokenizer are used. Each word begins with U+2581.
         """
         normalized = build_albert_normalizer(self.lowercase, self.strip_accents).normalize_str(text)
         return [word for word, _ in build_metaspace().pre_tokenize_str(normalized)]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count the words into which ALBERT splits the texts data[starts[r]:ends[r]].
+        """Count the words in the texts data[starts[r]:ends[r]].
 
         Args:
             data: uint8, the UTF-8 bytes of all texts
@@ -80,7 +83,7 @@ class SentencePieceWords:
             ends: int64 [texts], the end of each text
 
         Returns:
-            A table with the schema `table.COUNTS_SCHEMA`.
+            A table with the schema `table.COUNTS_SCHEMA`: the distinct words that `split` finds, and their counts.
 
         Raises:
             InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.

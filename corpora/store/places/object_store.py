@@ -224,7 +224,7 @@ class ObjectFile:
         return self._block[offset - self._block_offset : stop - self._block_offset]
 
     def _prefetch(self, num_bytes: int, offset: int) -> None:
-        """Start fetching a byte range in the background. It is truncated at the end of the object."""
+        """Start fetching `num_bytes` bytes at `offset` in the background, or fewer at the end of the object."""
         num_bytes = min(num_bytes, self.size() - offset)
         if num_bytes > 0:
             self._thread = self._thread or ThreadPoolExecutor(1, "read-ahead")
