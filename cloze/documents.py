@@ -423,11 +423,14 @@ def read(
 def _open_source(
     source: Any, argument: str, workspace: Workspace, kind: str, name: str | None, settings: Tables
 ) -> Documents:
-    """Open the caller's input as documents. The arguments are those of `read`.
+    """Open the caller's input as documents. Nothing is parsed yet.
 
     Args:
+        source: Anything that `read` accepts.
         argument: Name of the input in error messages.
         workspace: Where the documents are made.
+        kind: Kind of the source, such as "files".
+        name: Name of the source and of what is made from it. If None, the name of the file or folder.
         settings: Keys of the source's table in a recipe.
 
     Raises:

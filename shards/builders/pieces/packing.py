@@ -140,8 +140,13 @@ class FullSentencesInput:
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """Pack the sentences of one shard into examples, in `common.copies` passes over its documents.
 
-        The arguments and the result are those of `ExampleInput.build`: the examples of all passes, and for each pass a
-        ledger that accounts for every token.
+        Args:
+            columns: The documents of the shard.
+            common: Length, copies and seed, which all inputs share.
+            vocabulary: The number of tokens, and the ids of special tokens by role.
+
+        Returns:
+            The examples of all passes, and for each pass a ledger that accounts for every token.
         """
         own = PackSettings(length=common.length, crosses=self.crosses, copies=common.copies, seed=common.seed)
         ids = vocabulary.special_ids
@@ -238,7 +243,11 @@ def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
 def pack_sentences_plain(
     columns: DocumentTokens, settings: PackSettings, *, cls_id: int, sep_id: int
 ) -> tuple[Examples, tuple[Ledger, ...]]:
-    """Reference implementation of `pack_sentences` in plain Python, for tests. Arguments and result are the same."""
+    """Reference implementation of `pack_sentences` in plain Python, for tests.
+
+    The documents of the shard (`columns`) and the settings give the examples of all passes, and for each pass a ledger
+    that accounts for every token.
+    """
     parts, ledgers = [], []
     for copy in range(settings.copies):
         examples = number_examples_plain([_merge_sentences(row) for row in _iter_rows(columns, settings, copy)])

@@ -182,8 +182,13 @@ class SentencePairInput:
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """Build the sentence pairs of one shard, in `common.copies` passes over its documents.
 
-        The arguments and the result are those of `ExampleInput.build`: the examples of all passes, and for each pass a
-        ledger that accounts for every token.
+        Args:
+            columns: The documents of the shard.
+            common: Length, copies and seed, which all inputs share.
+            vocabulary: The number of tokens, and the ids of special tokens by role.
+
+        Returns:
+            The examples of all passes, and for each pass a ledger that accounts for every token.
         """
         return build_sentence_pairs(columns, common, ExampleLayout.from_vocabulary(vocabulary, 2, has_labels=True))
 
@@ -351,7 +356,11 @@ class _PlainPair(NamedTuple):
 
 
 def build_sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """Reference implementation of `build_sentence_pairs` in plain Python, for tests. It returns the same."""
+    """Reference implementation of `build_sentence_pairs` in plain Python, for tests.
+
+    The documents of the shard (`columns`) and the settings give the examples of all passes, and for each pass a ledger
+    that accounts for every token.
+    """
     parts, ledgers, room = [], [], (common.length - PAIR_SPECIALS) // 2
     for copy in range(common.copies):
         keys = dict(zip(PURPOSES, compute_purpose_keys(common, PURPOSES, copy), strict=True))

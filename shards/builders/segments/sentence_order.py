@@ -346,8 +346,13 @@ class SentenceOrderInput:
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """Build sentence order prediction examples of one shard, in `common.copies` passes over its documents.
 
-        The arguments and the result are those of `ExampleInput.build`: the examples of all passes, and for each pass a
-        ledger that accounts for every token.
+        Args:
+            columns: The documents of the shard.
+            common: Length, copies and seed, which all inputs share.
+            vocabulary: The number of tokens, and the ids of special tokens by role.
+
+        Returns:
+            The examples of all passes, and for each pass a ledger that accounts for every token.
         """
         ids, planned = vocabulary.special_ids, plan_sentence_orders(columns, common, self.short_sequence_probability)
         return to_built_examples(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])
