@@ -91,8 +91,8 @@ def plan_electra(
         length: Maximum length of an example in tokens, including special tokens.
         short: Probability that an example is shorter, with a random target length.
         single: Probability that an example has only one segment, although it has several sentences.
-        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: one row per piece, in order; it is not
-            bounds-checked
+        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: a row (start, end, document, example) per
+            piece, in order; it is not bounds-checked
     """
     num, example = 0, 0
     for document in range(len(documents) - 1):
@@ -256,7 +256,7 @@ def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
 
     Args:
         columns: The documents of the shard.
-        plan: int64 [pieces, PIECE_WIDTH], the plan of the pass
+        plan: int64 [pieces, PIECE_WIDTH], the plan of the pass: a row (start, end, document, example) per piece
 
     Raises:
         LedgerError: The tokens in the examples are not as many as those of the documents.

@@ -74,8 +74,8 @@ def plan_packs(
         order: int64 [documents], the order in which the documents are packed
         room: Maximum number of tokens in an example, without its first and last special token.
         crosses: Whether an example may continue from one document into the next.
-        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: one row per piece, in order; it is not
-            bounds-checked
+        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: a row (start, end, document, example) per
+            piece, in order; it is not bounds-checked
     """
     num, example, num_tokens, is_open = 0, -1, 0, False
     for document in order:
@@ -205,7 +205,8 @@ def draw_document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s
 def _plan_copy(columns: DocumentTokens, settings: PackSettings, copy: int) -> Int64s:
     """Pack the sentences of one pass over the documents, and return the plan: int64 [pieces, PIECE_WIDTH].
 
-    One row describes one piece, which is a run of consecutive tokens of one document inside one example.
+    A row (start, end, document, example) describes one piece, which is a run of consecutive tokens of one document
+    inside one example.
 
     Args:
         columns: The documents of the shard.
@@ -227,7 +228,7 @@ def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
 
     Args:
         columns: The documents of the shard.
-        pieces: int64 [pieces, PIECE_WIDTH], the plan of the pass
+        pieces: int64 [pieces, PIECE_WIDTH], the plan of the pass: a row (start, end, document, example) per piece
 
     Raises:
         LedgerError: The tokens in the pieces are not as many as those of the documents.

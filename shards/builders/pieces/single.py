@@ -52,7 +52,8 @@ def plan_single(
         documents: int64 [documents + 1], the index of the first sentence of each document
         room: Maximum number of tokens in a sequence, without special tokens.
         least: Minimum number of tokens in a sequence; shorter ones are left out.
-        pieces: int64 [at least the number of sequences, PIECE_WIDTH], output; it is not bounds-checked
+        pieces: int64 [at least the number of sequences, PIECE_WIDTH], output: a row (start, end, document, example) per
+            sequence; it is not bounds-checked
         counts: int64 [NUM_COUNTS], incremented in place by the tokens left out, the sequences left out, and the cuts
     """
     num = 0

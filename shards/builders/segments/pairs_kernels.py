@@ -54,6 +54,9 @@ def plan_copy(
 ) -> Int64s:
     """Plan the segment pairs of one pass over the documents: int64 [examples, PLAN_WIDTH], one row per example.
 
+    The columns are start and length of A, start and length of B, document of A, document of B, number of the example in
+    A's document, label and example id.
+
     Args:
         word_starts: uint8 [tokens], 1 if the token begins a word
         sentences: int64 [sentences + 1], the start of each sentence in the tokens

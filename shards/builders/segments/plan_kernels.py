@@ -133,7 +133,7 @@ def write_examples(
     Args:
         ids: [tokens], the ids of the documents
         word_starts: uint8 [tokens], 1 if the token begins a word
-        plan: int64 [examples, PLAN_WIDTH], the plan
+        plan: int64 [examples, PLAN_WIDTH], the plan: start and length of A, start and length of B, and other columns
         offsets: int64 [examples + 1], the start of each example in `out_ids`
         cls_id: Id of the [CLS] token.
         sep_id: Id of the [SEP] token.

@@ -214,6 +214,9 @@ def plan_orders(
 ) -> Int64s:
     """Plan the examples of one pass over the documents: int64 [examples, PLAN_WIDTH], one row per example.
 
+    The columns are start and length of A, start and length of B, document of A, document of B, number of the example in
+    A's document, label and example id.
+
     Args:
         inside: uint8 [tokens + 1], 1 if a word but no sentence begins at the token
         sentences: int64 [sentences + 1], the start of each sentence in the tokens
