@@ -107,7 +107,7 @@ class DocumentRows:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The schema of the rows, with a description of each column. There is one row per document."""
+        """The Arrow schema of exported documents, with a description of each column in its metadata."""
         locator = CORPUS.field("locator").type
         types = {field.name: field.type for field in CORPUS} | {
             name: locator.field(inner).type for name, inner in LOCATOR_FIELDS.items()
@@ -123,6 +123,9 @@ class DocumentRows:
         """Yield (split, batch) pairs of the documents that are not deleted, in corpus order.
 
         The split is "train" or "held-out". All documents of a batch belong to that split.
+
+        Raises:
+            Damaged: If a file of the corpus is damaged.
         """
         for live in Corpus(self.artifact.place, self.artifact.manifest).iter_batches():
             held_out = live.column("held_out").to_numpy(zero_copy_only=False)
@@ -131,7 +134,7 @@ class DocumentRows:
                     yield split, self._to_exported(live if wanted.all() else live.filter(pa.array(wanted)))
 
     def _to_exported(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Convert a batch of documents to the exported columns."""
+        """Convert a record batch of documents to the columns of `schema`. Ids become hexadecimal strings."""
         locator = batch.column("locator")
         columns = {name: locator.field(inner) for name, inner in LOCATOR_FIELDS.items()}
         columns["id"] = pa.array([id.hex() for id in batch.column("id").to_pylist()], pa.string())
@@ -152,11 +155,12 @@ class ExampleRows:
 
     @cached_property
     def _sets(self) -> Mapping[str, ShardSet]:
+        """The shard set of each split, by name: "train" and "held-out"."""
         return {split: ShardSet(self.artifact.place, self.artifact.manifest, split) for split in SPLITS}
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The schema of the rows, with a description of each column. There is one row per example."""
+        """The Arrow schema of exported training examples, with a description of each column in its metadata."""
         return pa.schema([self._describe_field(field) for field in self._sets["train"].schema])
 
     def _describe_field(self, field: pa.Field) -> pa.Field:
@@ -168,9 +172,12 @@ class ExampleRows:
         return describe_field(RENAMED_COLUMNS.get(field.name, field.name), kind, meaning)
 
     def iter_batches(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yield (split, batch) pairs of the examples that are not deleted.
+        """Yield (split, batch) pairs of the training examples that are not deleted.
 
         All "train" batches come before the "held-out" batches.
+
+        Raises:
+            Damaged: If a file of the shards is damaged.
         """
         for split, shards in self._sets.items():
             live, first = shards.is_live, 0
@@ -183,7 +190,10 @@ class ExampleRows:
                         yield split, self._to_exported(batch if kept.all() else batch.filter(pa.array(kept)))
 
     def _to_exported(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Convert a batch of examples to the exported columns. Document ids become hexadecimal strings."""
+        """Convert a record batch of training examples to the columns of `schema`.
+
+        Document ids become hexadecimal strings.
+        """
         ids = [[id.hex() for id in row] for row in batch.column("documents").to_pylist()]
         documents = pa.array(ids, pa.list_(pa.string()))
         columns = [documents if name == "documents" else batch.column(name) for name in batch.schema.names]
@@ -289,7 +299,7 @@ def write_export(artifact: Artifact, target: Path, settings: ExportSettings) -> 
 def write_rows(
     rows: DocumentRows | ExampleRows, folder: Path, settings: ExportSettings
 ) -> tuple[list[ExportedFile], dict[str, int]]:
-    """Write the Parquet files of all exported splits to a folder.
+    """Write the Parquet files of all exported splits to the `data` subfolder of a folder.
 
     Args:
         rows: The rows to write.
@@ -299,6 +309,9 @@ def write_rows(
     Returns:
         The written files, and a dictionary from the name of each split in the exported data to its number of tokens
         (for examples) or bytes of text (for documents).
+
+    Raises:
+        Damaged: If a stored file is damaged.
     """
     max_file_bytes = settings.file_mib * MEBIBYTE
     writers = {split: SplitWriter(folder, SPLIT_NAMES[split], rows.schema, max_file_bytes) for split in SPLIT_NAMES}

@@ -79,7 +79,7 @@ class TaskItem:
 
     @property
     def num_tokens(self) -> int:
-        """Return the total number of tokens of all sequences."""
+        """The total number of tokens of all sequences."""
         return sum(len(sequence.ids) for sequence in self.sequences)
 
 
@@ -139,7 +139,7 @@ class Task:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the roles that the task reads.
+        """The roles that the task reads.
 
         By default, a role is read from the column of the same name; the settings of a file can name another column.
         """
@@ -147,12 +147,12 @@ class Task:
 
     @property
     def optional_roles(self) -> frozenset[str]:
-        """Return the roles (meanings of values, such as `second` for a second text) that may be missing from a file."""
+        """The roles (meanings of values, such as `second` for a second text) that may be missing from a file."""
         return frozenset()
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the names of the scores by which epochs can be compared, the default first.
+        """The names of the scores by which epochs can be compared, the default first.
 
         Higher scores are better.
         """
@@ -160,7 +160,7 @@ class Task:
 
     @property
     def export_architecture(self) -> str:
-        """Return the key of the exported Hugging Face class.
+        """The key of the exported Hugging Face class.
 
         It is "encoder" if no Hugging Face class has the task's heads. The heads are then written to a separate file.
         """
@@ -168,7 +168,7 @@ class Task:
 
     @property
     def term(self) -> Term:
-        """Return the loss term of the labels: its name, and whether correct predictions are counted."""
+        """The loss term of the labels: its name, and whether correct predictions are counted."""
         raise NotImplementedError
 
     def list_terms(self) -> tuple[Term, ...]:

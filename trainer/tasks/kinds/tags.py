@@ -325,22 +325,22 @@ class TagsTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the metrics, the requested one first."""
+        """The metrics, the requested one first."""
         return with_first(self.metric, WORD_METRICS if self.units == "words" else SPAN_METRICS)
 
     @property
     def export_architecture(self) -> str:
-        """Return the key of Hugging Face's token classification class, or "encoder" if the model has a CRF."""
+        """The key of Hugging Face's token classification class, or "encoder" if the model has a CRF."""
         return "encoder" if self.crf else self.architecture
 
     @property
     def num_outputs(self) -> int:
-        """Return the number of outputs for a word, one for each tag."""
+        """The number of outputs for a word, one for each tag."""
         return len(self.labels)
 
     @property
     def term(self) -> Term:
-        """Return the loss term: of single words, or with `crf` of all tags of a sentence."""
+        """The loss term: of single words, or with `crf` of all tags of a sentence."""
         return SENTENCE_TAGS if self.crf else TAG
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> TaggedSentence:

@@ -262,12 +262,12 @@ class TextTask(Task):
 
     @property
     def num_outputs(self) -> int:
-        """Return the number of outputs that the head computes for a text."""
+        """The number of outputs that the head computes for a text."""
         raise NotImplementedError
 
     @property
     def num_columns(self) -> int:
-        """Return the number of values that are appended to the vector of a text.
+        """The number of values that are appended to the vector of a text.
 
         Each numeric column has one value; each categorical column has one value per known category.
         """
@@ -275,7 +275,7 @@ class TextTask(Task):
 
     @property
     def export_architecture(self) -> str:
-        """Return the key of the exported class, which is "encoder" if there are additional columns.
+        """The key of the exported class, which is "encoder" if there are additional columns.
 
         No Hugging Face class reads additional columns.
         """
@@ -283,7 +283,7 @@ class TextTask(Task):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the roles: "text", "second", "label", and the names of the additional columns."""
+        """The roles: "text", "second", "label", and the names of the additional columns."""
         return ("text", "second", "label", *self.numeric, *self.categorical)
 
     def parse_label(self, value: Any) -> Any:
@@ -449,17 +449,17 @@ class ClassesTask(StudentTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the metrics, the requested one first."""
+        """The metrics, the requested one first."""
         return with_first(self.metric, MULTI_LABEL_METRICS if self.multi_label else SINGLE_LABEL_METRICS)
 
     @property
     def num_outputs(self) -> int:
-        """Return the number of classes."""
+        """The number of classes."""
         return len(self.labels)
 
     @property
     def term(self) -> Term:
-        """Return the loss term: `LABELS` if texts can have several classes, else `LABEL`."""
+        """The loss term: `LABELS` if texts can have several classes, else `LABEL`."""
         return LABELS if self.multi_label else LABEL
 
     def check_teacher(self, teacher: StudentTask) -> None:
@@ -624,12 +624,12 @@ class NumberTask(StudentTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the metrics, the requested one first."""
+        """The metrics, the requested one first."""
         return with_first(self.metric, ("pearson", "spearman"))
 
     @property
     def num_outputs(self) -> int:
-        """Return 1: the head has a single output."""
+        """1: the head has a single output."""
         return 1
 
     def parse_label(self, value: Any) -> float:

@@ -191,7 +191,7 @@ class VectorExample(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Return all texts, in the order of an item's sequences: first, second, negatives."""
+        """All texts, in the order of an item's sequences: first, second, negatives."""
         return (self.text, self.second, *self.negatives)
 
 
@@ -228,22 +228,22 @@ class VectorTask(Task):
 
     @property
     def resolved_similarity(self) -> str:
-        """Return how vectors are compared: "cosine" or "dot"."""
+        """How vectors are compared: "cosine" or "dot"."""
         return "cosine"
 
     @property
     def resolved_scale(self) -> float:
-        """Return `scale`, or its default if it is 0: 20 for cosines, 1 for dot products."""
+        """`scale`, or its default if it is 0: 20 for cosines, 1 for dot products."""
         return self.scale or (20.0 if self.resolved_similarity == "cosine" else 1.0)
 
     @property
     def shared(self) -> bool:
-        """Return True if one encoder reads all texts, False if a second encoder reads all texts but the first."""
+        """True if one encoder reads all texts, False if a second encoder reads all texts but the first."""
         return True
 
     @property
     def num_outputs(self) -> int:
-        """Return the number of classes that are predicted for a pair of texts; 0 if there are none."""
+        """The number of classes that are predicted for a pair of texts; 0 if there are none."""
         return 0
 
     def with_folder_settings(self, sentences: SentenceFolder) -> Self:
@@ -324,7 +324,7 @@ class SimilarityTask(VectorTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the metrics for the loss, the requested one first."""
+        """The metrics for the loss, the requested one first."""
         by_loss = {
             "cosine": ("spearman", "pearson"),
             "softmax": CLASS_METRICS,
@@ -334,22 +334,22 @@ class SimilarityTask(VectorTask):
 
     @property
     def num_outputs(self) -> int:
-        """Return the number of classes of a pair; 0 unless the loss is "softmax"."""
+        """The number of classes of a pair; 0 unless the loss is "softmax"."""
         return len(self.labels) if self.loss == "softmax" else 0
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the roles: "text", "second", "label", and with the loss "in-batch" also "negative"."""
+        """The roles: "text", "second", "label", and with the loss "in-batch" also "negative"."""
         return ("text", "second", "label", *(["negative"] if self.loss == "in-batch" else []))
 
     @property
     def optional_roles(self) -> frozenset[str]:
-        """Return the roles that a file may lack: "negative" and "label" with the loss "in-batch", else none."""
+        """The roles that a file may lack: "negative" and "label" with the loss "in-batch", else none."""
         return frozenset({"negative", "label"} if self.loss == "in-batch" else ())
 
     @property
     def term(self) -> Term:
-        """Return the loss term."""
+        """The loss term."""
         return TERMS_BY_LOSS[self.loss]
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
@@ -511,7 +511,7 @@ class RetrievalTask(VectorTask):
 
     @property
     def resolved_similarity(self) -> str:
-        """Return how vectors are compared: "cosine" or "dot"."""
+        """How vectors are compared: "cosine" or "dot"."""
         return self.similarity or "cosine"
 
     def with_folder_settings(self, sentences: SentenceFolder) -> Self:
@@ -525,7 +525,7 @@ class RetrievalTask(VectorTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the metrics, the requested one first."""
+        """The metrics, the requested one first."""
         return with_first(self.metric, MEASURES)
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:

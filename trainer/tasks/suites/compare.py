@@ -41,12 +41,12 @@ class ComparedTask:
 
     @property
     def difference(self) -> float:
-        """Return the score of the first model minus that of the second."""
+        """The score of the first model minus that of the second."""
         return self.first - self.second
 
     @property
     def is_significant(self) -> bool:
-        """Return True if the difference is statistically significant after the correction for the number of tests."""
+        """True if the difference is statistically significant after the correction for the number of tests."""
         return self.adjusted is not None and self.adjusted < LEVEL
 
 

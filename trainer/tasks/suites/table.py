@@ -59,7 +59,7 @@ class SuiteRow:
 
     @property
     def median(self) -> float:
-        """Return the median score over seeds."""
+        """The median score over seeds."""
         return statistics.median(self.scores)
 
 
