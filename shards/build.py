@@ -307,6 +307,10 @@ def _build_mask_vocabulary(place: Place, job: ShardJob) -> MaskVocabulary:
 def read_shard_documents(place: Place, job: ShardJob) -> ShardDocuments:
     """Read the documents of a shard, ordered by (shuffle hash, id).
 
+    Args:
+        place: The store.
+        job: Which documents belong to the shard.
+
     Raises:
         Damaged: A file is damaged or was changed.
     """

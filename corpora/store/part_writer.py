@@ -120,16 +120,19 @@ class _Tap:
         self._last: list[bytes] = []
 
     def write(self, data: Any) -> int:
-        """Write bytes or an Arrow buffer, store a copy, and return the number of bytes written."""
+        """Write bytes or an Arrow buffer, and return the number of bytes written.
+
+        A copy is stored for `take_written`.
+        """
         self._last.append(bytes(data))
         return self._sink.write(self._last[-1])
 
     def flush(self) -> None:
-        """Flush the underlying file, so that buffered data reach the operating system."""
+        """Flush the file, so that buffered data reach the operating system."""
         self._sink.flush()
 
     def tell(self) -> int:
-        """Return the number of bytes written to the underlying file so far."""
+        """Return the number of bytes written so far."""
         return self._sink.tell()
 
     def take_written(self) -> memoryview:

@@ -178,7 +178,13 @@ class Objective(nn.Module):
         return {}
 
     def forward(self, batch: Batch, answering: bool = False, judging: bool = False) -> Tensor | JudgedBatch:
-        """Call `judge` or `answer` if the respective flag is set, otherwise `sum_losses`, and return the result."""
+        """Run the model on a batch: the result is that of `sum_losses` unless a flag is set.
+
+        Args:
+            batch: The batch.
+            answering: True to return the predictions of `answer`.
+            judging: True to return the losses and predictions of `judge`.
+        """
         if judging:
             return self.judge(batch)
         return self.answer(batch) if answering else self.sum_losses(batch)

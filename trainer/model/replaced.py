@@ -178,7 +178,10 @@ class ReplacedModel(Objective):
         return draw_tokens((masked_MV.float() / self.objective.temperature).softmax(-1), numbers_M)
 
     def answer(self, batch: Batch) -> Tensor:
-        """Compute the discriminator's logit for each token of the batch that it was replaced: float32 [T]."""
+        """Compute the discriminator's logit for each token, which is positive if the token seems to be replaced.
+
+        The result is float32 [T].
+        """
         logits_T: Tensor = self.replaced_head(self.encoder(batch))
         return logits_T.float()
 

@@ -341,7 +341,7 @@ def compute_sha256(path: str) -> str:
 
 
 def digest_files(paths: Iterable[Path]) -> str:
-    """Compute one SHA-256 for several files: that of a single file, or that of the digests of all."""
+    """Compute one SHA-256 for a list of files: a single file's own, or the SHA-256 of all their digests."""
     digests = [compute_sha256(str(path)) for path in paths]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 

@@ -72,9 +72,9 @@ class TextModel(TaskModel):
 
 
 def _sum_class_losses(logits_SC: Tensor, labels_SC: Tensor) -> Tensor:
-    """Sum the binary cross-entropy of several classes per text, averaged over classes, and return it before a 0: [2].
+    """Sum the binary cross-entropy of texts that may have several classes, averaged over classes: [2].
 
-    With the average, the loss does not grow with the number of classes.
+    With the average, the loss does not grow with the number of classes. The second value is 0.
     """
     loss = F.binary_cross_entropy_with_logits(logits_SC, labels_SC, reduction="none").mean(-1).sum()
     return torch.stack([loss, torch.zeros_like(loss)])
@@ -102,7 +102,9 @@ def _distill_classes(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -
 
 
 def _distill_each_class(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> Tensor:
-    """Compute the divergence from the teacher for each class separately, averaged over classes, before a 0: [2].
+    """Compute the divergence from the teacher for each class separately, averaged over classes: [2].
+
+    The second value is 0.
 
     Args:
         logits_SC: The logits of the student.

@@ -338,7 +338,7 @@ def _normalize_if_cosine(vectors: Tensor, similarity: str) -> Tensor:
 def _mark_excluded(first_P: Tensor, second_P: Tensor, more_N: Tensor) -> Tensor:
     """Mark the texts that match a pair as well as its own second text, so they are not negatives: bool [P, P + N].
 
-    The arguments are hashes of the first, second and further texts.
+    `first_P`, `second_P` and `more_N` are hashes of the first, second and further texts, equal for equal texts.
     """
     others = ~torch.eye(len(first_P), dtype=torch.bool, device=first_P.device)
     alike = (second_P[:, None] == second_P) | (first_P[:, None] == first_P)
