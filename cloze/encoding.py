@@ -256,7 +256,12 @@ class TokenizerCall:
         return number
 
     def _build_columns(self, encoded: Sequence[tokenizers.Encoding], options: CallOptions) -> dict[str, Any]:
-        """Collect the requested values of encoded texts by name, such as `input_ids`: one list per text."""
+        """Collect the requested values of encoded texts by name, such as `input_ids`: one list per text.
+
+        Args:
+            encoded: The encoded texts.
+            options: Which values are requested. None means: if models with this vocabulary read it.
+        """
         asked = {
             ("token_type_ids", "type_ids"): options.return_token_type_ids,
             ("attention_mask", "attention_mask"): options.return_attention_mask,

@@ -227,7 +227,7 @@ class FlowTasks:
     """Runs the tasks of a run as Prefect task runs of the current flow run."""
 
     def submit(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> PendingTask:
-        """Submit a task that calls `work(build)` on a thread, and retries it after an error that may be temporary.
+        """Submit a Prefect task that calls `work(build)` on a thread, with retries after errors that may be temporary.
 
         Args:
             name: The name of the task run.

@@ -235,7 +235,7 @@ class TrainingSettings:
 
 
 def find_decay_starts(settings: TrainingSettings) -> frozenset[int]:
-    """Return the zero-based numbers of the steps at which a "wsd" schedule starts to decay, except step 0.
+    """Return the numbers of completed steps after which a "wsd" schedule starts to decay, except 0.
 
     Other runs can continue from the checkpoints of these steps.
     """
