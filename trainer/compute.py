@@ -44,8 +44,8 @@ from trainer.settings.model import ModelSettings
 from trainer.settings.training import TrainingSettings
 
 # A model computes on one thread if the square of its hidden size times the most tokens that a step can have on one
-# process is less: threads would wait for each other longer than they compute. With 2 layers of 96, 24 rows of 64, a step took 3 s by the clock on two
-# threads, 0.05 s on one (two busy x86-64 cores, 2026-11-27).
+# process is less: threads would wait for each other longer than they compute. With 2 layers of 96, 24 rows of 64, a
+# step took 3 s by the clock on two threads, 0.05 s on one (two busy x86-64 cores, 2026-11-27).
 MIN_THREADED_WORK = 1 << 25
 MAX_PROGRAMS = 64  # that all parts of a model may be compiled to
 
