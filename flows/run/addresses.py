@@ -149,8 +149,11 @@ def shorten_folder(folder: str) -> str:
 def _find_by_prefix(address: str) -> tuple[Place, str] | None:
     """Find the artifact whose fingerprint begins with the last component of an address.
 
-    Returns the store and the artifact's folder inside it, or None if no artifact matches. Raises InputError if several
-    match.
+    Returns:
+        (store, folder of the artifact inside it); None if no artifact matches.
+
+    Raises:
+        InputError: If several match.
     """
     if not has_short_fingerprint(address) or (parent := Place(address).parent).address == Place(address).address:
         return None

@@ -58,7 +58,11 @@ def count_words(
 ) -> dict[str, Manifest]:
     """Count the words of a corpus for each vocabulary, once for all vocabularies with the same counting rule.
 
-    The arguments are those of `make_vocabularies`.
+    Args:
+        recipe: the recipe, with the tables of the vocabularies
+        corpus: the corpus
+        existing: existing vocabularies that the recipe uses, by the name of their table
+        perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
 
     Returns:
         The manifests of the word counts, by vocabulary name. Existing vocabularies without a known rule are omitted.
@@ -156,6 +160,7 @@ def plan_all_tokens(recipe: Recipe, corpus: Corpus | None, vocabularies: Mapping
     """Plan a stage that tokenizes the corpus for each vocabulary. Return the stages in the order of the vocabularies.
 
     Args:
+        recipe: the recipe, whose seed is used
         corpus: the corpus; if None, the result is []
         vocabularies: manifests (stored descriptions) of the vocabularies, by name
     """

@@ -212,6 +212,7 @@ def find_release_before(place: Place, recipe: str, moment: str) -> Release | Non
     """Return the newest release of a recipe, under any name, that was made at or before a given time.
 
     Args:
+        place: the store
         recipe: name of the recipe
         moment: time in the format of `format_now`
 
@@ -374,7 +375,10 @@ def parse_release_address(address: str) -> ReleaseAddress | None:
 
 
 def find_release(address: str) -> tuple[Place, Release] | None:
-    """Read the release at an address. Return the store and the release, or None if this is not a release address.
+    """Read the release at an address such as `STORE@NAME`.
+
+    Returns:
+        (store, release); None if this is not a release address.
 
     Raises:
         InputError: If there is no such release.
