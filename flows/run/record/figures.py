@@ -704,7 +704,7 @@ def _iter_worse_crossings(bound: Bound, change: Change, chances: Mapping[str, fl
 
 
 def _compute_move(key: str, before: float, after: float) -> float:
-    """Return the change of a figure from `before` to `after`, positive if it is in the direction that a limit restricts.
+    """Return how far a figure moved from `before` to `after`, positive in the direction that a limit restricts.
 
     Args:
         key: name of the limit: "fall" or "fall_by" for a decrease, "rise" or "rise_by" for an increase

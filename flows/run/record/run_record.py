@@ -222,7 +222,7 @@ class RunRecord:
 
     @property
     def all_crossed(self) -> tuple[str, ...]:
-        """One-line descriptions of all exceeded limits, compared with the previous run or the release, without repeats."""
+        """One-line descriptions of all exceeded limits, compared with the previous run or the release, each once."""
         return tuple(dict.fromkeys((*self.crossed, *self.withheld)))
 
     @property
