@@ -285,7 +285,7 @@ class RawPaths:
 def build_run_id(place: Place, recipe: str) -> str:
     """Create the id of a new run, such as "20261122T201500123456-news": the current UTC time and the recipe's name.
 
-    The id sorts after all ids in the store: if that of an earlier run contains a later time, the time in the new id is
+    The id sorts after all ids in the store: if an earlier run has an id with a later time, the time in the new id is
     one second after it.
 
     Args:
