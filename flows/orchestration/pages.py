@@ -84,7 +84,7 @@ def escape_markdown(text: str) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """Escape a string for a cell of a Markdown table that is assembled as text: like `escape_markdown`, and "|" as well."""
+    """Escape a string for a cell of a Markdown table: like `escape_markdown`, and the vertical bar as well."""
     return escape_markdown(text).replace("\\", "\\\\").replace("|", r"\|")
 
 
