@@ -97,13 +97,13 @@ class _StopState:
         _wait_forever()
 
     def add(self, action: _StopAction) -> None:
-        """Register an action. Does not return if the process is stopping."""
+        """Register a stop action. Does not return if the process is stopping."""
         self.wait_if_stopping()
         with self._lock:
             self._actions.append(action)
 
     def remove(self, action: _StopAction) -> None:
-        """Unregister an action. Does not return if the process is stopping."""
+        """Unregister a stop action at the end of its block. Does not return if the process is stopping."""
         with self._lock:
             if not self.is_stopping:
                 self._actions.remove(action)

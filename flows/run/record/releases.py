@@ -259,12 +259,20 @@ def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, g
 
 
 def list_released_folders(place: Place) -> set[str]:
-    """Return the folders of the artifacts in all releases of a store. Raises DamagedRelease if a release is damaged."""
+    """Return the folders of the artifacts (stored stage results) that any release in a store contains.
+
+    Raises:
+        DamagedRelease: If a release is damaged.
+    """
     return {artifact.folder for path in list_release_entries(place) for artifact in read_release(place, path).artifacts}
 
 
 def list_released_runs(place: Place) -> set[str]:
-    """Return the ids of all released runs of a store. Raises DamagedRelease if a release is damaged."""
+    """Return the ids of all runs in a store that were ever released.
+
+    Raises:
+        DamagedRelease: If a release is damaged.
+    """
     return {read_release(place, path).run for path in list_release_entries(place)}
 
 
