@@ -462,8 +462,7 @@ class _Download:
         """Append a response's body to the partial file, and report progress after each chunk.
 
         The count of failed attempts starts again whenever a further megabyte has arrived. If the size of the file was
-        unknown,
-        the end of the body determines it.
+        unknown, the end of the body determines it.
 
         Raises:
             Mismatch: If more bytes arrive than the file should have.

@@ -146,7 +146,7 @@ class PythonDocsSource:
 
 
 def _judge_text(text: str, has_docs: bool) -> Drop | None:
-    """Return a `Drop` for a document that has no docstrings, or has less than 200 characters of prose;
+    """Return a `Drop` for a document without docstrings or with less than 200 characters of prose;
 
     None if it is kept.
     """

@@ -208,8 +208,7 @@ def iter_story_lines(lines: Iterator[Line], start: int, stop: int | None, tally:
     """Yield the nonblank lines of the stories that begin in bytes `start` to `stop`, and None at the end of each story.
 
     Stories are separated by blank lines. Each story is counted in the tally when its first line is read. There may be
-    no
-    None after the last story.
+    no None after the last story.
 
     Args:
         lines: The lines of the file. The first one may be the line before the slice. It shows whether a story begins at

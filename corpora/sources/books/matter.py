@@ -179,9 +179,9 @@ def cut_contents(blocks: list[str]) -> list[str]:
 
 
 def _index_names(blocks: list[str]) -> dict[str, int]:
-    """Return the index of the first paragraph with each name, by name; {} if the book has no list of illustrations.
+    """Return the index of the first paragraph with each name in its lines; {} if the book has no list of illustrations.
 
-    A name is as `_read_names` returns it.
+    A name is a line without numbers, reduced to lower-case letters.
     """
     first: dict[str, int] = {}
     if any(ILLUSTRATIONS.fullmatch(block.partition("\n")[0]) for block in blocks):
@@ -309,7 +309,7 @@ def _is_entry(block: str) -> bool:
 def _is_named(blocks: list[str], index: int, listed: set[str]) -> bool:
     """Return True if the paragraph at `index`, alone or together with the next one, is a name in a list.
 
-    `listed` are the list's names.
+    `listed` are the list's names, reduced to lower-case letters.
     """
     own = _read_names(blocks[index])
     if 2 * len(own & listed) >= len(own):

@@ -89,9 +89,7 @@ class _XzFile(RawIOBase):
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill part of a buffer with decompressed bytes.
-
-        Return the number of bytes written, which is 0 only at the end.
+        """Fill part of a buffer with the file's decompressed bytes. Return their number, which is 0 only at the end.
 
         Raises:
             InputError: If a stream needs more memory than allowed.
@@ -326,7 +324,9 @@ def decode(data: bytes, encoding: str, offset: int = 0) -> str:
 
 
 def _decode_detected(data: bytes, offset: int) -> str:
-    """Decode bytes by their byte order mark, as UTF-8 or as windows-1252, as `decode` describes for "auto".
+    """Decode bytes by their byte order mark, as UTF-8 if they are valid, or as windows-1252.
+
+    `offset` is their position in the file; only bytes at position 0 can have a byte order mark.
 
     Raises:
         UnicodeDecodeError: If the bytes are not even windows-1252.

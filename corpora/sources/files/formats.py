@@ -498,8 +498,7 @@ def find_line_encoding(path: Path, encoding: str) -> str:
 
     Raises:
         InputError: If the file cannot be read, its encoding cannot be determined, or it has a UTF-16 or UTF-32 byte
-            order
-            mark and `encoding` is not "auto".
+            order mark and `encoding` is not "auto".
     """
     if encoding == AUTO:
         return find_source_encoding(path)

@@ -170,8 +170,7 @@ class FilesSource:
         """Yield (name, path, reason) for a file, or for each member of a zip archive.
 
         The reason says why the file is not read, as in "encrypted member of a .zip". It is "" if this depends only on
-        the file
-        extension.
+        the file extension.
         """
         if is_of_saved_page(path):
             yield name, path, SAVED_PAGE_FILE

@@ -86,7 +86,9 @@ class CcNewsSource:
         return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a news archive as `ArchivedPages.slices` does: every 8 MB if it is compressed record by record.
+        """Cut a news archive every 8 MB if it is compressed record by record, unless `split` is False.
+
+        Others are one slice.
 
         Raises:
             InputError: If the file is not a WARC archive.

@@ -79,8 +79,7 @@ class RecordCutter:
         """Yield the XML records that end in `piece`, the next chunk of the file.
 
         A record that ends in the last few bytes of the chunk may be yielded by the next call. Iterate to the end before
-        feeding
-        the next chunk.
+        feeding the next chunk.
         """
         data = self._tail + piece
         yield from self._cut_records(data, _find_safe_length(data))

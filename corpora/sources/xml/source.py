@@ -605,10 +605,7 @@ class XmlSource:
         )
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents, as JSON by field name.
-
-        A preset is replaced with its settings.
-        """
+        """Return the settings that affect the documents, as JSON by field name, with the preset's settings filled in."""
         form = {key: value for key, value in to_settings_json(self._form).items() if key != "others" or value}
         return {**form, "max_record_bytes": self.max_record_bytes}
 

@@ -578,8 +578,7 @@ def _close_before(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, s
     """Close the open elements that a start tag implicitly ends, according to `rules`; a `<li>` ends the one before it.
 
     The arrays are those of a `ScannedPage` (`rules`, `names`) and a `PageTable`, and are updated in place. `name` is
-    the
-    index of the tag's name.
+    the index of the tag's name.
     """
     wall = -1
     name = min(name, len(rules) - 1)

@@ -44,9 +44,15 @@ class _LimitExceeded(Exception):
 
 
 def parse_html_plain(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
-    """Parse a page as `parse_html` does, without kernels. Also used for pages that the kernels cannot handle.
+    """Parse an HTML page without kernels. This defines `parse_html`, and handles pages that the kernels cannot.
 
-    Arguments and result are those of `parse_html`.
+    Args:
+        html: The page.
+        limits: Size limits of the page.
+        is_rewritten: True if formulas have already been replaced with text, and ruby readings and deleted text removed.
+
+    Returns:
+        The tree, or `Refused` with the limit that the page exceeds.
     """
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
@@ -387,7 +393,7 @@ class _Builder:
             self._pop_to(levels[-1])
 
     def _pop_to(self, level: int) -> None:
-        """Close all open elements at `level` (0 is the outermost) and deeper levels."""
+        """Close the open elements from nesting level `level` (0 is the outermost) inwards."""
         spans, stop = self.spans, len(self.tree.blocks)
         for name in reversed(self.names[level:]):
             self.levels[name].pop()

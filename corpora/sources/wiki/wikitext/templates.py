@@ -202,7 +202,9 @@ def _has_named_language(before: str, code: str, wiki: str) -> bool:
 def show_templates(text: str, reader: Reader) -> str:
     """Replace the innermost templates with their rendered text. Call this again for templates that contain others.
 
-    `reader` renders a match, as `build_template_reader` returns it.
+    Args:
+        text: Wikitext.
+        reader: Renders a match of a template (see `build_template_reader`).
     """
     if "{{{" in text:
         text = _PARAMETER.sub(lambda match: match[1].partition("|")[2], text)  # {{{name|default}}}
@@ -210,5 +212,10 @@ def show_templates(text: str, reader: Reader) -> str:
 
 
 def show_loose_templates(text: str, reader: Reader) -> str:
-    """Replace templates as `show_templates` does, but also templates that contain single braces."""
+    """Replace the innermost templates with their rendered text, also templates that contain single braces.
+
+    Args:
+        text: Wikitext.
+        reader: Renders a match of a template (see `build_template_reader`).
+    """
     return _LOOSE_TEMPLATE.sub(reader, text)
