@@ -226,7 +226,10 @@ def _find_contents_stop(blocks: list[str], start: int, first_named: dict[str, in
 
 
 def _find_next_list(blocks: list[str], start: int) -> int:
-    """Return the index of the next heading of a list, or the maximum index that a list can reach."""
+    """Return the index of the next heading of a list after the list that begins at `start`.
+
+    If there is none, return the maximum index that a list can reach.
+    """
     end = min(start + MAX_ENTRIES, len(blocks))
     headed = (index for index in range(start + 1, end) if CONTENTS.fullmatch(blocks[index].partition("\n")[0]))
     return next(headed, end)
@@ -363,7 +366,10 @@ def _read_names(*blocks: str) -> set[str]:
 
 
 def _is_list(block: str) -> bool:
-    """Return True if at least half of a paragraph's lines begin with a number or end with a page number."""
+    """Return True if a paragraph looks like entries of a list and does not end a sentence.
+
+    Its first line must begin with a number, or half of its lines must begin with a number or end with a page number.
+    """
     lines = block.split("\n")
     listed = sum(bool(NUMBERED.match(line) or PAGED.search(line[-MAX_PAGE_CHARACTERS:])) for line in lines)
     begins = bool(NUMBERED.match(lines[0])) and max(map(len, lines)) < MAX_LINE_CHARACTERS

@@ -185,10 +185,7 @@ class Lines:
         return Lines(self.data, self.starts[rows], self.ends[rows], self.lengths[rows], self.offset)
 
     def join(self) -> bytes:
-        """Return the bytes of all lines, each followed by a newline.
-
-        The lines must be in the order of the file.
-        """
+        """Return the bytes of all lines, of which there must be at least one, each followed by a newline."""
         view = memoryview(self.data)
         breaks = np.flatnonzero(self.starts[1:] != self.ends[:-1] + 1) + 1  # what is adjacent is one piece
         firsts, lasts = self.starts[np.r_[0, breaks]].tolist(), self.ends[np.r_[breaks, len(self)] - 1].tolist()

@@ -85,7 +85,7 @@ def _parse_list(archive: Path, name: str, *stamp: Any) -> tuple[Mapping[str, Mem
 
     Args:
         archive: Path of the archive.
-        name: The path as a string. Paths of objects with the same name compare equal, but their strings differ.
+        name: The path as a string, which tells apart archives in different object stores.
         stamp: Values that change with the archive's content, as `read_stamp` returns them.
 
     Returns:

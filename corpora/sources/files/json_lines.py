@@ -26,13 +26,11 @@ def find_columns(lines: Lines, fields: Fields) -> tuple[dict[str, list[Any]], Bo
     Args:
         lines: Lines of a file.
         fields: For each attribute of `Record`, its name or dot-separated path in an object. If several are given, the
-            first
-            one that exists is used.
+            first one that exists is used.
 
     Returns:
         By attribute of `Record`, a list with one value for each line, and a bool array `(lines,)`. It is False for
-        lines
-        that must be fully parsed instead, because they are not plain, lack a field, or are longer than a block.
+        lines that must be fully parsed instead, because they are not plain, lack a field, or are longer than a block.
     """
     wanted = {name: list_names(given) for name, given in with_text(fields).items()}
     spans, plain = find_values(lines, [name for names in wanted.values() for name in names])

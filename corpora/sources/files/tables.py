@@ -377,7 +377,7 @@ class TextTable:
     has_names: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Split a table without quotes, if it is uncompressed, into slices (byte ranges) of 8 MB.
+        """Split a table without quotes, if it is uncompressed, into slices (byte ranges) of 1 MB.
 
         Any other file is a single slice, since newlines may be inside quotes.
         """
@@ -594,7 +594,15 @@ class TextTable:
         return parse_row(decode(row.data or b"", self.encoding, row.offset), self.delimiter, self.quote)
 
     def _build_record(self, row: Line, columns: list[str], file: RawFile, tally: Tally, recoded: bool) -> Record:
-        """Build the record of a table row. A row that is too long or cannot be parsed yields a dropped record."""
+        """Build the record of a table row. A row that is too long or cannot be parsed yields a dropped record.
+
+        Args:
+            row: The row.
+            columns: The column names.
+            file: The file that contains the row.
+            tally: Knows which records are in quarantine.
+            recoded: True if the file was converted to UTF-8, so that offsets are relative to the converted content.
+        """
         locator = build_locator(file, row.offset, row.length, recoded)
         if row.data is None:
             return drop_too_large(locator, self.max_record_bytes)

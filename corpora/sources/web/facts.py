@@ -152,7 +152,10 @@ def _to_iso_day(year: str, month: str, day: str) -> str | None:
 
 
 def find_language(tree: Tree, metas: dict[str, str]) -> str | None:
-    """Return the language that a page declares, as a lower-case primary subtag ("en" for "en-GB"), or None."""
+    """Return the language that a page declares, as a lower-case primary subtag ("en" for "en-GB"), or None.
+
+    It is looked for in the attributes of `<html>`, then in `metas`, the result of `collect_metas`.
+    """
     html = parse_attributes(tree.html)
     tags = (html.get("lang"), html.get("xml:lang"), metas.get("content-language"), metas.get("og:locale"))
     matches = (LANGUAGE.match(tag) for tag in tags if tag)

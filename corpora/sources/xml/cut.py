@@ -137,7 +137,13 @@ class RecordCutter:
             at = position + 1
 
     def _handle_tag(self, data: bytes, start_of_rest: int, match: "re.Match[bytes]") -> Iterator[CutElement]:
-        """Yield the records that end at a start or end tag. `start_of_rest` is the first byte not yet consumed."""
+        """Yield the records that end at a start or end tag.
+
+        Args:
+            data: The bytes being processed.
+            start_of_rest: First byte in `data` that was not added to a record yet.
+            match: A match of the tag in `data`.
+        """
         start, stop = self._tail_start + match.start(), self._tail_start + match.end()
         name = match["name"].decode()
         if match["end"]:

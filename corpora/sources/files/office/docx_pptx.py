@@ -467,6 +467,11 @@ class OfficeFile(WholeFile):
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """Build the record of an office document. An encrypted or too large document yields a dropped record.
 
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record is in quarantine.
+
         Raises:
             BadRecord: If the document is damaged.
         """

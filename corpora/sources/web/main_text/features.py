@@ -423,8 +423,9 @@ def count_texts(texts: tuple[str, ...]) -> tuple[UInt32s, Int64s, Int64s]:
     """Count the characters of strings by kind.
 
     Returns:
-        The code points of all strings in one array, the number of characters of each string, and the int64 array [8,
-        strings] described at `count_characters`.
+        The code points of all strings in one uint32 array, the number of characters of each string, and an int64 array
+        [8, strings]: capitals and digits in the first 100 characters; commas, sentence ends, spaces, line feeds and
+        wide characters; and 1 if the string may begin like page furniture ("Read more").
     """
     characters = np.array([len(text) for text in texts])
     counts = np.zeros((NUM_COUNTS, len(texts)), np.int64)

@@ -330,7 +330,12 @@ class _Builder:
         return self.tree
 
     def _add_void(self, name: str, attributes: str) -> None:
-        """Process an element that has no content, such as `<br>` or `<meta>`."""
+        """Process an element that has no content, such as `<br>` or `<meta>`.
+
+        Args:
+            name: Name of the element in lower case.
+            attributes: Raw attribute string of its tag.
+        """
         if name == "hr" or (name == "br" and not self.hidden and self.block_text.end_line()):
             self.end_block()
         elif name == "meta":
@@ -352,6 +357,10 @@ class _Builder:
         """Process the start tag of a formatting element.
 
         It is not listed in the tree; links, times and hiding are recorded.
+
+        Args:
+            name: Name of the element in lower case.
+            attributes: Raw attribute string of its start tag.
         """
         if name == "a":
             self.in_link = "href" in attributes or "href" in attributes.lower()
@@ -366,6 +375,10 @@ class _Builder:
 
     def _open(self, name: str, attributes: str) -> None:
         """Append an element to the tree, inside the innermost open element, and make it the innermost one.
+
+        Args:
+            name: Name of the element in lower case.
+            attributes: Raw attribute string of its start tag.
 
         Raises:
             _LimitExceeded: If it is nested too deep.

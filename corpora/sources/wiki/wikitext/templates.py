@@ -70,7 +70,8 @@ _DATES = (words.show_event, words.show_death, words.show_free_date, words.show_a
 def find_expansions(wiki: str) -> dict[str, Expansion]:
     """Return the function that renders each template known in a wiki, by the template's lower-case name.
 
-    `wiki` is the wiki's language code. The result is cached.
+    The functions take the positional and the named arguments, and return the text. `wiki` is the wiki's language code.
+    The result is cached.
     """
     expansions = {name: _adapt(EXPANSIONS[kind], wiki) for name, kind in find_common_kinds().items() if wiki != "en"}
     for form in (read_wiki(ALL_WIKIS), read_wiki(wiki)):
