@@ -97,7 +97,7 @@ def describe_machine(device: torch.device) -> Hardware:
 def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> None:
     """Make torch use deterministic algorithms: on a GPU if the settings require it, on a CPU always.
 
-    On a CPU, an operation without a deterministic algorithm only causes a warning.
+    On a CPU, an operation without a deterministic algorithm only causes a warning. On a GPU it raises RuntimeError.
     """
     strict = device.type == "cuda" and settings.deterministic
     if strict:

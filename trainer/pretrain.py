@@ -259,7 +259,7 @@ class PhaseShards(Watcher):
         return self._feed
 
     def on_pause(self) -> None:
-        """Raise Damaged on all processes if any of them has read a damaged shard."""
+        """Verify what was read so far, and raise Damaged on all processes if any of them has read a damaged shard."""
         mine: tuple[str, str] | None = None
         try:
             if self._feed is not None:

@@ -256,7 +256,7 @@ def _open_workers(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
     """Within the block, provide a function that runs calls in this process (if `workers` is 1) or in worker processes.
 
     The function takes a function and an iterable of argument tuples, and yields the results in the same order. If a
-    call fails, its exception is raised; calls that have not started are not run and fail as well.
+    call fails, its exception is raised; calls that have not started are not run, and raise InputError.
     """
     if workers == 1:
         yield lambda function, calls: (function(*each) for each in calls)
@@ -299,7 +299,11 @@ def _is_single_file(output: Path) -> bool:
 
 
 def _name_output_files(output: Path) -> tuple[Path, Path]:
-    """Return the paths of the files for kept and for removed rows, if the output is a single file."""
+    """Return the paths of the files for kept and for removed rows, such as a.jsonl and a.removed.jsonl.
+
+    Args:
+        output: The output, which is a single file.
+    """
     return output, output.with_name(f"{output.stem}.removed{output.suffix}")
 
 
@@ -525,7 +529,15 @@ def _write_output(
 def _group_pieces(
     pieces: Sequence[tuple[InputPiece, PieceVerdict]], workers: int
 ) -> list[list[tuple[InputPiece, PieceVerdict]]]:
-    """Group consecutive pieces (ranges of files) so that all output files get about the same number of input bytes."""
+    """Group consecutive pieces (ranges of files) so that all output files get about the same number of input bytes.
+
+    Args:
+        pieces: Pairs of a piece and the decisions about its rows.
+        workers: Number of worker processes. A small input is divided into about as many groups.
+
+    Returns:
+        One list of pairs for each output file.
+    """
     max_bytes = min(INPUT_BYTES_PER_FILE, sum(piece.size for piece, _ in pieces) // workers + 1)
     groups: list[list[tuple[InputPiece, PieceVerdict]]] = [[]]
     size = 0

@@ -100,6 +100,10 @@ def find_similar(address: str, text: str, threshold: float) -> list[SimilarDocum
 def _read_parent(place: Place, parent: Parent) -> Manifest:
     """Read the manifest (description) of an artifact from which the corpus was built.
 
+    Args:
+        place: The store.
+        parent: Names the artifact.
+
     Raises:
         InputError: If the store no longer has the artifact. The message says what to do.
     """

@@ -105,6 +105,10 @@ def sketch_chunks(piece: InputPiece, settings: SketchSettings) -> Iterator[Sketc
     For a Parquet file, the first sketch has no rows and contains the types of all columns, because not all columns are
     read.
 
+    Args:
+        piece: The piece to read.
+        settings: What a sketch contains.
+
     Raises:
         InputError: During iteration, if the file cannot be read.
     """
@@ -194,7 +198,12 @@ def hash_groups(chunk: RowChunk, group: str) -> UInt64s:
 
 
 def _list_values(chunk: RowChunk, name: str) -> list[str]:
-    """Return the value of a column in each row as a string; "" if the row has no value."""
+    """Return the value of a column in each row as a string; "" if the row has no value.
+
+    Args:
+        chunk: The rows.
+        name: Name of the column. Characters that cannot be encoded are escaped.
+    """
     if isinstance(chunk.fields, pa.RecordBatch):
         is_present = name in chunk.fields.schema.names
         values = list_values(chunk.fields.column(name)) if is_present else [None] * chunk.fields.num_rows

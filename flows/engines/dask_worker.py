@@ -276,7 +276,12 @@ def fetch_checkpoint(place: Place, stage: Stage, work: Path) -> None:
 
 
 def remove_checkpoints(place: Place, stage: Stage) -> None:
-    """Remove the copies of checkpoints and metrics from the store. Call this once the model is in the store."""
+    """Remove the copies of checkpoints and metrics from the store. Call this once the model is in the store.
+
+    Args:
+        place: The store.
+        stage: The stage of the model, which names the folder of the copies.
+    """
     _remove_copies(place, stage, "")
     if place.find_size(f"{_get_copy_folder(stage)}/{METRICS_FILE}") is not None:
         place.delete(f"{_get_copy_folder(stage)}/{METRICS_FILE}")
@@ -288,12 +293,12 @@ def _get_copy_folder(stage: Stage) -> str:
 
 
 def _list_local_steps(work: Path) -> list[str]:
-    """Return the names of the complete checkpoints in a work folder, oldest first."""
+    """Return the names of the complete checkpoints in a work folder, such as "step-00001000", oldest first."""
     return sorted(path.parent.name for path in (work / CHECKPOINTS).glob(f"step-*/{COMPLETE_FILE}"))
 
 
 def _list_stored_steps(place: Place, stage: Stage) -> list[str]:
-    """Return the names of the complete checkpoints in the store, oldest first."""
+    """Return the names of a model's complete checkpoints in the store, such as "step-00001000", oldest first."""
     paths = (Path(path) for path in place.list_files(f"{_get_copy_folder(stage)}/{CHECKPOINTS}"))
     return sorted(path.parent.name for path in paths if path.name == COMPLETE_FILE)
 
@@ -412,7 +417,11 @@ def _train_one(place: Place, stage: Stage, job: TrainingJob, send_event: Callabl
 def stop_when(stop: Stop, should_stop: Callable[[], bool]) -> Iterator[None]:
     """Within the block, stop the training run as soon as `should_stop()` returns True.
 
-    The function is polled every POLL_SECONDS.
+    The function is called every POLL_SECONDS, on another thread.
+
+    Args:
+        stop: Object to call to stop the training run.
+        should_stop: Takes no arguments.
     """
     is_over = threading.Event()
 

@@ -167,7 +167,7 @@ class SplitWriter:
         return f"data/{self._split}-{len(self._files):05}.parquet"
 
     def _open(self) -> None:
-        """Begin the next file."""
+        """Create the next Parquet file, under its temporary path."""
         (self._folder / "data").mkdir(exist_ok=True)
         self._sink = pa.OSFile(str(self._folder / self._path), "wb")
         self._writer = pq.ParquetWriter(

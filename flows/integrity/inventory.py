@@ -266,9 +266,7 @@ def _collect_published(manifests: Mapping[str, Manifest]) -> list[Claim]:
 
 
 def _sort_owner_first(claim: Claim) -> tuple[str, ...]:
-    """Return the folders of the artifacts that name a part (file set). The artifact that it was built for comes
-    first.
-    """
+    """Return the folders of the artifacts that name a part (file set), beginning with the one that it was built for."""
     return tuple(sorted(claim.artifacts, key=lambda folder: not claim.paths[0].startswith(f"{folder}/")))
 
 
@@ -319,7 +317,12 @@ def find_faults(inventory: Inventory, advance: Advance = lambda done, total: Non
 
 
 def find_artifact_faults(place: Place, manifest: Manifest) -> list[Fault]:
-    """Read all files of an artifact (stored stage result), and return a fault for each damaged or missing one."""
+    """Read all files of an artifact (stored stage result), and return a fault for each damaged or missing one.
+
+    Args:
+        place: The store.
+        manifest: Manifest (description) of the artifact.
+    """
     folder = manifest.stage_folder
     claims = [
         Claim(kind=manifest.kind, folder=folder, part=part, artifacts=(manifest.folder,), is_published=True)

@@ -143,7 +143,7 @@ class DistilledModel(MaskedModel):
 def _sum_angles(ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
     """Sum the cosine distance between the hidden states of student and teacher over all tokens that are not padding.
 
-    The result is a scalar tensor.
+    `ours_TH` and `theirs_TH` are the hidden states. The result is a scalar tensor.
     """
     cosines_T = F.cosine_similarity(to_float32_or_more(ours_TH), to_float32_or_more(theirs_TH), dim=-1)
     return ((1 - cosines_T) * batch.targets[PRESENT]).sum()
@@ -187,7 +187,17 @@ class _Divergence(torch.autograd.Function):
         chunk: int,
         learns: bool,
     ) -> Tensor:
-        """Return the sum as a scalar tensor, and save the gradients of the student's three tensors for `backward`."""
+        """Compute the summed divergence as a scalar tensor, and save the student's gradients for `backward`.
+
+        Args:
+            context: Torch's object for what `backward` needs.
+            ours_NE, words_VE, bias_V: The student's vectors before the decoder, decoder weights and decoder bias.
+            theirs_NE, their_words_VE, their_bias_V: Those of the teacher.
+            counted_N: 1 for each token that counts, 0 for the others.
+            temperature: The number by which logits are divided.
+            chunk: The number of tokens whose logits are held in memory at a time.
+            learns: True if gradients are needed.
+        """
         summed = torch.zeros((), dtype=to_float32_or_more(ours_NE).dtype, device=ours_NE.device)
         gradients = [torch.zeros_like(to_float32_or_more(each)) for each in (ours_NE, words_VE, bias_V) if learns]
         for part in (slice(first, first + chunk) for first in range(0, len(ours_NE), chunk)):
@@ -212,7 +222,10 @@ class _Divergence(torch.autograd.Function):
 
 
 def _compute_log_shares(vectors_CE: Tensor, words_VE: Tensor, bias_V: Tensor, temperature: float) -> Tensor:
-    """Compute the log-probabilities of all tokens for a chunk of C vectors: [C, V], in at least float32."""
+    """Compute the log-probabilities of the whole vocabulary for a chunk of C vectors: [C, V], in at least float32.
+
+    `words_VE` and `bias_V` are the weights and the bias of the decoder. The logits are divided by the temperature.
+    """
     return F.log_softmax(to_float32_or_more(compute_logits(vectors_CE, words_VE, bias_V)) / temperature, -1)
 
 

@@ -234,7 +234,7 @@ def select_kept_values(values: Values) -> Values:
 
 
 def fit_task(task: Task, file: FileExamples) -> Task:
-    """Return a copy of a task that is fitted to the examples of a file, for example with the names of the classes.
+    """Return a copy of a task that is fitted to training examples, for example with the names of the classes.
 
     Raises:
         InputError: If nothing can be learned from the examples. If one example is the cause, its line is named.
@@ -341,7 +341,7 @@ def compute_sha256(path: str) -> str:
 
 
 def digest_files(paths: Iterable[Path]) -> str:
-    """Compute one SHA-256 for several files: that of a single file, or that of the digests of all."""
+    """Compute one SHA-256 for a list of files: a single file's own, or the SHA-256 of all their digests."""
     digests = [compute_sha256(str(path)) for path in paths]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 

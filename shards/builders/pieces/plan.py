@@ -85,7 +85,8 @@ def compute_ordinals(pieces: Int64s) -> UInt32s:
     """Number the examples that begin in the same document, from 0, in the order of the plan: uint32 [examples].
 
     Args:
-        pieces: int64 [pieces, PIECE_WIDTH], the plan. Examples that begin in the same document must be consecutive.
+        pieces: int64 [pieces, PIECE_WIDTH], the plan: a row (start, end, document, example) per piece. Examples that
+            begin in the same document must be consecutive.
     """
     ordinals = np.empty(_count_examples(pieces), np.uint32)
     fill_ordinals(pieces, ordinals)
@@ -99,7 +100,8 @@ def build_examples(
 
     Args:
         columns: The documents of the shard.
-        pieces: int64 [pieces, PIECE_WIDTH], the plan: one row for each run of one document's tokens in one example
+        pieces: int64 [pieces, PIECE_WIDTH], the plan: a row (start, end, document, example) for each run of one
+            document's tokens in one example
         ordinals: uint32 [examples], the zero-based index of each example among those that begin in the same document
         copy: Zero-based pass over the documents.
         layout: Special tokens, number of segments and labels.
@@ -132,7 +134,7 @@ def build_examples(
 def count_placed(pieces: Int64s) -> int:
     """Count the tokens that a plan puts into examples, without special tokens.
 
-    `pieces` is the plan, int64 [pieces, PIECE_WIDTH].
+    `pieces` is the plan, int64 [pieces, PIECE_WIDTH]: a row (start, end, document, example) per piece.
     """
     return int((pieces[:, END] - pieces[:, START]).sum())
 
