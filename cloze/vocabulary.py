@@ -140,9 +140,7 @@ class Vocabulary:
 
     @property
     def algorithm(self) -> str:
-        """The algorithm of this vocabulary: "wordpiece", "byte-bpe", "unigram", or what tokenizers calls another
-        one.
-        """
+        """The algorithm of this vocabulary: "wordpiece", "byte-bpe", "unigram", or a type of tokenizers' models."""
         return self._words.algorithm
 
     @property
