@@ -4,6 +4,9 @@
                                                     ├► deleted: examples that are never read again
                                                     └► frequencies: of tokens, if masks are drawn by them
 
+Files of examples are in `examples/train` and `examples/validation` of the artifact's folder, and their schemas describe
+the vocabulary, the masks and the settings (`metadata.py`). So pyarrow and `datasets` open these folders.
+
 A generation gets max(1, round(tokens / target_tokens)) shards; a generation of under 1,000 documents is one. A shard is
 a range of the shuffle hash, so a uniform sample of its generation: a random next sentence drawn inside a shard is drawn
 from the corpus. Held-out documents make shards of their own.
@@ -13,7 +16,7 @@ generation took away is in `deleted`. Memory: one shard's tokens and examples.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +44,7 @@ from shards.masks.masking import (
     draw_masks,
     with_frequencies,
 )
+from shards.metadata import build_shard_metadata, find_tokenizer_file
 from shards.schema import build_example_schema, choose_id_type
 from shards.settings import ShardSettings
 from shards.surfaces import SURFACES, to_surface_rows
@@ -48,8 +52,11 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 BUILD_VERSION = 3
 MIN_DOCUMENTS_TO_SPLIT = 1_000
-SPLITS = ("train", "held-out")
+PUBLISHED_SPLITS = {"train": "train", "held-out": "validation"}  # as `datasets` calls them: no name has a hyphen
+SPLITS = tuple(PUBLISHED_SPLITS)
 BATCH_ROWS = 4_096
+EXAMPLES_FOLDER = "examples"  # has nothing but examples, in a folder for each split, so that other programs open it
+TO_STORE = "../../../../.."  # from KIND/NAME/FINGERPRINT/examples/SPLIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +73,7 @@ class ShardJob:
         last: Highest shuffle hash of the shard's documents.
         settings: Settings of the shard set.
         vocabulary: Number of tokens and special tokens of the vocabulary.
+        metadata: Metadata of the file's schema, which describe the vocabulary, the masks and the settings.
     """
 
     tokens: ManifestAddress
@@ -76,6 +84,7 @@ class ShardJob:
     last: int
     settings: ShardSettings
     vocabulary: ShardVocabulary
+    metadata: Mapping[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +114,11 @@ def plan_shards(
 ) -> Stage:
     """Plan the pipeline stage that turns the tokenized corpus into shards of training examples, for all corpus updates.
 
+    Nothing is built yet.
+
     Args:
         corpus: The corpus.
-        tokens: The artifact of the tokenized corpus.
+        tokens: The artifact (stored result) of the tokenized corpus.
         vocabulary: The artifact of the vocabulary.
         loaded_vocabulary: The same vocabulary, loaded.
         settings: Settings of the shard set.
@@ -121,7 +132,7 @@ def plan_shards(
         if merged is not None and (fewer := list_parts(merged, generation, settings.sources)):
             rows, parts = merged, fewer
         for split in SPLITS:
-            plans += _plan_split(rows, parts, generation, split, tokens, loaded_vocabulary, settings)
+            plans += _plan_split(rows, parts, generation, split, tokens, vocabulary, loaded_vocabulary, settings)
     if settings.masking.random == "frequency":
         job = FrequenciesJob(tokens=tokens.address, sources=settings.sources, vocab_size=loaded_vocabulary.size)
         plans.append(PartPlan(name="frequencies", key=_compute_frequency_key(tokens, settings), job=job))
@@ -158,6 +169,7 @@ def _plan_split(
     generation: int,
     split: str,
     tokens: Manifest,
+    vocabulary: Manifest,
     loaded_vocabulary: Vocabulary,
     settings: ShardSettings,
 ) -> Iterator[PartPlan]:
@@ -171,7 +183,8 @@ def _plan_split(
         generation: The corpus update that added the documents, counted from 1.
         split: "train" or "held-out".
         tokens: The artifact of the tokenized corpus.
-        loaded_vocabulary: The vocabulary.
+        vocabulary: The artifact of the vocabulary.
+        loaded_vocabulary: The same vocabulary, loaded.
         settings: Settings of the shard set.
     """
     total = sum(part.ledger.figures[f"{split} tokens"] for part in parts)
@@ -179,7 +192,9 @@ def _plan_split(
     if not documents:
         return
     number = 1 if documents < MIN_DOCUMENTS_TO_SPLIT else max(1, round(total / settings.target_tokens))
-    vocabulary = ShardVocabulary(loaded_vocabulary.size, dict(loaded_vocabulary.special_ids))
+    shard_vocabulary = ShardVocabulary(loaded_vocabulary.size, dict(loaded_vocabulary.special_ids))
+    tokenizer = f"{TO_STORE}/{vocabulary.stage_folder}/{find_tokenizer_file(vocabulary).path}"
+    metadata = build_shard_metadata(BUILD_VERSION, settings.to_json(), vocabulary, loaded_vocabulary, tokenizer)
     digest = compute_fingerprint(tokens=[part.content for part in parts])
     by_frequency = settings.masking.kind == "static" and settings.masking.random == "frequency"
     frequency_key = {"frequencies": _compute_frequency_key(tokens, settings)} if by_frequency else {}
@@ -193,16 +208,28 @@ def _plan_split(
             first=first,
             last=last,
             settings=settings,
-            vocabulary=vocabulary,
+            vocabulary=shard_vocabulary,
+            metadata=metadata,
         )
-        key = {"tokens": digest, "split": split, "range": [str(first), str(last)], **frequency_key}
+        key = {
+            "tokens": digest,
+            "vocabulary": vocabulary.content,  # other special tokens may leave all other ids as they are
+            "split": split,
+            "range": [str(first), str(last)],
+            **frequency_key,
+        }
         labels = {"generation": str(generation), "split": split}
         name = f"{split}-g{generation:03d}-{shard:05d}"
         yield PartPlan(name=name, key=key, job=job, labels=labels)
 
 
 def _compute_frequency_key(tokens: Manifest, settings: ShardSettings) -> str:
-    """Compute a fingerprint of the token files in which token frequencies are counted."""
+    """Compute a fingerprint (a string) of the token files in which token frequencies are counted.
+
+    Args:
+        tokens: The artifact of the tokenized corpus.
+        settings: Settings of the shard set, which choose the sources.
+    """
     return compute_fingerprint(tokens=[part.content for part in list_counted_parts(tokens, settings.sources)])
 
 
@@ -210,6 +237,16 @@ def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Run one task of the stage, which writes either a shard, the token frequencies or the list of deleted rows.
 
     Deleted rows are listed by document, so that a deletion does not require reading the shards.
+
+    Args:
+        writer: Writes the files of the task to the store.
+        plan: The task. Its `job` is a `ShardJob`, `FrequenciesJob` or `DeletedJob`.
+
+    Returns:
+        The ledger (counts) of what was written.
+
+    Raises:
+        Damaged: A file that is read is damaged or was changed.
     """
     if isinstance(plan.job, DeletedJob):
         return _write_deleted(writer, plan.job)
@@ -219,10 +256,20 @@ def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
+    """Build and write the examples of one shard. Return the ledger that accounts for every token of the documents.
+
+    Args:
+        writer: Writes the tables "examples" and, if the input counts surface features, "surfaces" to the store.
+        job: Which documents are read, and how they become examples.
+
+    Raises:
+        Damaged: A file of the tokenized corpus is damaged or was changed.
+    """
     documents = read_shard_documents(writer.place, job)
     built = job.settings.own.build(documents.tokens, job.settings.common, job.vocabulary)
     rows = to_example_table(built, documents, job.settings, job.vocabulary, _build_mask_vocabulary(writer.place, job))
-    with writer.create_table("examples", rows.schema, compression=None) as sink:
+    schema, folder = rows.schema.with_metadata(dict(job.metadata)), f"{EXAMPLES_FOLDER}/{PUBLISHED_SPLITS[job.split]}"
+    with writer.create_table("examples", schema, compression=None, folder=folder) as sink:
         for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
             sink.write(batch)
     if built.surfaces is not None:
@@ -243,8 +290,13 @@ def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
 
 
 def _build_mask_vocabulary(place: Place, job: ShardJob) -> MaskVocabulary:
-    """Build the vocabulary tables for drawing static masks. They include token frequencies if the settings require
-    them.
+    """Build the vocabulary tables for drawing static masks.
+
+    They include token frequencies if the settings require them.
+
+    Args:
+        place: The store.
+        job: The shard to build.
     """
     mask_vocabulary, masking = build_mask_vocabulary(job.vocabulary), job.settings.masking
     if masking.kind != "static" or masking.random != "frequency":
@@ -254,6 +306,10 @@ def _build_mask_vocabulary(place: Place, job: ShardJob) -> MaskVocabulary:
 
 def read_shard_documents(place: Place, job: ShardJob) -> ShardDocuments:
     """Read the documents of a shard, ordered by (shuffle hash, id).
+
+    Args:
+        place: The store.
+        job: Which documents belong to the shard.
 
     Raises:
         Damaged: A file is damaged or was changed.
@@ -273,7 +329,7 @@ def to_example_table(
     vocabulary: ShardVocabulary,
     mask_vocabulary: MaskVocabulary,
 ) -> pa.Table:
-    """Convert examples to an Arrow table with the schema of the shard.
+    """Convert examples to an Arrow table with the schema of `build_example_schema`, one row per example.
 
     If the settings require static masks, they are drawn here.
 
@@ -314,7 +370,10 @@ def to_example_table(
 
 
 def _draw_static_masks(examples: Examples, settings: MaskSettings, mask_vocabulary: MaskVocabulary) -> Masks:
-    """Draw the mask of each example. The masks of copy n equal the dynamic masks of epoch n."""
+    """Draw the static mask of each example.
+
+    The masks of pass n over the documents equal the dynamic masks of epoch n.
+    """
     return draw_masks(
         examples.ids, examples.offsets, examples.word_starts, examples.example_id,
         examples.copy.astype(np.uint64), settings, mask_vocabulary,
@@ -322,11 +381,16 @@ def _draw_static_masks(examples: Examples, settings: MaskSettings, mask_vocabula
 
 
 def _to_lists(offsets: Int64s, values: pa.Array) -> pa.Array:
+    """Build an Arrow list column with 32-bit offsets: the start of each list in `values`, and the end of the last."""
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
 
 
 def _write_deleted(writer: PartWriter, job: DeletedJob) -> Ledger:
-    """Write the list of rows deleted from the corpus. Examples that contain them must not be used any more."""
+    """Copy the corpus's list of deleted rows to the shards. Examples that contain these rows must not be used any more.
+
+    Returns:
+        A ledger with the number of rows.
+    """
     corpus, written = read_manifest_at(writer.place, job.corpus), 0
     with writer.create_table("deleted", DELETED) as sink:
         for batch in read_table(writer.place, corpus, "deleted", DELETED.names):
@@ -337,7 +401,11 @@ def _write_deleted(writer: PartWriter, job: DeletedJob) -> Ledger:
 
 
 def _write_frequencies(writer: PartWriter, job: FrequenciesJob) -> Ledger:
-    """Count the tokens and write the counts, which masks use to draw random tokens."""
+    """Count the tokens of the training documents and write the counts, by which masks draw random replacement tokens.
+
+    Returns:
+        A ledger with the number of counted tokens.
+    """
     counts = count_tokens(writer.place, job.tokens, job.sources, job.vocab_size)
     with writer.create_table("frequencies", FREQUENCIES) as sink:
         sink.write(to_frequency_rows(counts))

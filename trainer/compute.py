@@ -103,7 +103,7 @@ def hold_num_threads(training: TrainingSettings, model: ModelSettings, longest: 
 
 
 def describe_machine(device: torch.device) -> Hardware:
-    """Describe the hardware that this process uses."""
+    """Describe the hardware of a torch device of this process, and what torch's compiler lacks there."""
     lacks = find_missing_compiler(device.type)
     if device.type == "cpu":
         return Hardware(device="cpu", lacks=lacks)
@@ -114,7 +114,7 @@ def describe_machine(device: torch.device) -> Hardware:
 def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> None:
     """Make torch use deterministic algorithms: on a GPU if the settings require it, on a CPU always.
 
-    On a CPU, an operation without a deterministic algorithm only causes a warning.
+    On a CPU, an operation without a deterministic algorithm only causes a warning. On a GPU it raises RuntimeError.
     """
     strict = device.type == "cuda" and settings.deterministic
     if strict:
@@ -128,7 +128,12 @@ def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> No
 def explain_torch_errors(settings: TrainingSettings, processes: int, device: str) -> Iterator[None]:
     """Convert torch errors in the block that a setting can fix to InputError.
 
-    These are exhausted memory and missing deterministic algorithms.
+    These are exhausted memory and missing deterministic algorithms. Other errors are raised unchanged.
+
+    Args:
+        settings: The settings of the run, for the advice.
+        processes: The number of processes of the run.
+        device: "cuda" or "cpu".
     """
     try:
         yield
@@ -146,7 +151,13 @@ def explain_torch_errors(settings: TrainingSettings, processes: int, device: str
 
 
 def explain_no_memory(settings: TrainingSettings, processes: int, device: str) -> InputError:
-    """Build the error for exhausted memory. It names the settings to change, beginning with the least costly one."""
+    """Build the error for exhausted memory. It lists the settings to change, beginning with the least costly one.
+
+    Args:
+        settings: The settings of the run.
+        processes: The number of processes of the run.
+        device: "cuda" or "cpu".
+    """
     remedies = [suggest_smaller_batch(settings, processes)]
     if not settings.activation_checkpointing:
         remedies.append("set training.activation_checkpointing = true, for a third more time")
@@ -160,7 +171,7 @@ def explain_no_memory(settings: TrainingSettings, processes: int, device: str) -
 
 
 def suggest_smaller_batch(settings: TrainingSettings, processes: int) -> str:
-    """Return advice to halve the size of a micro-batch.
+    """Return advice to halve the size of a micro-batch. `processes` is the number of processes of the run.
 
     >>> from trainer.settings.phases import PhaseSettings
     >>> suggest_smaller_batch(TrainingSettings(phase=(PhaseSettings(steps=1, batch=256),)), 2)
@@ -178,12 +189,12 @@ def suggest_smaller_batch(settings: TrainingSettings, processes: int) -> str:
 
 
 def compile_parts(parts: Sequence[nn.Module]) -> None:
-    """Compile each module at its first call. Modules of the same structure share compiled programs.
+    """Mark modules so that torch compiles each at its first call.
 
-    torch counts compiled programs over all modules, and silently runs uncompiled code after eight. ModernBERT has three
-    kinds of layers (first, global, windowed), each compiled for one shape and for any shape, in training and in
-    evaluation. A masked-token head is compiled together with its loss, because each operation would copy the logits
-    otherwise.
+    Modules of the same structure share compiled programs. torch counts compiled programs over all modules, and silently
+    runs uncompiled code after eight. ModernBERT has three kinds of layers (first, global, windowed), each compiled for
+    one shape and for any shape, in training and in evaluation. A masked-token head is compiled together with its loss,
+    because each operation would copy the logits otherwise.
     """
     config: Any = importlib.import_module("torch._dynamo.config")
     config.recompile_limit = MAX_PROGRAMS

@@ -37,13 +37,17 @@ class ShingleFile:
         self._read_bytes = 0
 
     def load(self, documents: Int64s) -> None:
-        """Store the shingle sets of documents in the file. This must be called once, before `compute_overlaps`.
+        """Prepare to compare the given documents. This is called once, before `compute_overlaps`.
+
+        Their shingle sets are read and stored in the file.
 
         Args:
             documents: int64, positions in the total order.
 
         Raises:
             InputError: If the disk is full.
+
+        Exceptions of the function `read` are propagated unchanged.
         """
         by_row = documents[np.argsort(self._order[documents])]
         self._numbers[by_row] = np.arange(len(by_row), dtype=np.int32)
@@ -60,7 +64,9 @@ class ShingleFile:
         self._values = np.frombuffer(self._map or b"", np.uint64, total)
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """Compute the overlap of the documents left[k] and right[k] for all k. The documents must have been loaded.
+        """Compute the overlap of the shingle sets of the documents left[k] and right[k] for all k.
+
+        The documents must have been loaded.
 
         Args:
             left: int64 [n], positions in the total order.

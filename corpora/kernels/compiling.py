@@ -50,7 +50,7 @@ class Deferred:
 
     @cached_property
     def numba_object(self) -> Any:
-        """The numba object. Subclasses override this property to create it."""
+        """The numba object, which is created when it is first used. Subclasses override this property."""
         raise NotImplementedError
 
     def __call__(self, *arguments: object) -> Any:
@@ -78,7 +78,10 @@ class DeferredKernel(Deferred):
 
     @cached_property
     def numba_object(self) -> "Kernel":
-        """The `Kernel`, which compiles the function for each combination of argument types."""
+        """The numba object, which is created when it is first used.
+
+        It is a `Kernel`, which compiles the function for each combination of argument types.
+        """
         from corpora.kernels.dispatching import Kernel
 
         source = compute_source_digest(Path(self.py_func.__code__.co_filename))
@@ -102,7 +105,7 @@ class Instruction(Deferred):
 
     @cached_property
     def numba_object(self) -> Any:
-        """The numba intrinsic for the instruction."""
+        """The numba object, which is created when it is first used: an intrinsic."""
         from numba.extending import intrinsic
 
         return intrinsic(getattr(import_module("corpora.kernels.instructions"), self.__name__))
@@ -219,7 +222,7 @@ def compute_shipped_name() -> str:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Create a folder that only the current user can access, or make an existing folder private.
+    """Create a folder that only the current user can access, with its parents, or make an existing folder private.
 
     Raises:
         OSError: If the folder cannot be created, belongs to another user, remains accessible to others, or is not
@@ -260,6 +263,12 @@ def compute_source_digest(path: Path, root: Path = ROOT) -> str:
     Args:
         path: Path of the source file.
         root: Root folder of the source tree.
+
+    Returns:
+        The SHA-256 digest in hexadecimal digits.
+
+    Raises:
+        OSError: If a file cannot be read.
     """
     sources: dict[Path, bytes] = {}
     waiting = [path]
@@ -289,7 +298,7 @@ def _read_source(path: Path, root: Path) -> tuple[bytes, list[Path]]:
 
 
 def _read_processor() -> str:
-    """Return the model and instruction sets of the processor, or only its architecture if they are not reported."""
+    """Return lines that name the processor's model and instruction sets, or its architecture if they are unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

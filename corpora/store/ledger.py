@@ -95,7 +95,10 @@ class Ledger:
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the ledger to the JSON object stored in manifests and part records. Its keys are sorted."""
+        """Convert to the JSON object that is stored in manifests and part records. Its keys are sorted.
+
+        "accounts" maps each unit to its "total" and "outcomes", and "figures" has the further sums.
+        """
         accounts = {
             a.unit: {"total": a.total, "outcomes": dict(sorted(a.outcomes.items()))}
             for a in sorted(self.accounts, key=lambda account: account.unit)
@@ -104,7 +107,11 @@ class Ledger:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "Ledger":
-        """Create a Ledger from the JSON object that `to_json` returns. It is not checked for balance."""
+        """Create a Ledger from the JSON object that `to_json` returns. It is not checked for balance.
+
+        Raises:
+            KeyError: If a field is missing.
+        """
         accounts = tuple(
             Account(unit=unit, total=entry["total"], outcomes=entry["outcomes"])
             for unit, entry in data["accounts"].items()

@@ -61,9 +61,10 @@ def to_canonical_json(value: Json) -> str:
 
 
 def fingerprint_json(facts: Mapping[str, str]) -> str:
-    """Compute the fingerprint of facts that are already serialized with `to_canonical_json`. See `compute_fingerprint`.
+    """Compute the fingerprint of facts whose values are already serialized with `to_canonical_json`.
 
-    This way, settings that many parts share are serialized only once.
+    The result is that of `compute_fingerprint` for the same facts. Settings that many parts share are serialized only
+    once this way.
     """
     pairs = ",".join(f"{_CANONICAL.encode(name)}:{fact}" for name, fact in sorted(facts.items()))
     return hashlib.sha256(f"{{{pairs}}}".encode()).hexdigest()[:24]
@@ -104,13 +105,21 @@ class StoredFile:
     sha256: str
 
     def to_json(self) -> dict[str, Json]:
-        """Convert the description to the JSON object stored in manifests and part records."""
+        """Convert to the JSON object that is stored in manifests and part records.
+
+        Its keys are the attributes. `content` is a string such as "2.00ff".
+        """
         fields = {"path": self.path, "table": self.table, "content": str(self.content)}
         return {**fields, "size_bytes": self.size_bytes, "sha256": self.sha256}
 
     @staticmethod
     def from_json(data: Mapping[str, Json]) -> "StoredFile":
-        """Create a StoredFile from the JSON object that `to_json` returns."""
+        """Create a StoredFile from the JSON object that `to_json` returns.
+
+        Raises:
+            KeyError, TypeError: If a field is missing or unknown.
+            ValueError: If `content` has another form.
+        """
         return StoredFile(**{**data, "content": Content.parse(data["content"])})
 
 
@@ -127,7 +136,7 @@ class RecordAddress:
     digest: str
 
     def to_json(self) -> dict[str, str]:
-        """Convert the address to the JSON object stored in manifests."""
+        """Convert to the JSON object that is stored in manifests, with the keys `path` and `digest`."""
         return {"path": self.path, "digest": self.digest}
 
 
@@ -155,15 +164,18 @@ class Part:
 
     @property
     def content(self) -> str:
-        """A digest of the rows of all tables of the part. The fingerprints of dependent parts include this digest."""
+        """A digest of the rows of all tables: 24 hexadecimal digits. The fingerprints of dependent parts include it."""
         return compute_fingerprint(**_to_tables_json(_sum_tables([self])))
 
     def count_rows(self, table: str) -> int:
-        """Return the number of rows of a table in this part; 0 if the part does not have the table."""
+        """Return the number of rows of a table; 0 if the part does not have the table."""
         return sum(file.content.rows for file in self.files if file.table == table)
 
     def to_json(self) -> dict[str, Json]:
-        """Convert the part to the JSON object stored in manifests and part records."""
+        """Convert to the JSON object that is stored in manifests and part records.
+
+        Its keys are the attributes. `record` is left out if it is None.
+        """
         files = [file.to_json() for file in self.files]
         fields = {"name": self.name, "fingerprint": self.fingerprint, "labels": dict(sorted(self.labels.items()))}
         record = {} if self.record is None else {"record": self.record.to_json()}
@@ -171,7 +183,12 @@ class Part:
 
     @staticmethod
     def from_json(data: Mapping[str, Json]) -> "Part":
-        """Create a Part from the JSON object that `to_json` returns."""
+        """Create a Part from the JSON object that `to_json` returns.
+
+        Raises:
+            KeyError, TypeError: If a field is missing or unknown.
+            ValueError: If the content of a file has another form.
+        """
         files = tuple(StoredFile.from_json(file) for file in data["files"])
         record = RecordAddress(**data["record"]) if "record" in data else None
         return Part(**{**data, "files": files, "ledger": Ledger.from_json(data["ledger"]), "record": record})
@@ -205,7 +222,10 @@ class Parent:
         return f"{stage_folder(self.role, self.name)}/{self.fingerprint}"
 
     def to_json(self) -> dict[str, str]:
-        """Convert the parent to the JSON object stored in manifests."""
+        """Convert to the JSON object that is stored in manifests, with the attributes as keys.
+
+        An empty `label` is left out.
+        """
         fields = {"role": self.role, "name": self.name, "fingerprint": self.fingerprint}
         return {**fields, "label": self.label} if self.label else fields
 
@@ -253,12 +273,15 @@ class Manifest:
 
     @property
     def stage_folder(self) -> str:
-        """The folder, in the store, of all artifacts of this kind and name. Paths of files are relative to it."""
+        """The folder, relative to the store, of all artifacts of this kind and name: `KIND/NAME`.
+
+        Paths of files in the manifest are relative to it.
+        """
         return stage_folder(self.kind, self.name)
 
     @property
     def folder(self) -> str:
-        """The folder of this artifact, relative to its store."""
+        """The folder of this artifact, relative to its store: `KIND/NAME/FINGERPRINT`."""
         return f"{self.stage_folder}/{self.fingerprint}"
 
     @property
@@ -277,7 +300,10 @@ class Manifest:
 
     @cached_property
     def content(self) -> str:
-        """A digest of the rows of all tables."""
+        """A digest of the rows of all tables: 24 hexadecimal digits.
+
+        How the rows are divided into parts does not affect it.
+        """
         return compute_fingerprint(**_to_tables_json(self.tables))
 
     @cached_property
@@ -298,7 +324,7 @@ class Manifest:
         return Parent(role=self.kind, name=self.name, fingerprint=self.fingerprint, label=label)
 
     def count_rows(self, table: str) -> int:
-        """Return the number of rows of a table over all parts; 0 if no part has the table."""
+        """Return the number of rows of a table, over all parts; 0 if no part has the table."""
         return self.tables.get(table, Content()).rows
 
     def to_bytes(self) -> bytes:
@@ -393,6 +419,10 @@ def _check_not_format_1(data: bytes, path: str) -> None:
     """Raise InputError if a document without a digest has format version 1.
 
     Part records of that format do not contain a version, so they are recognized by their fields.
+
+    Args:
+        data: All bytes of the document. They need not be valid JSON.
+        path: Path in the store, for the message.
     """
     try:
         fields = json.loads(data)

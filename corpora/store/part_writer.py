@@ -46,22 +46,32 @@ class PartWriter:
 
     @contextmanager
     def create_table(
-        self, table: str, schema: pa.Schema, compression: str | None = "zstd", sorted_by: str | None = None
+        self,
+        table: str,
+        schema: pa.Schema,
+        compression: str | None = "zstd",
+        sorted_by: str | None = None,
+        folder: str = "",
     ) -> "Iterator[TableSink]":
         """Open an Arrow IPC file for the rows of a table. The file becomes visible only if the block succeeds.
 
         Args:
             table: Name of the table. Each name can be used once per part.
-            schema: The schema of the rows.
+            schema: The schema of the rows. Its metadata are written as well, and do not affect the content.
             compression: "zstd", "lz4", or None for no compression.
             sorted_by: Name of the integer column by which all rows are sorted in ascending order, or None. If given,
                 the part record stores the first and last value of each batch, as required by `find_key_rows`. The order
                 is not checked.
+            folder: Folder of the file inside the artifact's folder, such as "examples/train"; "" for the artifact's own
+                folder.
 
         Yields:
             The `TableSink` to write rows to.
+
+        Raises:
+            InputError: If the file cannot be written, e.g. because the disk is full.
         """
-        path = self._build_path(f"{self._name}.{table}.arrow")
+        path = self._build_path(f"{folder}/{self._name}.{table}.arrow".removeprefix("/"))
         options = pa.ipc.IpcWriteOptions(compression=compression)
         with self._out.create(f"{self._folder}/{path}", is_final=True) as sink:
             tap = _Tap(sink)
@@ -80,6 +90,9 @@ class PartWriter:
             data: All bytes of the file.
             table: Name under which the file is recorded. Its recorded content is that of a table with one row,
                 consisting of the name and the bytes.
+
+        Raises:
+            InputError: If the file cannot be written.
         """
         path = self._build_path(name)
         with self._out.create(f"{self._folder}/{path}", is_final=True) as sink:
@@ -107,12 +120,15 @@ class _Tap:
         self._last: list[bytes] = []
 
     def write(self, data: Any) -> int:
-        """Write bytes or an Arrow buffer, and store a copy."""
+        """Write bytes or an Arrow buffer, and return the number of bytes written.
+
+        A copy is stored for `take_written`.
+        """
         self._last.append(bytes(data))
         return self._sink.write(self._last[-1])
 
     def flush(self) -> None:
-        """Write buffered data to the operating system."""
+        """Flush the file, so that buffered data reach the operating system."""
         self._sink.flush()
 
     def tell(self) -> int:
@@ -140,6 +156,10 @@ class TableSink:
         """Append rows, which must have the schema of the table.
 
         Each record batch of `rows` becomes a record batch of the file.
+
+        Raises:
+            InputError: If the rows cannot be written, e.g. because the disk is full.
+            pyarrow.ArrowInvalid: If the rows have another schema.
         """
         for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
             content = compute_content(batch)
@@ -160,7 +180,10 @@ class TableSink:
         )
 
     def _without_head(self, written: memoryview) -> memoryview:
-        """Remove the file's head, which precedes the first batch, from the bytes written so far."""
+        """Remove the head of the file, which precedes the first batch, from newly written bytes.
+
+        The head is stored when the first bytes are given. Later bytes are returned unchanged.
+        """
         if self._head:
             return written
         length = measure_head(written)

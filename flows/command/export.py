@@ -18,7 +18,7 @@ from corpora.store.places.place import Place
 from flows.command.arguments import AsJson, Count, Position
 from flows.command.terminal import choose_printer, print_json
 from flows.command.trainer_process import iter_trainer_events, open_model_folder
-from flows.export.export import ExportSettings, choose_artifact, write_export
+from flows.export.export import CARD, ExportSettings, choose_artifact, write_export
 from flows.export.exported import parse_local_target
 from flows.export.release_folder import export_release
 from flows.run.addresses import find_artifacts, pick_newest
@@ -85,7 +85,7 @@ def export(
         facts[each] = {f"{unit}s": content.count_rows(each), "files": len(files), "bytes": size}
         rows = format_count(facts[each][f"{unit}s"], unit)
         tell(f"{each}: {rows} in {format_count(len(files), 'file')}, {format_bytes(size)}")
-    tell(f"{chosen.manifest.folder} is in {target}; its README.md describes it.")
+    tell(f"{chosen.manifest.folder} is in {target}; its {CARD} describes it.")
     if as_json:
         print_json({**done, "artifact": chosen.manifest.folder, "splits": facts})
 
@@ -127,9 +127,13 @@ def find_training_folders(address: str) -> list[TrainingFolder]:
 
 
 def _list_training_folders(address: str, patterns: Sequence[str]) -> list[TrainingFolder]:
-    """List the folders with a job file that match glob patterns below an address.
+    """List the folders with a job file that match glob patterns below an address. Returns [] if there are none.
 
     For an object store, searches the local cache of its training runs.
+
+    Args:
+        address: The address of a folder, or of an object store or a part of it.
+        patterns: The glob patterns, relative to the address; "" is the address itself.
     """
     plain = normalize_address(address).rstrip("/")
     if not is_object_address(plain):
@@ -142,7 +146,7 @@ def _list_training_folders(address: str, patterns: Sequence[str]) -> list[Traini
 
 
 def _list_job_folders(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    """List the folders with a job file that match glob patterns below a folder."""
+    """List the folders with a job file that match glob patterns below a local folder, sorted for each pattern."""
     jobs = (job for pattern in patterns for job in sorted(folder.glob(f"{pattern}/{JOB}".removeprefix("/"))))
     return [job.parent for job in jobs]
 
@@ -151,6 +155,9 @@ def _find_store(work: Path) -> str | None:
     """Return the local store that contains a training folder, or None if its path is not that of a store.
 
     The path in a store is STORE/models/NAME/FINGERPRINT/work.
+
+    Args:
+        work: The training folder, which has the job file and the checkpoints.
     """
     whole = work.resolve()
     in_store = whole.name == "work" and len(whole.parts) > 4 and whole.parts[-4] == MODELS
@@ -194,7 +201,7 @@ def export_onnx(model: str, folder: Path, int8: bool) -> str:
 
     Args:
         model: A model's folder, its folder in a store, or a release; fine-tuned or not.
-        folder: The folder to write.
+        folder: The folder to write, which must be empty or not exist.
         int8: True to also write a file with 8-bit integer weights.
 
     Returns:

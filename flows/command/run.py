@@ -95,13 +95,25 @@ def _run_recipe(
         own_server: True to use the embedded Prefect server.
         watch: True to run as a Prefect flow, False not to; if None, a flow is used if the run trains or is
             expected to take minutes, or if a Prefect API responds.
+
+    Returns:
+        The state of the completed run.
+
+    Raises:
+        InputError: For an error that the user can fix.
+        Exception: Any exception that a stage of the run raises.
     """
     with compile_meanwhile(print_lines), RunProgress(console) as progress:
         return run_recipe(load(), arguments.find_home(), progress.tell, workers, own_server, progress.advance, watch)
 
 
 def print_summary(console: Console, finished: RunState) -> None:
-    """Print a run's record counts, its duration, and the paths of its store and report."""
+    """Print a run's record counts, its duration, and the paths of its store and report.
+
+    Args:
+        console: Where to print.
+        finished: The run.
+    """
     place, record = finished.place, finished.record
     console.print()
     console.print(render_ledger(read_stored_manifests(place, record)))
@@ -153,7 +165,11 @@ def find_ui_command(cloze: str, home: Path) -> str:
 def print_sample_comparison(console: Console, compared: Sequence[SampleComparison]) -> None:
     """Print whether the built-in samples gave the same documents as those published with Cloze.
 
-    Prints one line for each sample if any of them differs.
+    Prints one line if they did, and one line for each sample if any of them differs.
+
+    Args:
+        console: Where to print.
+        compared: The comparison of each sample.
     """
     if not any(item.differing_tables for item in compared):
         number = format_count(len(compared), "shipped sample")
@@ -170,6 +186,10 @@ def print_model_results(console: Console, finished: RunState) -> None:
     """Print a model's results on held-out text and on its tasks, and its predictions for DEMO_SENTENCES.
 
     Prints nothing if the run has no model.
+
+    Args:
+        console: Where to print.
+        finished: The run.
     """
     model, recipe = finished.outcome.model, finished.recipe
     if model is None or recipe.model is None:
@@ -195,7 +215,10 @@ def print_model_results(console: Console, finished: RunState) -> None:
 
 
 def find_first_source_example(finished: RunState) -> int:
-    """Find a training example with a document of the recipe's first source.
+    """Find a training example that contains a document of the recipe's first source.
+
+    Args:
+        finished: The run.
 
     Returns:
         The zero-based index of the example in the training split; 0 if there is none.
@@ -218,7 +241,11 @@ def find_command_name() -> str:
 
 
 def render_ledger(manifests: Sequence[Manifest]) -> RenderableType:
-    """Render a run's record counts: the counts after each stage, and the main reasons for dropped records."""
+    """Render a run's record counts for the terminal: the counts after each stage, and the main reasons for drops.
+
+    Args:
+        manifests: The descriptions of the run's artifacts, in the order of the run.
+    """
     accounts = build_accounts(manifests)
     headline = Text(" → ").join(_format_counts(unit, counts) for unit, counts in accounts.headline.items())
     lost = list_losses(accounts.steps)
@@ -240,9 +267,7 @@ def _format_counts(unit: str, counts: Mapping[str, int]) -> Text:
 def _format_balance(accounts: Accounts) -> Text:
     """Format a line that says that all record counts balance, or a line for each count that does not.
 
-    Counts balance if the number of records read is the sum over all outcomes.
-
-    The text is empty if there are no counts.
+    Counts balance if the number of records read is the sum over all outcomes. The text is empty if there are no counts.
     """
     if accounts.wrong:
         return Text("\n".join(f"✗ {line}" for line in accounts.wrong), "bold red")
@@ -250,7 +275,7 @@ def _format_balance(accounts: Accounts) -> Text:
 
 
 def _draw_bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
-    """Draw a bar for each name and count, one per line. The largest count has the longest bar."""
+    """Draw a bar for each (name, count) pair, one per line. The largest count has the longest bar."""
     most = max((count for _, count in counts), default=1)
     widest = max((len(name) for name, _ in counts), default=0)
     digits = len(f"{most:,}")

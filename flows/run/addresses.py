@@ -59,14 +59,18 @@ class Artifact:
 def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
     """Find the artifacts (stored results of pipeline stages) at an address.
 
-    The address may be that of one artifact, of all artifacts of a kind or name, of a whole store, or of a release.
+    The address may name one artifact, all artifacts of a kind or name, a whole store, or a release.
 
     Args:
         address: path or address; it may end in a short fingerprint (`STORE/3f2a9c`) or name a release (`STORE@NAME`)
         kind: kind of the artifacts to return, such as "shards"; if None, artifacts of all kinds are returned
 
+    Returns:
+        At least one artifact: sorted by path or, for a release, in the order of the release.
+
     Raises:
         InputError: If there is no such artifact, or a short fingerprint is ambiguous.
+        Damaged: If a manifest (description of an artifact) is damaged.
     """
     if (named := find_release(address)) is not None:
         return _find_release_artifacts(address, *named, kind)
@@ -145,8 +149,11 @@ def shorten_folder(folder: str) -> str:
 def _find_by_prefix(address: str) -> tuple[Place, str] | None:
     """Find the artifact whose fingerprint begins with the last component of an address.
 
-    Returns the store and the artifact's folder inside it, or None if no artifact matches. Raises InputError if several
-    match.
+    Returns:
+        (store, folder of the artifact inside it); None if no artifact matches.
+
+    Raises:
+        InputError: If several match.
     """
     if not has_short_fingerprint(address) or (parent := Place(address).parent).address == Place(address).address:
         return None
@@ -163,9 +170,9 @@ def _find_by_prefix(address: str) -> tuple[Place, str] | None:
 
 
 def _iter_splits(whole: Place) -> Iterator[tuple[Place, str]]:
-    """Yield the possible splits of an address into (store, path inside it), with up to three folders inside.
+    """Yield the possible splits of an address into (store, path inside it), with zero to three folders inside.
 
-    The address is split as typed, then with symbolic links resolved.
+    The address is split as typed, then with symbolic links resolved. If there is no folder inside, the path is "".
     """
     for place in (whole, whole.without_links):
         inside = ""
@@ -203,7 +210,11 @@ def pick_newest(artifacts: list[Artifact]) -> Artifact:
 
 
 def read_vocabulary_for(shards: Artifact) -> "Vocabulary":
-    """Load the vocabulary that a shard set was tokenized with. Raises InputError if it is no longer in the store."""
+    """Load the vocabulary that a shard set was tokenized with from the store.
+
+    Raises:
+        InputError: If the vocabulary is no longer in the store.
+    """
     from tokenizers_train.build import read_vocabulary  # only a few commands need it
 
     return read_vocabulary(shards.place, find_vocabulary(shards))
@@ -262,6 +273,10 @@ def is_run_id(text: str) -> bool:
 
 def resolve_run_id(name: str, place: Place) -> str:
     """Return the full id of a recorded run, given its full id, its short id or a prefix of its id.
+
+    Args:
+        name: the id, such as "20261126T184802483910-news", "483910" or "20261126T18"
+        place: the store that contains the run's record
 
     Raises:
         InputError: If no run matches, or several do.

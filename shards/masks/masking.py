@@ -177,7 +177,11 @@ class MaskSettings:
             self._check_others_unset()
 
     def _check_others_unset(self) -> None:
-        """Raise InputError if a setting other than `kind` and `seed` differs from its default."""
+        """Check that only `kind` and `seed` are set, because nothing is masked.
+
+        Raises:
+            InputError: Another setting differs from its default.
+        """
         for setting in fields(self):
             if setting.name not in ("kind", "seed") and getattr(self, setting.name) != setting.default:
                 raise InputError(f'shards.masking.{setting.name} means nothing to kind = "none": leave it out.')
@@ -203,10 +207,14 @@ class VocabularyLike(Protocol):
     """What masking needs to know about a vocabulary: its size, and the ids of special tokens by role ("mask", ...)."""
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Number of tokens of the vocabulary."""
+        ...
 
     @property
-    def special_ids(self) -> Mapping[str, int]: ...
+    def special_ids(self) -> Mapping[str, int]:
+        """Ids of the special tokens by role, such as "mask"."""
+        ...
 
 
 class ShardVocabulary(NamedTuple):
@@ -260,8 +268,12 @@ class KernelSettings(NamedTuple):
 def build_mask_vocabulary(vocabulary: VocabularyLike) -> MaskVocabulary:
     """Build the vocabulary tables for the masking kernels.
 
-    `special_ids` must contain the role "mask" and all other special tokens, because every other token may be masked or
-    used as a random replacement.
+    Args:
+        vocabulary: Its `special_ids` must contain the role "mask" and all other special tokens, because every other
+            token may be masked or used as a random replacement.
+
+    Raises:
+        KeyError: There is no special token with the role "mask".
     """
     is_special = np.zeros(vocabulary.size, np.uint8)
     is_special[list(vocabulary.special_ids.values())] = 1
@@ -365,7 +377,17 @@ def draw_masks(
     To stay in the processor's cache, the examples are masked in chunks of about `TOKENS_PER_CHUNK` tokens.
 
     Args:
-        ids, offsets, word_starts, example_ids, epoch, settings, vocabulary, rate: The arguments of `mask_tokens`.
+        ids: uint16 or uint32 [tokens], the ids of all examples, one after another
+        offsets: int64 [n + 1], the start of each example in `ids`
+        word_starts: uint8 [tokens], 1 if the token begins a word; may be empty if single tokens are masked
+        example_ids: uint64 [n], the id of each example
+        epoch: The epoch, or one per example: [n]. For static masks, the copy.
+        settings: Mask settings.
+        vocabulary: Vocabulary tables, from `build_mask_vocabulary`.
+        rate: The mask rate, or one per example: [n]. Default: the rate of the settings, without their schedule.
+
+    Returns:
+        The masked positions, and the ids that the model sees there.
 
     Raises:
         AssertionError: An example has more than `MAX_MASKED_LENGTH` tokens.
@@ -396,8 +418,9 @@ def _draw_chunk(
     vocabulary: MaskVocabulary,
     rates: npt.ArrayLike,
 ) -> tuple[UInt16s, Int64s, Ids]:
-    """Mask a copy of the ids of a few examples. The arguments are those of `mask_tokens`, with one epoch and one rate
-    per example.
+    """Draw the masks of a few examples on a copy of their ids, for `draw_masks`.
+
+    The arguments are those of `draw_masks`, with one epoch and one rate per example.
 
     Returns:
         The positions of the masked tokens within their examples, the number of masks of each example, and the ids that
@@ -413,9 +436,13 @@ def _draw_chunk(
 
 @lru_cache(64)
 def _encode_settings(settings: MaskSettings, mask_id: int) -> KernelSettings:
-    """Encode settings as numbers for the kernels. The result is cached, because a loader needs it for every batch.
+    """Encode settings as numbers for the kernels.
 
-    `mask_id` is the id of the [MASK] token.
+    The result is cached, because a loader needs it for every batch.
+
+    Args:
+        settings: The settings.
+        mask_id: Id of the [MASK] token.
     """
     cap = settings.max_predictions or MAX_MASKED_LENGTH
     codes = (UNIT_CODES[settings.unit], COUNT_CODES[settings.count], cap, *to_kind_bounds(settings), mask_id)
@@ -426,7 +453,7 @@ def to_kind_bounds(settings: MaskSettings) -> tuple[int, int]:
     """Compute the two thresholds with which a 32-bit random number decides how a chosen token is replaced.
 
     Below the first bound the token becomes [MASK], below the second a random token; otherwise it stays. Shares are
-    exact to 2^-32.
+    exact to 2^-32. The bounds are integers from 0 to 2^32.
     """
     shares = settings.mask_share, settings.mask_share + settings.random_share
     return round(shares[0] * 2**32), round(shares[1] * 2**32)

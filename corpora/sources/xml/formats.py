@@ -23,11 +23,15 @@ class XmlFile:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return the whole file as one slice."""
+        """Return one slice for the whole XML file."""
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records in file order.
+        """Yield the records of an XML file in file order, read with the preset that its root element selects.
+
+        Args:
+            piece: The slice, which is the whole file.
+            tally: Counts the records, and knows which are in quarantine.
 
         Raises:
             InputError: During iteration, if the file is damaged or truncated, or no preset matches its root element.
@@ -39,7 +43,11 @@ class XmlFile:
         yield from source.records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a record."""
+        """Return the bytes of the XML element at a record's locator.
+
+        Raises:
+            InputError: If the file cannot be read.
+        """
         return read_again(file, locator.offset, locator.length)
 
 

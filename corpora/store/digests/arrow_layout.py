@@ -70,7 +70,11 @@ class BatchChecks:
         return self.offset + self.metadata_bytes + self.body_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the digests to the JSON object stored for the batch in part records."""
+        """Convert to the JSON object that is stored in part records.
+
+        The keys are "rows", "bytes" (offset, length of the metadata, length of the body), "content", "digests" and, if
+        the rows are sorted, "keys" (first and last).
+        """
         fields: dict[str, Any] = {
             "rows": self.rows,
             "bytes": [self.offset, self.metadata_bytes, self.body_bytes],
@@ -81,7 +85,12 @@ class BatchChecks:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "BatchChecks":
-        """Create a BatchChecks from the JSON object that `to_json` returns."""
+        """Create a BatchChecks from the JSON object that `to_json` returns.
+
+        Raises:
+            KeyError: If a field is missing.
+            ValueError: If `content` has another form.
+        """
         offset, metadata_bytes, body_bytes = data["bytes"]
         first, last = data.get("keys", (0, 0))
         return BatchChecks(
@@ -117,13 +126,21 @@ class TableChecks:
         return self.batches[-1].end if self.batches else self.head_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the digests to the JSON object stored for the file in part records."""
+        """Convert to the JSON object that is stored in part records.
+
+        The keys are the attributes. `batches` is a list of the objects from `BatchChecks.to_json`.
+        """
         batches = [batch.to_json() for batch in self.batches]
         return {"head_bytes": self.head_bytes, "head": self.head, "tail": self.tail, "batches": batches}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "TableChecks":
-        """Create a TableChecks from the JSON object that `to_json` returns."""
+        """Create a TableChecks from the JSON object that `to_json` returns.
+
+        Raises:
+            KeyError, TypeError: If a field is missing or unknown.
+            ValueError: If the content of a batch has another form.
+        """
         return TableChecks(**{**data, "batches": tuple(BatchChecks.from_json(batch) for batch in data["batches"])})
 
 
@@ -144,7 +161,7 @@ def digest_batch(
     sorted_by: str | None = None,
     schema: pa.Schema | None = None,
 ) -> BatchChecks:
-    """Compute the digests of a record batch.
+    """Compute the digests of a record batch: of its metadata, and of each of its columns.
 
     Args:
         message: The serialized batch, metadata and body.
@@ -200,7 +217,10 @@ def _count_buffers(kind: pa.DataType) -> int:
 
 
 def _read_buffer_offsets(flatbuffer: memoryview) -> Any:
-    """Return the offset of each buffer in the body of a record batch: int64 [buffers]."""
+    """Return the offset of each buffer in the body of a record batch: int64 [buffers].
+
+    `flatbuffer` contains the metadata of the batch, without the prefix of 8 bytes.
+    """
     message = _read_number("<I", flatbuffer, 0)
     batch = _follow_offset(flatbuffer, _locate_field(flatbuffer, message, _HEADER_FIELD))
     vector = _follow_offset(flatbuffer, _locate_field(flatbuffer, batch, _BUFFERS_FIELD))
@@ -209,7 +229,13 @@ def _read_buffer_offsets(flatbuffer: memoryview) -> Any:
 
 
 def _locate_field(flatbuffer: memoryview, table: int, number: int) -> int:
-    """Return the position of a field in a flatbuffer, or that of its table if the field has its default value."""
+    """Return the position of a field in a flatbuffer, or the position of its table if the field has its default value.
+
+    Args:
+        flatbuffer: All bytes of the flatbuffer. Positions are byte offsets in it.
+        table: Position of the table that contains the field.
+        number: Number of the field in the table's definition, counted from 0.
+    """
     vtable, entry = table - _read_number("<i", flatbuffer, table), 4 + 2 * number
     return table + (
         _read_number("<H", flatbuffer, vtable + entry) if entry < _read_number("<H", flatbuffer, vtable) else 0
@@ -217,7 +243,7 @@ def _locate_field(flatbuffer: memoryview, table: int, number: int) -> int:
 
 
 def _follow_offset(flatbuffer: memoryview, position: int) -> int:
-    """Return the position to which the offset stored at `position` refers."""
+    """Return the position in a flatbuffer to which the offset stored at `position` refers."""
     return position + _read_number("<I", flatbuffer, position)
 
 

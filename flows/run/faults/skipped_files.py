@@ -45,6 +45,8 @@ def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tel
     """Add unreadable files to the lock file's list of raw files to skip. Return the lock file's new content.
 
     Args:
+        recipe: the recipe; only files of sources with `on_damage = "skip"` are skipped
+        lock: content of the lock file with which the run began
         faults: the files that could not be read
         tell: called with a line about each file
 
@@ -78,7 +80,9 @@ def accept_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tel
     If most of a source's new records are damaged, its damaged files are skipped entirely.
 
     Args:
-        refused: the sources with too much damage
+        recipe: the recipe
+        lock: content of the lock file with which the run began
+        refused: the error, with the sources that have too much damage
         tell: called with a line about each skipped file
 
     Raises:
@@ -122,7 +126,12 @@ def _is_empty(lock: Lock, entry: SourceEntry) -> bool:
 
 
 def build_lock_entry(recipe: Recipe, fault: FileFault) -> LeftOutFile:
-    """Build the lock file's entry for a raw file that cannot be read."""
+    """Build the lock file's entry for a raw file that cannot be read.
+
+    Args:
+        recipe: the recipe, whose settings of the source are part of the entry
+        fault: the file, and what is wrong with it
+    """
     return LeftOutFile(
         source=fault.source,
         name=fault.file,
@@ -133,7 +142,7 @@ def build_lock_entry(recipe: Recipe, fault: FileFault) -> LeftOutFile:
 
 
 def _to_current_fault(fault: FileFault) -> FileFault:
-    """Return the fault; as a LostFile if the raw file has changed since it was hashed.
+    """Return the fault of a raw file; as a LostFile if the file has changed or vanished since it was hashed.
 
     It is unknown which content of a changed file was read.
     """
@@ -155,11 +164,15 @@ def hash_raw_file(path: str) -> str:
 
 
 def refuse_empty_sources(recipe: Recipe, lock: Lock, faults: Iterable[FileFault]) -> None:
-    """Check that each source has at least one readable raw file. Raises InputError otherwise.
+    """Check that each source with unreadable files also has a readable one.
 
     Args:
+        recipe: the recipe
         lock: content of the lock file, including the files to skip
         faults: the files that could not be read; only their sources are checked
+
+    Raises:
+        InputError: If a source has none.
     """
     for name, fault in {fault.source: fault for fault in faults}.items():
         if _is_empty(lock, _find_entry(recipe, name)):
@@ -199,16 +212,23 @@ def describe_left_out(recipe: Recipe, lock: Lock) -> list[str]:
 
 
 def _describe_files(recipe: Recipe, files: Sequence[LeftOutFile], how: str = AS_UNREADABLE) -> list[str]:
-    """Return a line for each of the first MAX_SHOWN files, and one line for all others."""
+    """Return a line for each of the first MAX_SHOWN files, and one line for all others.
+
+    Args:
+        recipe: the recipe, which decides whether file names are shown
+        files: the skipped files
+        how: qualifier for the lines, such as "as unreadable"
+    """
     lines = [describe_file(file, recipe.privacy.samples, how) for file in files[:MAX_SHOWN]]
     more = format_count(len(files) - MAX_SHOWN, "more file", "more files")
     return [*lines, f"Left out {how}: {more}; the report lists them."] if files[MAX_SHOWN:] else lines
 
 
 def describe_file(file: LeftOutFile, privacy: str, how: str = AS_UNREADABLE) -> str:
-    """Describe a skipped raw file; without its name, unless `privacy` is "text".
+    """Describe a skipped raw file in one line; without its name, unless `privacy` is "text".
 
     Args:
+        file: the file's entry in the lock file
         privacy: the recipe's `privacy.samples`
         how: qualifier for the message, such as "as unreadable"
     """

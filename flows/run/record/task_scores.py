@@ -55,6 +55,7 @@ def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[Tas
     The first metric of each split is followed by its gains over the majority class and over the baseline model, if any.
 
     Args:
+        place: the store
         tasks: manifest (description) of the stored fine-tuned models
         called: name of the artifact if the run has several such artifacts; else ""
 
@@ -83,6 +84,7 @@ def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
     """Return the scores of stored fine-tuned models as the table of their suite (set of tasks).
 
     Args:
+        place: the store
         tasks: manifest (description) of the stored models
         called: title of the table; if "", the name of the suite is used
 
@@ -95,7 +97,13 @@ def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
 
 
 def iter_summaries(result: SuiteResult) -> Iterator[str]:
-    """Yield a line about each task: its first metric on its main split, with the interval and the majority class."""
+    """Yield a line about each task: its first metric on its main split, with the interval and the majority class.
+
+    A line looks like "sentiment: accuracy 91.2 (89.5 to 93.0); the most frequent class has 50.0."
+
+    Args:
+        result: the scores of the tasks
+    """
     first: dict[str, SuiteRow] = {}
     for row in result.rows:
         if row.averaged:
@@ -126,6 +134,7 @@ def compare_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[st
     """Compare stored fine-tuned models with those of another artifact, by paired significance tests.
 
     Args:
+        place: the store
         tasks: manifest (description) of the stored models
         other: manifest of the models to compare them with
         names: column titles for `tasks` and `other`
@@ -148,6 +157,7 @@ def compare_within(place: Place, tasks: Manifest, of: str) -> SuiteComparison | 
     Returns None if there is no such model.
 
     Args:
+        place: the store
         tasks: manifest (description) of the stored models
         of: which model to compare with, BASELINE or CONTROL
 
@@ -182,6 +192,7 @@ def compute_worse_chances(place: Place, after: Sequence[Manifest], before: Seque
     """Compute a p-value for each task whose first metric decreased: the probability of such a decrease by chance.
 
     Args:
+        place: the store
         after, before: manifests (artifact descriptions) of the later and the earlier run
 
     Returns:
@@ -231,7 +242,12 @@ class EventPrinter:
         self._steps = 0
 
     def print_event(self, event: Event) -> None:
-        """Print one event. Step events are printed at most once in METRIC_SECONDS, checkpoint events never."""
+        """Print one event. Step events are printed at most once in METRIC_SECONDS, checkpoint events never.
+
+        Args:
+            event: dict with the kind of the event under the key "event" (such as "start", "step", "warning" or "done"),
+                and the values that such an event has
+        """
         if event["event"] in SUITE_LINES:
             self._tell(SUITE_LINES[event["event"]](event))
         elif event["event"] == "warning":
@@ -253,7 +269,12 @@ class EventPrinter:
 
 
 def iter_start_lines(event: Event) -> Iterator[str]:
-    """Yield lines about the start event of a fine-tuning run: the record counts of its files, and its settings."""
+    """Yield lines about the start of a fine-tuning run: the record counts of its files, and its settings.
+
+    Args:
+        event: dict with the keys "training" and "evaluation" (record counts as for `describe_ledger`), "settings"
+            (values by name), "resumed" (True or False) and "step"
+    """
     for name in ("training", "evaluation"):
         yield f"{name}: {describe_ledger(event[name])}"
     settings = {name: value for name, value in event["settings"].items() if value not in (None, [], ())}
@@ -263,11 +284,11 @@ def iter_start_lines(event: Event) -> Iterator[str]:
 
 
 def describe_ledger(ledger: Mapping[str, Any]) -> str:
-    """Describe how many records of a labeled file were used, dropped and truncated.
+    """Describe in one line how many records of a labeled file were used, dropped and truncated.
 
     Args:
-        ledger: record counts of the file as JSON, with the keys `accounts` (unit -> counts by outcome, of one unit) and
-            `figures` (other counts by name)
+        ledger: record counts of the file as JSON, with the keys `accounts` (of one unit, such as "examples": a dict
+            with the counts by outcome under "outcomes") and `figures` (other counts by name)
     """
     [(unit, account)] = ledger["accounts"].items()
     figures = ledger["figures"]
@@ -283,7 +304,7 @@ def describe_ledger(ledger: Mapping[str, Any]) -> str:
 
 
 def format_event(event: Event, steps: int) -> str:
-    """Format an event as one line.
+    """Format an event of a fine-tuning run as one line: its kind, step, epoch, losses and scores.
 
     Args:
         event: dict with the keys `event` and `step`, and the metrics to show, by name

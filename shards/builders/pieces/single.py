@@ -52,7 +52,8 @@ def plan_single(
         documents: int64 [documents + 1], the index of the first sentence of each document
         room: Maximum number of tokens in a sequence, without special tokens.
         least: Minimum number of tokens in a sequence; shorter ones are left out.
-        pieces: int64 [at least the number of sequences, PIECE_WIDTH], output; it is not bounds-checked
+        pieces: int64 [at least the number of sequences, PIECE_WIDTH], output: a row (start, end, document, example) per
+            sequence; it is not bounds-checked
         counts: int64 [NUM_COUNTS], incremented in place by the tokens left out, the sequences left out, and the cuts
     """
     num = 0
@@ -93,12 +94,26 @@ class SingleInput:
         check_range("shards.min_tokens", self.min_tokens, 1, 1 << 16)
 
     def check(self, common: Common) -> None:
-        """Raise InputError if `min_tokens` exceeds the maximum number of tokens that an example can have."""
+        """Check that an example can have as many tokens as `min_tokens` says.
+
+        Args:
+            common: Length, copies and seed.
+
+        Raises:
+            InputError: `min_tokens` exceeds the maximum number of tokens that an example can have.
+        """
         check_range("shards.min_tokens", self.min_tokens, 1, common.length - SINGLE_SPECIALS)
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build one or more examples from each document of a shard, in `common.copies` passes. See
-        `ExampleInput.build`.
+        """Build one or more examples from each document of a shard, in `common.copies` passes over its documents.
+
+        Args:
+            columns: The documents of the shard.
+            common: Length, copies and seed, which all inputs share.
+            vocabulary: The number of tokens, and the ids of special tokens by role.
+
+        Returns:
+            The examples of all passes, and for each pass a ledger that accounts for every token.
         """
         return build_single(columns, self, common, ExampleLayout.from_vocabulary(vocabulary))
 
@@ -114,6 +129,9 @@ def build_single(columns: DocumentTokens, own: SingleInput, common: Common, layo
         own: Settings of this input.
         common: Settings shared by all input types (the ways to turn documents into examples).
         layout: Special tokens, with one segment.
+
+    Returns:
+        The examples of all passes, and for each pass a ledger that accounts for every token.
     """
     check_columns(columns)
     room, counts = common.length - SINGLE_SPECIALS, np.zeros(NUM_COUNTS, np.int64)
@@ -128,13 +146,29 @@ def build_single(columns: DocumentTokens, own: SingleInput, common: Common, layo
 
 
 def _build_ledger(total: int, placed: int, left_over: int, too_short: int, cuts: int) -> Ledger:
+    """Build the ledger of one pass of single-document examples, and check that the numbers of tokens add up.
+
+    Args:
+        total: Number of tokens in the documents.
+        placed: Number of tokens in examples.
+        left_over: Number of tokens in sequences that are too short for an example.
+        too_short: Number of these sequences.
+        cuts: Number of places at which a document was cut.
+
+    Raises:
+        LedgerError: `placed` and `left_over` do not add up to `total`.
+    """
     return build_copy_ledger(total, placed, int(left_over), {"too_short": int(too_short), "cuts": int(cuts)})
 
 
 def build_single_plain(
     columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout
 ) -> BuiltExamples:
-    """Reference implementation of `build_single`, for tests."""
+    """Reference implementation of `build_single` in plain Python, for tests.
+
+    The documents of the shard (`columns`) and the settings give the examples of all passes, and for each pass a ledger
+    that accounts for every token.
+    """
     room, rows, counts = common.length - SINGLE_SPECIALS, list[list[PlainPiece]](), Counter[str]()
     for document in range(len(columns.keys)):
         start, stop = columns.sentences[columns.documents[document : document + 2]].tolist()

@@ -53,11 +53,11 @@ class SegmentPairs(NamedTuple):
 
 
 def write_pairs(columns: DocumentTokens, plans: list[Int64s], *, cls_id: int, sep_id: int) -> SegmentPairs:
-    """Write the tokens of the planned examples.
+    """Write the tokens of the planned examples of each copy, and return the examples of all copies, one after another.
 
     Args:
         columns: The documents of the shard.
-        plans: One plan per copy, int64 [examples, PLAN_WIDTH].
+        plans: One plan per copy, int64 [examples, PLAN_WIDTH], as from `plan_copy` or `plan_orders`.
         cls_id: Id of the [CLS] token.
         sep_id: Id of the [SEP] token.
     """
@@ -69,7 +69,7 @@ def _write_plan(columns: DocumentTokens, plan: Int64s, numbers: list[int], cls_i
 
     Args:
         columns: The documents of the shard.
-        plan: int64 [examples, PLAN_WIDTH], the plans of all passes, one after another
+        plan: int64 [examples, PLAN_WIDTH], the plans of all passes (as from `plan_copy`), one after another
         numbers: Number of examples of each pass.
         cls_id: Id of the [CLS] token.
         sep_id: Id of the [SEP] token.
@@ -118,8 +118,9 @@ def to_examples(pairs: SegmentPairs) -> Examples:
 def to_built_examples(
     columns: DocumentTokens, planned: PlannedSegments, room: int, *, cls_id: int, sep_id: int
 ) -> BuiltExamples:
-    """Write the tokens of the planned examples, and count superficial features, such as lengths, from which a model
-    could guess the labels without reading the text.
+    """Write the tokens of the planned examples, and count their surface features, such as lengths.
+
+    From these a model could guess the labels without reading the text.
 
     Args:
         columns: The documents of the shard.
