@@ -97,13 +97,13 @@ class _StopState:
         _wait_forever()
 
     def add(self, action: _StopAction) -> None:
-        """Register an action. Does not return if the process is stopping."""
+        """Register a stop action. Does not return if the process is stopping."""
         self.wait_if_stopping()
         with self._lock:
             self._actions.append(action)
 
     def remove(self, action: _StopAction) -> None:
-        """Unregister an action. Does not return if the process is stopping."""
+        """Unregister a stop action at the end of its block. Does not return if the process is stopping."""
         with self._lock:
             if not self.is_stopping:
                 self._actions.remove(action)
@@ -155,7 +155,7 @@ class _StopState:
             _run_in_parallel([lambda: self.write_to_stderr(line)], DISPLAY_SECONDS)
 
     def _run_actions(self, deadline: float) -> None:
-        """Run all actions in parallel. Waits for patient actions to finish, and for the others until the deadline.
+        """Run all stop actions in parallel. Waits for patient actions to finish, and for the others until the deadline.
 
         Args:
             deadline: A time of `time.monotonic()`.
@@ -241,7 +241,7 @@ def wait_if_stopping() -> None:
 
 
 def is_stopping() -> bool:
-    """Return True from the moment when a signal that stops this process has arrived."""
+    """Return True if a signal has arrived that stops this process."""
     return _state.is_stopping
 
 

@@ -82,7 +82,7 @@ class FittingTable(Table):
     """A table that is shown as one block of lines per row if its columns do not fit the terminal."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table, or one block of lines for each row."""
+        """Yield what rich prints: the table itself if it fits, otherwise one block of lines for each row."""
         if self._measure_width(console, options) <= options.max_width:
             yield from super().__rich_console__(console, options)
             return
@@ -96,7 +96,12 @@ class FittingTable(Table):
             yield Text()
 
     def _measure_width(self, console: Console, options: ConsoleOptions) -> int:
-        """Return the smallest width in columns at which no number, id or short word is broken."""
+        """Return the smallest width of the table, in characters, at which no number, id or short word is broken.
+
+        Args:
+            console: The console on which the table would be printed.
+            options: The options with which rich would print it.
+        """
         wide = options.update(width=1 << 16)
         needed = COLUMN_GAP * (len(self.columns) - 1)
         for column in self.columns:

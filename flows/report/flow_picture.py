@@ -143,7 +143,7 @@ def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
 
 
 def _build_head(counts: Sequence[int], unit: str, several: str) -> tuple[str, str]:
-    """Return the two lines of a column heading.
+    """Return the two lines of a column heading, as (first line, second line).
 
     They are a count and its unit; or, if the column shows several vocabularies or shard sets, the unit and their
     number.

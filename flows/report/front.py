@@ -133,7 +133,10 @@ def build_loss_view(training: View | None) -> View | None:
 
 
 def _format_choices(nats: float | None) -> str:
-    """Format the number of equally likely tokens that corresponds to a loss in nats; return "-" if there is none."""
+    """Format the number of equally likely tokens that corresponds to a loss in nats; "-" if there is no loss.
+
+    A loss above 700 nats also gives "-", because the number would be too large.
+    """
     if nats is None or nats > 700:
         return "-"
     return f"{math.exp(nats):,.{0 if nats > math.log(10) else 1}f}"

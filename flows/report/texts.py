@@ -131,7 +131,7 @@ def _align_words(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_Run]
 
 
 def _count_alike(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """Return the number of equal words at the beginning of two lists."""
+    """Return the number of equal words at the beginning of two lists of words, `ours` and `theirs`."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
 
 

@@ -168,7 +168,13 @@ def _inspect_stages(
 
 
 def _list_following(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -> list[PlannedStage]:
-    """List the stages that come after those in `planned`, in the order of the run, each with the state "follows"."""
+    """List the stages that come after those in `planned`, in the order of the run, each with the state "follows".
+
+    Args:
+        recipe: the recipe
+        lock: content of its lock file (the raw files of each run)
+        planned: the stages that are planned already
+    """
     recipe, _ = with_start_model(recipe, lock)
     parsed = {entry.stage for entry in planned if entry.stage.startswith("documents/")}
     sources = [

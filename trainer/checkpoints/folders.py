@@ -175,7 +175,7 @@ class Staging:
 
 
 def count_held_bytes(state: Mapping[str, Any]) -> int:
-    """Return the number of bytes of a state's tensors on this process."""
+    """Count the bytes of the tensors of a nested state that are on this process."""
     tensors = [leaf for leaf in tree_leaves(state) if isinstance(leaf, Tensor)]
     return sum((each.to_local() if isinstance(each, DTensor) else each).nbytes for each in tensors)
 
@@ -465,7 +465,7 @@ def format_checkpoint_name(step: int) -> str:
 
 
 def parse_step(checkpoint: Path) -> int:
-    """Parse the number of steps from the folder name of a checkpoint.
+    """Parse the number of steps from the path of a checkpoint's folder.
 
     >>> parse_step(Path("work/checkpoints/step-00003000"))
     3000

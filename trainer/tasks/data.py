@@ -234,7 +234,7 @@ def select_kept_values(values: Values) -> Values:
 
 
 def fit_task(task: Task, file: FileExamples) -> Task:
-    """Return a copy of a task that is fitted to the examples of a file, for example with the names of the classes.
+    """Return a copy of a task that is fitted to training examples, for example with the names of the classes.
 
     Raises:
         InputError: If nothing can be learned from the examples. If one example is the cause, its line is named.

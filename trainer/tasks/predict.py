@@ -134,5 +134,5 @@ def iter_answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any
 
 
 def _name_record(line: int, name: Any, kept: Values) -> dict[str, Any]:
-    """Return the keys that identify a record in its file: `line`, and `id` and `kept` if present."""
+    """Build the keys that identify a record in its file: `line`, and `id` and `kept` if present."""
     return {"line": line, **({} if name is None else {ID: name}), **({"kept": kept} if kept else {})}

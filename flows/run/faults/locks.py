@@ -119,6 +119,7 @@ def wait_for_cleanup(place: Place, tell: Callable[[str], None]) -> bool:
     Call this after announcing in the store which artifacts (stored stage results) must not be removed.
 
     Args:
+        place: the store
         tell: called with a line if there is a clean-up to wait for
     """
     reported = False

@@ -59,6 +59,7 @@ def fetch_inputs(
     The version that `latest` stands for is written to the lock file as soon as it is known.
 
     Args:
+        recipe: the recipe, which must have a path if a source has a `fetch` table
         home: the folder CLOZE_HOME, which contains the cache of raw file digests
         tell: called with a line to print while another run of the recipe holds the lock file
         options: options of the command `cloze fetch`; None if a run downloads the files that it needs
@@ -210,6 +211,11 @@ def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
     """Return True if the store contains models with this name that were fine-tuned on the same tasks and files.
 
     Returns False if the description of a stored model is damaged; the run then reports the damage.
+
+    Args:
+        place: the store
+        name: name of the models in the store
+        entry: the `[[task]]` table
 
     Raises:
         InputError: If a labeled file is missing.

@@ -165,9 +165,16 @@ def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: Stat
 
 
 def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Place, Manifest]:
-    """Find a trained model in a release or in the recipe's store. Return the store and the manifest of the model.
+    """Find a trained model in a release or in the recipe's store. Return (store, manifest of the model).
 
-    The arguments are those of `_find_model`. Raises InputError if no model matches, or a release has several.
+    Args:
+        key: name of the setting that names the model, for messages
+        address: value of the setting: `STORE@NAME` of a release, or `models/NAME` or `models/NAME/FINGERPRINT`
+        folder: path that was searched before, for messages
+        recipe: the recipe, whose store is searched
+
+    Raises:
+        InputError: If no model matches, or a release has several.
     """
     if parse_release_address(address) is not None and (named := find_release(address)) is not None:
         place, release = named

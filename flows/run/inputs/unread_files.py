@@ -116,6 +116,7 @@ def describe_guesses(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
     """Return a line for each source whose text field was guessed: the field's name, and how to choose another field.
 
     Args:
+        recipe: the recipe
         resolved: the result of `resolve_inputs`
     """
     return [

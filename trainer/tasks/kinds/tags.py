@@ -542,7 +542,7 @@ class TagsTask(Task):
         return tagged
 
     def compute_scores(self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]) -> dict[str, float]:
-        """Compute the scores of spans (SPAN_METRICS), or only `token_accuracy` if `units` is "words"."""
+        """Compute the scores of predicted tags, those in SPAN_METRICS, or only `token_accuracy` if words are scored."""
         gold = [list(self.convert_tags(example)) for example in examples]
         if self.units == "spans":
             scores = compute_span_scores(gold, predictions)

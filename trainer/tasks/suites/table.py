@@ -193,7 +193,7 @@ def iter_table_lines(result: SuiteResult) -> Iterator[str]:
 
 
 def list_unconvincing(result: SuiteResult) -> list[SuiteRow]:
-    """List the rows of first metrics for which the model is no better than a baseline."""
+    """List the rows of a result in which the model is no better than a baseline by the first metric of a split."""
     first = dict[tuple[str, str], SuiteRow]()
     for row in result.rows:
         first.setdefault((row.task, row.split), row)
@@ -201,7 +201,7 @@ def list_unconvincing(result: SuiteResult) -> list[SuiteRow]:
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows of strings as lines with aligned columns.
+    """Yield the rows of a table as lines with aligned columns. All rows must have the same number of cells.
 
     >>> list(align_columns([["a", "b"], ["long", "c"]]))
     ['a     b', 'long  c']
