@@ -80,6 +80,7 @@ def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[
     """Return the rule by which words are counted for each vocabulary of a recipe, by the name of its table.
 
     Args:
+        recipe: the recipe
         existing: existing vocabularies that the recipe uses, by the name of their table; those without a known rule are
             omitted from the result
     """

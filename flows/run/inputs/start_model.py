@@ -88,6 +88,7 @@ def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
     """Find the model that a recipe's training starts from. Return None for random weights.
 
     Args:
+        recipe: the recipe
         cache: cache of file digests, so that unchanged files are not hashed again
 
     Raises:
@@ -112,6 +113,7 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
     """Find the teacher model that the recipe names for distillation. Return None if it names none.
 
     Args:
+        recipe: the recipe
         cache: cache of file digests, so that unchanged files are not hashed again
 
     Raises:
