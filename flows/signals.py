@@ -270,7 +270,12 @@ def end_children(seconds: float) -> None:
 
 
 def _wait_for_children(pids: list[int], seconds: float) -> list[int]:
-    """Wait for child processes to end, and return the ids of those that are still alive after the given seconds."""
+    """Wait for child processes to end, and return the ids of those that are still alive after the given seconds.
+
+    Args:
+        pids: The ids of the processes.
+        seconds: The longest time to wait.
+    """
     deadline = time.monotonic() + seconds
     while (left := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -281,7 +286,7 @@ def _wait_for_children(pids: list[int], seconds: float) -> list[int]:
 
 
 def _on_signal(number: int, frame: FrameType | None) -> None:
-    """Mark the process as stopping. The signal handler of Python.
+    """Handle a signal in Python: mark the process as stopping.
 
     Python also writes the signal's number to a pipe, which wakes the thread that stops the process.
     """

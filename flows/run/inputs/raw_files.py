@@ -199,6 +199,10 @@ def check_labelled_files(place: Place, recipe: Recipe) -> Iterator[str]:
 
     Tasks for which the store already contains a fine-tuned model are not checked again.
 
+    Args:
+        place: the store
+        recipe: the recipe
+
     Raises:
         InputError: During iteration, if a file or baseline model is missing, a file does not have the format that its
             task requires, or a problem would make the scores meaningless.

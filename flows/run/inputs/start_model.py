@@ -101,7 +101,11 @@ def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
 
 
 def get_teacher(recipe: Recipe, lock: Lock) -> StartModel | None:
-    """Return the teacher model for distillation, from the lock if it contains one. Return None if there is no teacher.
+    """Return the teacher model for distillation, from the lock if it contains one; None if the recipe names no teacher.
+
+    Args:
+        recipe: the recipe
+        lock: content of its lock file, with the models that this run found
 
     Raises:
         InputError: If the model is missing.
