@@ -155,7 +155,7 @@ class _StopState:
             _run_in_parallel([lambda: self.write_to_stderr(line)], DISPLAY_SECONDS)
 
     def _run_actions(self, deadline: float) -> None:
-        """Run all stop actions in parallel, and wait for them: for patient ones until they are done, for others until a deadline.
+        """Run all stop actions in parallel. Waits until patient ones are done, and for the others until a deadline.
 
         An action is patient if it was registered so, like a training that saves its checkpoint.
 
