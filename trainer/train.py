@@ -224,7 +224,7 @@ def train(
 
 
 def split_phases(settings: TrainingSettings) -> list[Phase]:
-    """Build the phases of a run, with the steps, weight decay and learning-rate schedule of each."""
+    """Build the phases of a run from its settings, each with its steps, weight decay and learning-rate schedule."""
     ends = accumulate(phase.steps for phase in settings.phase)
     stretches = settings.stretches
     return [

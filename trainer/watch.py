@@ -176,7 +176,9 @@ def find_peak(settings: TrainingSettings, device: torch.device) -> float | None:
 def measure_flops(model: Objective, step: Step) -> tuple[float, float] | None:
     """Estimate the training FLOPs per token, and per token position that a head reads.
 
-    The estimate uses the lengths of this process's sequences in the step.
+    Args:
+        model: The model.
+        step: A step. The estimate uses the lengths of this process's sequences in it.
 
     Returns:
         The two numbers, which are zero if the objective does not count FLOPs; None if this process has no sequence in
@@ -233,7 +235,7 @@ class FirstSteps(Watcher):
             self._counts += count_texts(self._inputs.special_ids, ids, None if labels is None else labels.numpy())
 
     def on_report_done(self, report: StepReport) -> None:
-        """Log warnings about the step of a report. Raises InputError if the run cannot succeed."""
+        """Log warnings about the losses, labels and tokens of a step. Raises InputError if the run cannot succeed."""
         number, counts = report.result.step.number, report.result.step.counts[len(STEP_COUNTS) :].tolist()
         losses = {name: report.losses[f"{name}_loss"] for name in self._terms}
         warnings = self.judge_step(number, losses, dict(zip(losses, counts, strict=True)), report.norm)
@@ -286,7 +288,7 @@ class FirstSteps(Watcher):
             )
 
     def _compare_with_chance(self, name: str, loss: float, chance: float) -> Iterator[str]:
-        """Yield a warning if the loss of pre-trained weights is far above that of random guessing.
+        """Yield a warning if the loss of pre-trained weights is far above the loss of random guessing.
 
         If the weights are random and the loss is far from chance, raise InputError instead.
 

@@ -224,7 +224,7 @@ class Source(Protocol):
         """Name of the source within its recipe; part of every document's identity."""
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents, as JSON by field name.
+        """Return the settings that affect the documents, by field name, as JSON values.
 
         The location of the files is not among them.
         """
@@ -379,14 +379,15 @@ def find_by_ending(
 
     Args:
         source: Name of the source, for error messages.
-        path: A file, a folder, a glob or an object-store URL, as in `find_files`.
+        path: A file, a folder (searched recursively), a glob, or an object-store URL with or without wildcards.
         endings: Lower-case file extensions such as ".txt". They are compared case-insensitively.
         wanted: A description of what `path` should be, for error messages.
         refusal: The rest of the error message, after the file's path, if `path` names a single file with another
             extension.
 
     Returns:
-        (name, path) pairs, sorted by name.
+        (name, path) pairs, sorted by name. Names are relative to the folder, or to the part of a glob before its first
+        wildcard.
 
     Raises:
         InputError: If no file is found, or if `path` names a single file with another extension.
@@ -397,18 +398,19 @@ def find_by_ending(
 def find_accepted(
     source: str, path: str, accept: Callable[[str], bool], wanted: str, refusal: str
 ) -> list[tuple[str, Path]]:
-    """Find files like `find_by_ending`, but accept them by a predicate on their names.
+    """Find the files that a source's `path` refers to and that have an accepted name.
 
     Args:
         source: Name of the source, for error messages.
-        path: A file, a folder, a glob or an object-store URL, as in `find_files`.
+        path: A file, a folder (searched recursively), a glob, or an object-store URL with or without wildcards.
         accept: Called with a file's name without its folder. Returns True if the file is wanted.
         wanted: A description of what `path` should be, for error messages.
         refusal: The rest of the error message, after the file's path, if `path` names a single file that is not
             accepted.
 
     Returns:
-        (name, path) pairs, sorted by name.
+        (name, path) pairs, sorted by name. Names are relative to the folder, or to the part of a glob before its first
+        wildcard.
 
     Raises:
         InputError: If no file is found, or if `path` names a single file that is not accepted.
@@ -421,7 +423,10 @@ def find_accepted(
 
 
 def _find_files(source: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
-    """Find files as `find_files` does, which describes the arguments and the result.
+    """Find the files that a source's `path` refers to, for `find_files`, which has the same arguments.
+
+    Returns:
+        (name, path) pairs, sorted by name. There is at least one.
 
     Raises:
         InputError: If no file is found, or `path` asks for a recursive search of the whole machine.

@@ -115,6 +115,10 @@ class PythonDocsSource:
         """Yield the records of a module and its large classes, of the help topics, or of a package's description.
 
         A file that cannot be parsed yields one dropped record with the reason "syntax".
+
+        Args:
+            piece: The slice, which is the whole file.
+            tally: Counts the records, and knows which are in quarantine.
         """
         file, data = piece.file, Path(piece.file.path).read_bytes()
         inner = file.name.partition("/")[2]
@@ -146,7 +150,7 @@ class PythonDocsSource:
 
 
 def _judge_text(text: str, has_docs: bool) -> Drop | None:
-    """Return a `Drop` for a document that has no docstrings, or has less than 200 characters of prose;
+    """Return a `Drop` for a document without docstrings or with less than 200 characters of prose;
 
     None if it is kept.
     """

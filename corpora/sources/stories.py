@@ -1,7 +1,7 @@
 """Stories (Trinh and Le 2018, "A Simple Method for Commonsense Reasoning", section 5.3), in the forms it is kept in.
 
 Promises: one story is one document. By `form` it is a line, a run of lines between blank ones, or a file;
-line breaks inside it stay, and no marker is read as one. A plain `.txt` is cut every 8 MB, and a story
+line breaks inside it stay, and no marker is read as one. A plain `.txt` is cut every 1 MB, and a story
 belongs to the slice in which it begins; JSON lines and whole files are read as the kind "files" reads them.
 Costs: the line form reads 400 MB/s, the blank-line form 100 MB/s. Memory: one story, at most `max_record_bytes`.
 """
@@ -86,7 +86,7 @@ class StoriesSource:
         )
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut an uncompressed text file of several stories every 8 MB, and JSON lines likewise.
+        """Cut an uncompressed text file of several stories every 1 MB, and JSON lines likewise.
 
         Other files are one slice.
         """
@@ -96,6 +96,10 @@ class StoriesSource:
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield one record for each story that begins in a slice, in file order.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows which are in quarantine.
 
         Raises:
             InputError: During iteration, if the file is damaged.
@@ -125,7 +129,13 @@ class StoriesSource:
             yield from join_lines(iter_story_lines(lines, start, stop, tally), self.max_record_bytes)
 
     def _build_record(self, story: Line, file: RawFile, tally: Tally) -> Record:
-        """Build the record of a story from its bytes; one that is too long, empty or not UTF-8 is dropped."""
+        """Build the record of a story from its bytes. One that is too long, empty or not UTF-8 is dropped.
+
+        Args:
+            story: The story with its position.
+            file: The file that contains it.
+            tally: Knows which records are in quarantine.
+        """
         locator = build_locator(file, story.offset, story.length)
         if story.data is None:
             return drop_too_large(locator, self.max_record_bytes)
@@ -208,8 +218,7 @@ def iter_story_lines(lines: Iterator[Line], start: int, stop: int | None, tally:
     """Yield the nonblank lines of the stories that begin in bytes `start` to `stop`, and None at the end of each story.
 
     Stories are separated by blank lines. Each story is counted in the tally when its first line is read. There may be
-    no
-    None after the last story.
+    no None after the last story.
 
     Args:
         lines: The lines of the file. The first one may be the line before the slice. It shows whether a story begins at

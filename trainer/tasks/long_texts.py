@@ -308,7 +308,7 @@ class PieceWindows(NamedTuple):
 
 
 def split_into_pieces(encoder: TextEncoder, sentences: Sequence[Sequence[str]]) -> list[Pieces]:
-    """Tokenize sentences of words, and find the first token of each word."""
+    """Tokenize sentences of words, joined by spaces, and find the first token of each word."""
     texts = [" ".join(words) for words in sentences]
     return [
         _locate_words(to_ids(encoding), find_piece_offsets(text, encoding), words)

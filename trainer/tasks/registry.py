@@ -115,7 +115,8 @@ def find_task_package(kind: str) -> str:
 def without_old_keys(table: Mapping[str, Json]) -> dict[str, Json]:
     """Return the recorded table of a task without `package` and without settings that no longer exist.
 
-    A removed setting is only omitted if its value is the one still supported; otherwise `read_task` rejects it.
+    A removed setting is only omitted if its value is the one still supported; otherwise `read_task` rejects it. Raises
+    InputError if the kind is unknown.
 
     >>> without_old_keys({"kind": "next", "direction": "left", "leaky": True, "metric": ""})
     {'kind': 'next', 'leaky': True, 'metric': ''}

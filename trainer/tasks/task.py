@@ -295,7 +295,7 @@ class Task:
         return cls()
 
     def to_config(self) -> Mapping[str, Any]:
-        """Return the keys of the exported `config.json` that describe the task."""
+        """Return the keys of the exported `config.json` that describe the task, by default none."""
         return {}
 
 

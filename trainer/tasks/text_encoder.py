@@ -145,7 +145,10 @@ class TextEncoder:
         return self.join(self._encode_starts(texts), None if seconds is None else self._encode_starts(seconds))
 
     def _encode_starts(self, texts: Sequence[str]) -> list[Encoding]:
-        """Tokenize the beginning of each text, at least one token more than fits, and count the remaining tokens."""
+        """Tokenize the beginning of each text, at least one token more than fits if the text is that long.
+
+        The tokens of the rest are counted as cut off.
+        """
         parts = [_iter_parts(text, max(PART_CHARACTERS, 16 * self.max_length)) for text in texts]
         firsts = self.tokenize([text[slice(*next(part, (0, 0)))] for text, part in zip(texts, parts, strict=True)])
         return [self._extend_and_count(*each) for each in zip(firsts, texts, parts, strict=True)]

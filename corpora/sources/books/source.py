@@ -280,6 +280,12 @@ class BookCorpusSource:
     def _read_member(self, tar: TarReader, member: TarMember, locator: Locator, tally: Tally) -> Record:
         """Build the record of a member of a tar archive. One that is no book or too large is dropped.
 
+        Args:
+            tar: Reads the archive.
+            member: The member, which is the one most recently found.
+            locator: Location of its bytes.
+            tally: Knows which records are in quarantine.
+
         Raises:
             DamagedBytes: If the archive ends before the member does.
         """

@@ -416,7 +416,8 @@ def _find_stated_size(records: dict[bytes, bytes]) -> int | None:
 class MemberCount:
     """Counts the members of a tar archive by stepping from header to header. Folders are not counted.
 
-    It shares no code for headers with `TarReader`, whose result it checks. Attribute `members` is the count.
+    Attributes:
+        members: Number of members so far.
     """
 
     def __init__(self) -> None:
@@ -484,7 +485,8 @@ class MemberCount:
             flag: The header's type flag, as a character.
 
         Returns:
-            The number; 0 if the header is invalid, so that `TarReader` will reject it.
+            The number; 0 for a member without content, or if the size is invalid, so that `TarReader` will reject the
+            header.
         """
         if flag in "123456":
             return 0

@@ -98,7 +98,7 @@ class ObjectPath(PosixPath):
             raise _to_os_error(error, str(self)) from error
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if there is an object with exactly this address, like `is_file`."""
+        """Return True if an object with exactly this address exists. Prefixes do not count."""
         return self.is_file()
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
@@ -199,9 +199,12 @@ class ObjectReader(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Set the position of the next read in the object, and return it.
+        """Set the position of the next read in the object, and return it. No request is sent.
 
-        No request is sent. Arguments are as for a file.
+        Args:
+            offset: Number of bytes.
+            whence: What `offset` is relative to: `os.SEEK_SET` (the beginning), `os.SEEK_CUR` (the current position) or
+                `os.SEEK_END` (the end).
         """
         self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
         return self._position

@@ -77,9 +77,10 @@ def read_lines_again(path: Path, offset: int, length: int, encoding: str) -> byt
     If `encoding` is "auto", the bytes are those after conversion to UTF-8.
 
     Raises:
-        InputError: If the file cannot be opened, or its encoding cannot be determined.
+        InputError: If the file cannot be read, or its encoding cannot be determined.
     """
-    with open_lines(path, find_source_encoding(path) if encoding == AUTO else "") as stream:
+    codec = find_source_encoding(path) if encoding == AUTO else ""
+    with open_lines(path, codec) as stream, explain_damage(path):
         pass_bytes(stream, offset)
         return stream.read(length)
 

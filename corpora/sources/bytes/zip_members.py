@@ -68,7 +68,14 @@ def list_members(archive: Path) -> list[Member]:
 
 
 def _read_list(archive: Path) -> tuple[Mapping[str, Member], tuple[Member, ...]]:
-    """Return what `_parse_list` does for an archive, from its cache as long as the archive has not changed."""
+    """Return an archive's members by name, and a tuple of those replaced by a later member of the same name.
+
+    They are cached until the archive changes.
+
+    Raises:
+        BadArchive: If the list cannot be read or used.
+        OSError: If the archive cannot be opened.
+    """
     return _parse_list(archive, str(archive), *read_stamp(archive))
 
 
@@ -78,7 +85,7 @@ def _parse_list(archive: Path, name: str, *stamp: Any) -> tuple[Mapping[str, Mem
 
     Args:
         archive: Path of the archive.
-        name: The path as a string. Paths of objects with the same name compare equal, but their strings differ.
+        name: The path as a string, which tells apart archives in different object stores.
         stamp: Values that change with the archive's content, as `read_stamp` returns them.
 
     Returns:
@@ -204,7 +211,7 @@ class MemberPath(PosixPath):
             return False
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if the archive has this member, like `is_file`."""
+        """Return True if the archive exists and has a member with this name."""
         return self.is_file()
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
@@ -239,7 +246,7 @@ class MemberPath(PosixPath):
         return digest.hexdigest()
 
     def read_stamp(self) -> list[Any]:
-        """Return the stamp of the archive as `read_stamp(path)` does, since it changes with each member's content."""
+        """Return values that change with the archive's content, and so with the member's: its size, times and inode."""
         return read_stamp(self.archive)
 
     def open(self, mode: str = "r", buffering: int = -1, *args: Any, **more: Any) -> Any:
@@ -313,7 +320,13 @@ class _UnpackedMember(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Set the position of the next read in the member's uncompressed bytes, and return it.
 
-        Arguments are as for a file.
+        Args:
+            offset: Number of bytes.
+            whence: What `offset` is relative to: `os.SEEK_SET` (the beginning), `os.SEEK_CUR` (the current position) or
+                `os.SEEK_END` (the end).
+
+        Raises:
+            OSError: If the bytes in between are damaged.
         """
         return int(self._translate_faults(lambda: self._inner.seek(offset, whence)))
 

@@ -70,7 +70,7 @@ class JsonLines:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Split a file of JSON lines into slices (byte ranges that are read independently) of 8 MB.
+        """Split a file of JSON lines into slices (byte ranges that are read independently) of 1 MB.
 
         A compressed, UTF-16 or UTF-32 file is a single slice.
 
@@ -177,9 +177,13 @@ class JsonLines:
         yield from (self._build_record(each, file, tally, recoded) for each in joined) if joined else (record,)
 
     def _build_record(self, line: Line, file: RawFile, tally: Tally, recoded: bool) -> Record:
-        """Build the record of a line by fully parsing it.
+        """Build the record of a line by fully parsing it. A line that is too long or damaged yields a dropped record.
 
-        A line that is too long or damaged yields a dropped record.
+        Args:
+            line: The line.
+            file: The file that contains it.
+            tally: Knows which records are in quarantine.
+            recoded: True if the file was converted to UTF-8, so that offsets are relative to the converted content.
         """
         locator = build_locator(file, line.offset, line.length, recoded)
         if line.data is None:
@@ -280,7 +284,13 @@ class WholeFile(ABC):
         return read_again(file, locator.offset, locator.length)
 
     def _read_stream(self, stream: BufferedIOBase, file: RawFile, tally: Tally) -> Record:
-        """Build the record of a file from its decompressed content. One that is too large or damaged is dropped."""
+        """Build the record of a file from its decompressed content. One that is too large or damaged is dropped.
+
+        Args:
+            stream: The content, positioned at its beginning.
+            file: The file.
+            tally: Knows whether the record is in quarantine.
+        """
         data = stream.read(self.max_record_bytes + 1)
         if len(data) > self.max_record_bytes:
             return drop_too_large(build_locator(file, 0, file.size_bytes), self.max_record_bytes)
@@ -317,6 +327,11 @@ class TextFile(WholeFile):
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """Build a record with the decoded text of a file.
 
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record is in quarantine.
+
         Raises:
             BadRecord: If the bytes cannot be decoded.
         """
@@ -346,6 +361,11 @@ class MarkdownFile(TextFile):
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """Build a record with the text of a Markdown file as readers of the rendered page see it.
 
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record is in quarantine.
+
         Raises:
             BadRecord: If the bytes cannot be decoded.
         """
@@ -362,9 +382,12 @@ class PageFile(WholeFile):
     """The HTML format, in which a file becomes one record. The encoding is the declared or detected one."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build a record with the main text of an HTML page.
+        """Build a record with the main text of an HTML page. A rejected page yields a dropped record with the reason.
 
-        A rejected page yields a dropped record with the reason.
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record is in quarantine.
         """
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
@@ -397,6 +420,11 @@ class BookFile(WholeFile):
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """Build the record of an EPUB book. An encrypted or too large book yields a dropped record.
+
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record is in quarantine.
 
         Raises:
             BadRecord: If the file is damaged.
@@ -470,7 +498,7 @@ def find_stop(piece: Slice) -> int | None:
 
 
 def cut_lines(file: RawFile, encoding: str) -> list[Slice]:
-    """Split a file of lines into slices of 8 MB. A compressed, UTF-16 or UTF-32 file is a single slice.
+    """Split a file of lines into slices of 1 MB. A compressed, UTF-16 or UTF-32 file is a single slice.
 
     Args:
         file: The file.
@@ -498,8 +526,7 @@ def find_line_encoding(path: Path, encoding: str) -> str:
 
     Raises:
         InputError: If the file cannot be read, its encoding cannot be determined, or it has a UTF-16 or UTF-32 byte
-            order
-            mark and `encoding` is not "auto".
+            order mark and `encoding` is not "auto".
     """
     if encoding == AUTO:
         return find_source_encoding(path)

@@ -294,6 +294,11 @@ def _iter_rows(form: RecordFormat, path: Path, head: _FileHead) -> Iterator[Mapp
 
     Sets `head.readable` to False if a row or line cannot be parsed.
 
+    Args:
+        form: The format of the file.
+        path: Path of the file.
+        head: What is known about the file, changed in place.
+
     Raises:
         InputError: During iteration, if the file cannot be read.
         OpenQuote: During iteration, if a quote in a table is never closed.
@@ -318,7 +323,16 @@ def _iter_rows(form: RecordFormat, path: Path, head: _FileHead) -> Iterator[Mapp
 
 
 def _iter_objects(form: JsonLines, path: Path, head: _FileHead) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects in the first 400 kB of a JSON file. Sets `head.readable` to False if one cannot be parsed."""
+    """Yield the objects in the first 400 kB of a JSON file. Sets `head.readable` to False if one cannot be parsed.
+
+    Args:
+        form: The format of the file, which knows its encoding.
+        path: Path of the file.
+        head: What is known about the file, changed in place.
+
+    Raises:
+        InputError: During iteration, if the file cannot be read.
+    """
     for line in form.read_head(path, HEAD_BYTES):
         if line.data is None or not line.data.strip():
             continue

@@ -304,7 +304,7 @@ class JsonFile(JsonLines):
     texts: bool = False
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Split a JSON file into slices (byte ranges that are read independently) of 8 MB if each line is a value.
+        """Split a JSON file into slices (byte ranges that are read independently) of 1 MB if each line is a value.
 
         Any other file is a single slice.
 

@@ -344,6 +344,11 @@ class MailFile(WholeFile):
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
         """Build the record of a mail message in its own file.
 
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record is in quarantine.
+
         Raises:
             BadRecord: If the message cannot be read.
         """

@@ -11,7 +11,7 @@
                                                          texts, lines, tables and pages also .gz; see ENDINGS
 
 Promises: a folder may mix them. Every file, non-blank line, row or record of an archive is one record; what cannot be
-read is a damaged drop that says why. Plain files of lines are cut every 8 MB, and a line belongs to the slice in
+read is a damaged drop that says why. Plain files of lines are cut every 1 MB, and a line belongs to the slice in
 which it begins; Parquet is cut at its row groups, archives as the kind "cc-news" cuts them; any other file is one
 slice. A table is cut too if `quote` is "", for then no line end is inside a field.
 Costs, in MB/s of text of 1,600 bytes a record, on one core (AMD EPYC): JSON lines 155, tables 105, with
@@ -170,8 +170,7 @@ class FilesSource:
         """Yield (name, path, reason) for a file, or for each member of a zip archive.
 
         The reason says why the file is not read, as in "encrypted member of a .zip". It is "" if this depends only on
-        the file
-        extension.
+        the file extension.
         """
         if is_of_saved_page(path):
             yield name, path, SAVED_PAGE_FILE
@@ -201,7 +200,7 @@ class FilesSource:
     def slices(self, file: RawFile) -> list[Slice]:
         """Split a file into slices (byte ranges that are read independently), as its format does.
 
-        Uncompressed files of lines are split every 8 MB, Parquet files at row groups, and web archives at records. Any
+        Uncompressed files of lines are split every 1 MB, Parquet files at row groups, and web archives at records. Any
         other file is a single slice.
 
         Raises:
@@ -325,7 +324,12 @@ def can_read(name: str) -> bool:
 def explain_unread(name: str, path: Path) -> str:
     """Return the reason why a file with a supported extension is not read: XML whose root element no preset knows.
 
-    Returns "" if it is read, or cannot be opened (reading it then raises the error).
+    Args:
+        name: Name of the file, whose extension is considered.
+        path: Path of the file.
+
+    Returns:
+        The reason; "" if the file is read, or cannot be opened (reading it then raises the error).
     """
     try:
         return OTHER_ROOT if name.lower().endswith(XML_ENDINGS) and not find_preset(path) else ""

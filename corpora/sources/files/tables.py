@@ -101,7 +101,7 @@ def find_row_ends_plain(data: bytes, state: int, delimiter: int, quote: int) -> 
 
 @kernel
 def find_row_ends(data: Bytes, state: int, delimiter: int, quote: int) -> tuple[Int64s, int]:
-    """Find the newlines that end a row of a table, as `find_row_ends_plain` does, compiled.
+    """Find the newlines that end a row of a table, in compiled code.
 
     Args:
         data: A chunk of the file.
@@ -377,7 +377,7 @@ class TextTable:
     has_names: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Split a table without quotes, if it is uncompressed, into slices (byte ranges) of 8 MB.
+        """Split a table without quotes, if it is uncompressed, into slices (byte ranges) of 1 MB.
 
         Any other file is a single slice, since newlines may be inside quotes.
         """
@@ -392,8 +392,7 @@ class TextTable:
 
         Raises:
             InputError: During iteration, if the file or its header cannot be read, a column in `fields` is missing, or
-                a
-                quote is never closed.
+                a quote is never closed.
         """
         path = parse_raw_path(piece.file.path)
         wide = "" if piece.start else find_line_encoding(path, self.encoding)
@@ -440,7 +439,12 @@ class TextTable:
     def _fit_to_file(self, path: Path) -> tuple["TextTable", list[str] | None]:
         """Adapt the format to a file whose first line states no delimiter.
 
-        Results and errors are those of `fit_to_file`.
+        Returns:
+            The adapted format and the column names. The names are None for an empty file.
+
+        Raises:
+            InputError: If the file or its header cannot be read.
+            OpenQuote: If a quote is never closed.
         """
         usual = self._read_first_rows(path)
         if not usual:
@@ -519,7 +523,9 @@ class TextTable:
     def _read_rows(self, stream: BufferedIOBase, start: int, stop: int | None, columns: int = 0) -> Iterator[Line]:
         """Yield the rows that begin in bytes `start` to `stop` (None: the end) of a stream.
 
-        With quotes, all rows are read; `columns` is the number of columns, as for `read_rows`.
+        With quotes, yield all rows.
+
+        `columns` is the number of columns, which helps to recognize rows joined by an unpaired quote; 0 if unknown.
         """
         if not self.quote:
             return read_lines(stream, start, stop, self.max_record_bytes)
@@ -554,7 +560,7 @@ class TextTable:
     def _read_sample(self, path: Path, max_rows: int, columns: int = 0) -> list[Line]:
         """Return the first `max_rows` nonblank rows that begin in a file's first megabyte, from the header on.
 
-        `columns` is the number of columns, as for `read_rows`.
+        `columns` is the number of columns, which helps to recognize rows joined by an unpaired quote; 0 if unknown.
 
         Raises:
             InputError: If the file cannot be read.
@@ -588,7 +594,15 @@ class TextTable:
         return parse_row(decode(row.data or b"", self.encoding, row.offset), self.delimiter, self.quote)
 
     def _build_record(self, row: Line, columns: list[str], file: RawFile, tally: Tally, recoded: bool) -> Record:
-        """Build the record of a table row. A row that is too long or cannot be parsed yields a dropped record."""
+        """Build the record of a table row. A row that is too long or cannot be parsed yields a dropped record.
+
+        Args:
+            row: The row.
+            columns: The column names.
+            file: The file that contains the row.
+            tally: Knows which records are in quarantine.
+            recoded: True if the file was converted to UTF-8, so that offsets are relative to the converted content.
+        """
         locator = build_locator(file, row.offset, row.length, recoded)
         if row.data is None:
             return drop_too_large(locator, self.max_record_bytes)

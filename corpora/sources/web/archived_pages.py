@@ -228,7 +228,7 @@ class ArchivedPages:
     split: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a `.gz` web archive every 8 MB if it is compressed record by record. Any other archive is one slice.
+        """Cut a `.gz` web archive every 1 MB if it is compressed record by record. Any other archive is one slice.
 
         Raises:
             InputError: If the file is not a WARC archive, or its beginning is damaged.
@@ -245,6 +245,10 @@ class ArchivedPages:
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield one `Record` for each WARC record of a slice, in file order.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows which are in quarantine.
 
         Raises:
             InputError: During iteration, if the archive is damaged or truncated.
@@ -354,7 +358,13 @@ class ArchivedPages:
     def _extract_plain_text(self, parsed: ParsedRecord, head: WarcHead, is_whole: bool) -> WebPage | Drop:
         """Read a page from a WET archive, where it was converted to plain text with one block of the page per line.
 
-        Returns a `Drop` if it has another type, is too large (`is_whole` is False) or empty.
+        Args:
+            parsed: The record's head and block.
+            head: The parsed fields of the head.
+            is_whole: False if the record is longer than allowed, so that its block is incomplete.
+
+        Returns:
+            The page; a `Drop` if it has another type, is too large or empty.
         """
         if head.media_type != "text/plain":
             return Drop("content type", head.media_type)

@@ -3,7 +3,7 @@
 Promises: every record of an archive is one record here, a page's main text or a dropped record that says what it is (a
 request, a redirect, an image...). The address is the key and the second of the crawl the revision, so the latest crawl
 of a page supersedes earlier ones. An archive that is damaged or cut off is refused. A `.gz` archive that is compressed
-by record is cut every 8 MB, and a record belongs to the slice in which its gzip member begins. Costs: nearly all of it
+by record is cut every 1 MB, and a record belongs to the slice in which its gzip member begins. Costs: nearly all of it
 is `page.py`'s, some 20 ms for a page of 240 kB on a busy core. Memory: one record of at most `max_record_bytes`, its
 body decoded, and its blocks.
 """
@@ -86,7 +86,9 @@ class CcNewsSource:
         return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a news archive as `ArchivedPages.slices` does: every 8 MB if it is compressed record by record.
+        """Cut a news archive every 1 MB if it is compressed record by record, unless `split` is False.
+
+        Others are one slice.
 
         Raises:
             InputError: If the file is not a WARC archive.
@@ -95,6 +97,10 @@ class CcNewsSource:
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield one `Record` for each WARC record of a slice of a news archive, in file order.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows which are in quarantine.
 
         Raises:
             InputError: During iteration, if the archive is damaged or truncated.

@@ -187,6 +187,10 @@ class WikipediaSource:
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield one record for each wiki page that begins in a slice, in file order.
 
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows which are in quarantine.
+
         Raises:
             InputError: During iteration, if the file is truncated, or is damaged and has no index.
         """

@@ -29,6 +29,10 @@ class XmlFile:
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the records of an XML file in file order, read with the preset that its root element selects.
 
+        Args:
+            piece: The slice, which is the whole file.
+            tally: Counts the records, and knows which are in quarantine.
+
         Raises:
             InputError: During iteration, if the file is damaged or truncated, or no preset matches its root element.
         """

@@ -605,10 +605,7 @@ class XmlSource:
         )
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents, as JSON by field name.
-
-        A preset is replaced with its settings.
-        """
+        """Return the settings that affect the documents, as JSON by field name, including those of the preset."""
         form = {key: value for key, value in to_settings_json(self._form).items() if key != "others" or value}
         return {**form, "max_record_bytes": self.max_record_bytes}
 
@@ -644,6 +641,10 @@ class XmlSource:
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the records and deletions of an XML file, in file order. A deletion is a dropped record.
+
+        Args:
+            piece: The slice, which is the whole file.
+            tally: Counts the records, and knows which are in quarantine.
 
         Raises:
             InputError: During iteration, if the file is damaged or truncated, or contains no records.
@@ -766,6 +767,11 @@ class XmlSource:
 
     def _compute_revision(self, element: Any, file: RawFile, form: RecordForm) -> int | None:
         """Return the number that orders records with the same key; None if the record has nothing to order by.
+
+        Args:
+            element: The record's element.
+            file: The file, which may have a number in its name.
+            form: Describes where the record has its version and revision.
 
         Raises:
             BadRecord: If the record's version is invalid.

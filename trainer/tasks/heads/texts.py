@@ -145,7 +145,7 @@ class SpanModel(TaskModel):
         return logits_T2
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the mean of start and end cross-entropy over windows, and count windows with both correct: [1, 2]."""
+        """Sum the mean cross-entropy of start and end over windows, and count windows with both correct: [1, 2]."""
         places_S2 = torch.stack([batch.targets[START], batch.targets[END]], 1)
         places_S2 = places_S2 + batch.boundaries[: len(places_S2), None]
         windows_T = to_group_numbers(batch.boundaries.diff(), len(outputs))
@@ -178,7 +178,7 @@ class ChoiceModel(TaskModel):
         return scores_S1
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the cross-entropy over questions, and count those whose right choice has the highest score: [1, 2]."""
+        """Sum the cross-entropy of choices over questions, and count the correctly answered questions: [1, 2]."""
         right_Q = batch.targets[CHOICE.name]
         sizes_Q = batch.targets[EXAMPLES][: len(right_Q)]  # an item without a sequence has no target
         groups_S = to_group_numbers(sizes_Q, len(outputs))

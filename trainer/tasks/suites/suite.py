@@ -107,7 +107,7 @@ class SuiteTask:
 
     @property
     def evaluation(self) -> FileSettings:
-        """The file by which epochs are compared, which is that of the first split."""
+        """The file by which epochs are compared: the file of the first split."""
         return self.splits[0].file
 
 
@@ -514,7 +514,10 @@ def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
 
 
 def check_judged(run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> None:
-    """Raise InputError if the scores of a labeled split lack its first metric."""
+    """Raise InputError if the scores of a labeled split lack the first metric that the suite reports for it.
+
+    `run` names the task in the message.
+    """
     if split.labelled and split.metrics[0] not in judged.scores:
         raise InputError(
             f"The task {run.task} has no {split.metrics[0]} of {split.name}: name `metrics` of "

@@ -160,8 +160,8 @@ def find_median_run(task: SuiteTask, seeds: Sequence[int], results: JudgedSplits
 def compute_task_mean(rows: Sequence[SuiteRow]) -> float:
     """Compute the mean over tasks from the rows of a table.
 
-    The mean of a task is that of its averaged splits, and the mean of a split is that of its metrics (medians over
-    seeds).
+    The mean of a task is the mean of its averaged splits, and the mean of a split is the mean of its metrics (medians
+    over seeds).
     """
     tasks: dict[str, dict[str, list[float]]] = {}
     for row in rows:
@@ -193,7 +193,7 @@ def iter_table_lines(result: SuiteResult) -> Iterator[str]:
 
 
 def list_unconvincing(result: SuiteResult) -> list[SuiteRow]:
-    """List the rows of first metrics for which the model is no better than a baseline."""
+    """List the rows of a result in which the model is no better than a baseline by the first metric of a split."""
     first = dict[tuple[str, str], SuiteRow]()
     for row in result.rows:
         first.setdefault((row.task, row.split), row)
@@ -201,7 +201,7 @@ def list_unconvincing(result: SuiteResult) -> list[SuiteRow]:
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows of strings as lines with aligned columns.
+    """Yield the rows of a table as lines with aligned columns. All rows must have the same number of cells.
 
     >>> list(align_columns([["a", "b"], ["long", "c"]]))
     ['a     b', 'long  c']

@@ -123,7 +123,7 @@ class VectorParts:
                 self._writer.close()
 
     def iter_tables(self) -> Iterator[pa.Table]:
-        """Yield the rows of all parts as one table per window."""
+        """Yield the rows of all finished parts in order, as one table per window (texts that were read together)."""
         for number in range(self._parts):
             yield from _iter_tables(self._locate_part(number))
 

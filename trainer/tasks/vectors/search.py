@@ -73,7 +73,7 @@ def search_exactly(
 
 
 def check_comparable(corpus: VectorFile, queries: VectorFile) -> str:
-    """Check that the vectors of two files can be compared, and return their similarity: "cosine" or "dot".
+    """Check that the vectors of two files can be compared, and return how: by "cosine" or "dot".
 
     Raises:
         InputError: If the vectors come from different models or settings, have different widths, or are meant for

@@ -93,7 +93,12 @@ class SheetRows:
     ) -> Record:
         """Build the record of a row of a sheet. A too large, hidden or unusable row yields a dropped record.
 
-        `fields` maps attributes of `Record` to column names.
+        Args:
+            row: The row.
+            file: The workbook.
+            sheet: The sheet that contains the row.
+            fields: Column name for each attribute of `Record`.
+            tally: Knows which records are in quarantine.
         """
         raw = to_row_json(row) if row.values is not None else b""
         place = Locator(file=file.name, sha256=file.sha256, stream=row.sheet, offset=row.number, length=len(raw))

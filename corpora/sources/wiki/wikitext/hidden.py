@@ -140,8 +140,7 @@ def _show_tex(match: re.Match[str]) -> str:
     """Return the TeX of a matched formula on one line, after a `MARK`; "" if it is empty.
 
     Wiki markup characters are escaped as entities. Double braces and brackets are separated by a space, so that they
-    are
-    not read as a template or link.
+    are not read as a template or link.
     """
     formula = _SPACE.sub(" ", decode_entities(match[2]).strip()).replace("{{", "{ {").replace("}}", "} }")
     formula = formula.replace("[[", "[ [").replace("]]", "] ]").replace("{|", "{ |").replace("|}", "| }")

@@ -350,9 +350,9 @@ def _is_yes(word: str | None) -> bool:
 
 
 def _format_date(numbers: list[int], has_day_first: bool) -> str:
-    """Format [year], [year, month] or [year, month, day] as a date in words.
+    """Format [year], [year, month] or [year, month, day] as an English date in words.
 
-    If the month is invalid, only the year is returned.
+    If the month is invalid, only the year is returned. `has_day_first` selects "2 May 1950" instead of "May 2, 1950".
     """
     year, month, day = (*numbers[:3], 0, 0)[:3]
     if not 1 <= month <= 12:
