@@ -27,7 +27,13 @@ read_program_version = cache(version)
 
 
 def find_tokenizer_file(vocabulary: Manifest) -> StoredFile:
-    """Find a vocabulary's tokenizer.json. It may be in the folder of an older artifact with the same content."""
+    """Find the tokenizer.json of a vocabulary among the files of its artifact (stored result).
+
+    The file may be in the folder of an older artifact with the same content.
+
+    Args:
+        vocabulary: The manifest (stored description) of the vocabulary.
+    """
     files = (file for part in vocabulary.parts for file in part.files if file.table == "files")
     return next(file for file in files if file.path.rpartition("/")[2] == TOKENIZER)
 
@@ -39,7 +45,7 @@ def build_shard_metadata(
     vocabulary: Vocabulary,
     tokenizer: str,
 ) -> dict[bytes, bytes]:
-    """Build the schema metadata of a file with examples.
+    """Build the schema metadata of a file with examples, which describe the vocabulary, the masks and the settings.
 
     Args:
         build_version: Version of the stage that built the examples.
@@ -47,6 +53,10 @@ def build_shard_metadata(
         manifest: The artifact of the vocabulary.
         vocabulary: The same vocabulary, loaded.
         tokenizer: Path of its tokenizer.json, relative to the folder of the file.
+
+    Returns:
+        A dictionary with METADATA_KEY, whose value is JSON with the keys "cloze" (version of the program), "version"
+        (`build_version`), "vocabulary", "masking" and "shards" (other settings).
     """
     special_tokens: dict[str, Json] = {
         role: {"token": vocabulary.tokens[id], "id": id} for role, id in vocabulary.special_ids.items()
