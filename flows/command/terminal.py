@@ -59,7 +59,11 @@ def print_json(value: object) -> None:
 
 
 def choose_console(as_json: bool) -> Console:
-    """Return the console for a command's messages: standard error if JSON goes to standard output."""
+    """Return the console for a command's messages: standard error if JSON goes to standard output.
+
+    Args:
+        as_json: True if the command prints JSON.
+    """
     return StandardOutput(stderr=True, soft_wrap=True, highlight=False) if as_json else console
 
 

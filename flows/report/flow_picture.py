@@ -329,7 +329,7 @@ def _format_count(node: Node) -> str:
 
 
 def _compute_widths(flow: Flow) -> list[float]:
-    """Compute the width in pixels of each band at its right end, in the order of the links.
+    """Compute the width in pixels of each link's band at its right end. Return the widths in the order of the links.
 
     The fullest column of records and documents is MAX_COLUMN_HEIGHT high. The fullest column of tokens is as high as
     the kept documents, but at least MIN_TOKENS_HEIGHT.

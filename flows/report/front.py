@@ -336,7 +336,10 @@ def _note_left_out(run: RunView) -> Iterator[Remark]:
 
 
 def _note_unjudged(run: RunView) -> Iterator[Remark]:
-    """Yield a remark on each source with documents in languages that have no table of stop words."""
+    """Yield a remark on each source with documents in languages that have no table of stop words.
+
+    A source with few such documents gets none.
+    """
     for manifest in run.parsed:
         figures = manifest.ledger.figures.items()
         found = {name.removeprefix(NO_TABLE_PREFIX): n for name, n in figures if n and name.startswith(NO_TABLE_PREFIX)}

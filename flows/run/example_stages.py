@@ -80,6 +80,7 @@ def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[
     """Return the rule by which words are counted for each vocabulary of a recipe, by the name of its table.
 
     Args:
+        recipe: the recipe
         existing: existing vocabularies that the recipe uses, by the name of their table; those without a known rule are
             omitted from the result
     """
@@ -221,7 +222,12 @@ def plan_earlier_shards(
 def continue_stages(place: Place, stages: Sequence[Stage], earlier: Sequence[Stage]) -> list[Stage]:
     """Return copies of the stages, each set to extend the stored result of the earlier stage with the same index.
 
-    A stage whose earlier stage has no stored result is built from scratch.
+    A stage is built from scratch if its earlier stage has no stored result.
+
+    Args:
+        place: the store
+        stages: the stages
+        earlier: as many earlier stages, or [] to build all stages from scratch
     """
     found = [read_manifest(place, stage.folder) for stage in earlier] or [None] * len(stages)
     return [replace(stage, previous=manifest) for stage, manifest in zip(stages, found, strict=True)]

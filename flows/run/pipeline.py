@@ -280,6 +280,7 @@ def train_model(
 
     Args:
         place: the store
+        recipe: the recipe
         vocabularies, shard_sets: manifests (stored descriptions), by the names of their tables in the recipe
         perform: builds the given stages and returns their manifests in the same order
         start: the model that training starts from; None for random weights
@@ -310,6 +311,7 @@ def finetune_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perfo
 
     Args:
         place: the store
+        recipe: the recipe
         model: manifest (stored description) of the model to fine-tune
         perform: builds the given stages and returns their manifests in the same order
 
@@ -333,6 +335,7 @@ def answer_documents(
 
     Args:
         place: the store
+        recipe: the recipe
         corpus: manifest of the corpus
         tasks: manifests of the fine-tuned models, by the names of their tasks; tasks without the setting `answers` are
             skipped

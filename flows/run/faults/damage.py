@@ -182,6 +182,7 @@ class DamageTracker:
         Reading one of these files still stops a run.
 
         Args:
+            stage: the stage
             names: names of the stage's parts (file sets) that cannot be rebuilt
         """
         manifest = read_manifest(self.place, stage.folder) if names and self.listed else None
@@ -230,6 +231,7 @@ class DamageTracker:
         changing their size or times.
 
         Args:
+            stage: the stage
             survey: which results of the stage the store contains
 
         Raises:
@@ -325,6 +327,7 @@ def list_lost_parts(stage: Stage, survey: Survey) -> list[str]:
     """Return the names of a stage's damaged parts (file sets) that cannot be rebuilt, because their raw files are gone.
 
     Args:
+        stage: the stage
         survey: which results of the stage the store contains
     """
     planned = {part.name for part in stage.parts}

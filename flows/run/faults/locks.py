@@ -81,6 +81,9 @@ def hold_cleanup(place: Place) -> Iterator[CleanUp]:
     If the block fails or the process is killed after something was removed, the clean-up's file stays in the store, and
     the next clean-up finishes the work.
 
+    Args:
+        place: the store
+
     Yields:
         The clean-up. Call its `begin` before the first removal.
 

@@ -120,7 +120,12 @@ def accept_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tel
 
 
 def _is_empty(lock: Lock, entry: SourceEntry) -> bool:
-    """Return True if the lock file skips every raw file of a source."""
+    """Return True if the lock file skips every raw file of a source.
+
+    Args:
+        lock: content of the lock file
+        entry: the source
+    """
     left = lock.find_left_out(entry.source)
     return all(raw.sha256 in left for files in lock.generations for raw in files.get(entry.source.name, ()))
 
@@ -204,7 +209,12 @@ def list_left_out(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOutFile
 
 
 def describe_left_out(recipe: Recipe, lock: Lock) -> list[str]:
-    """Return lines about the raw files that a run with this lock file skips."""
+    """Return lines about the raw files that a run with this lock file skips as unreadable; [] if there are none.
+
+    Args:
+        recipe: the recipe, which decides whether file names are shown
+        lock: content of its lock file, with the files' current paths; files that are gone are omitted
+    """
     shown = {entry.source.name: lock.find_left_out(entry.source) for entry in recipe.sources}
     here = {key for key, (_, path) in lock.file_locations.items() if path}
     files = [file for file in lock.left_out if (file.source, file.sha256) in here]

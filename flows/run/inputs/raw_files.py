@@ -140,6 +140,7 @@ def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
     The lock file (which records the raw files of all runs and the models) is read but not written.
 
     Args:
+        recipe: the recipe
         home: the folder CLOZE_HOME, which contains the cache of raw file digests
 
     Returns:
@@ -163,6 +164,7 @@ def describe_inputs(
     """Return readable lines about a run's inputs: the raw files, the files that are not read, and the models.
 
     Args:
+        recipe: the recipe
         resolved: the result of `resolve_inputs`
         describe: function that returns the lines about files that are not read; called with the file counts by source
             name and the recipe's setting `privacy.samples`
@@ -196,6 +198,10 @@ def check_labelled_files(place: Place, recipe: Recipe) -> Iterator[str]:
     """Check the labeled files of a recipe's fine-tuning tasks, and yield a warning for each problem found.
 
     Tasks for which the store already contains a fine-tuned model are not checked again.
+
+    Args:
+        place: the store
+        recipe: the recipe
 
     Raises:
         InputError: During iteration, if a file or baseline model is missing, a file does not have the format that its

@@ -88,6 +88,7 @@ def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
     """Find the model that a recipe's training starts from. Return None for random weights.
 
     Args:
+        recipe: the recipe
         cache: cache of file digests, so that unchanged files are not hashed again
 
     Raises:
@@ -100,7 +101,11 @@ def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
 
 
 def get_teacher(recipe: Recipe, lock: Lock) -> StartModel | None:
-    """Return the teacher model for distillation, from the lock if it contains one. Return None if there is no teacher.
+    """Return the teacher model for distillation, from the lock if it contains one; None if the recipe names no teacher.
+
+    Args:
+        recipe: the recipe
+        lock: content of its lock file, with the models that this run found
 
     Raises:
         InputError: If the model is missing.
@@ -112,6 +117,7 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
     """Find the teacher model that the recipe names for distillation. Return None if it names none.
 
     Args:
+        recipe: the recipe
         cache: cache of file digests, so that unchanged files are not hashed again
 
     Raises:

@@ -255,7 +255,13 @@ def _compute_language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[s
 
 
 def _iter_verdict_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the numbers and shares of documents kept and removed by deduplication, as (name, figure)."""
+    """Yield the numbers and shares of documents that deduplication kept and removed, as (name, figure).
+
+    Yields nothing if the run did not come to deduplication.
+
+    Args:
+        manifests: descriptions of the run's artifacts
+    """
     verdicts = find_newest(manifests, "verdicts")
     if verdicts is None:
         return
@@ -395,6 +401,13 @@ def read_stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
 
     Artifacts that are no longer in the store are omitted. Of the artifacts that were complete before the run, only the
     parsed documents and the last deduplication decisions are included, which the counts of the whole corpus need.
+
+    Args:
+        place: the store
+        record: the record of the run
+
+    Raises:
+        Damaged: If a manifest is damaged.
     """
     return [manifest for folder in _list_folders(record) if (manifest := read_manifest(place, folder)) is not None]
 

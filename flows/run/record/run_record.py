@@ -327,6 +327,11 @@ def read_versions() -> dict[str, str]:
 def begin_run(place: Place, run_id: str, recipe: "Recipe") -> None:
     """Write the text of a new run's recipe to the store.
 
+    Args:
+        place: the store
+        run_id: id of the run
+        recipe: the recipe
+
     Raises:
         InputError: If the store is not writable.
     """
@@ -454,6 +459,10 @@ def describe_passed_over(fault: DamagedRun) -> str:
 
 def read_raw_paths(place: Place, run_id: str) -> Mapping[str, str]:
     """Read the paths of the raw files that a recorded run read, by sha256 of their content.
+
+    Args:
+        place: the store
+        run_id: full id of the run
 
     Raises:
         DamagedRun: If the file with the paths is missing or damaged.

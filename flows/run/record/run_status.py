@@ -95,7 +95,16 @@ class StageProgress:
 
 @contextmanager
 def end_on_failure(pulse: "RunHeartbeat") -> Iterator["RunHeartbeat"]:
-    """End a run's heartbeat if the block raises or the process is stopped; otherwise it continues after the block."""
+    """Within the block, end a run's heartbeat if an exception is raised or the process is stopped.
+
+    Otherwise, the heartbeat continues after the block.
+
+    Args:
+        pulse: the heartbeat
+
+    Yields:
+        The heartbeat.
+    """
     with call_on_stop(pulse.end):
         try:
             yield pulse
