@@ -225,7 +225,7 @@ class TokenizerCall:
             width = options.max_length if options.padding_name == "max_length" else None
             width, multiple = max(lengths, default=0) if width is None else width, options.pad_to_multiple_of or 1
             width = -(-width // multiple) * multiple
-            left = (options.padding_side or self.padding_side) == "left"
+            left = (options.padding_side or self.default_padding_side) == "left"
             filled["input_ids"] = self.pad_id
             for name in filled.keys() & columns.keys():
                 pairs = [(row, [filled[name]] * (width - len(row))) for row in columns[name]]
@@ -235,8 +235,8 @@ class TokenizerCall:
         return _build_encoding(_to_arrays(columns, options.return_tensors) if options.return_tensors else columns, [])
 
     @property
-    def padding_side(self) -> str:
-        """The side on which this tokenizer pads texts by default: "right" or "left"."""
+    def default_padding_side(self) -> str:
+        """The side on which texts are padded if a call does not name one: "right" or "left"."""
         return str(self._config.get("padding_side", "right"))
 
     @property
@@ -323,7 +323,7 @@ class TokenizerCall:
             return
         self.tokenizer.enable_padding(
             length=length if padding == "max_length" else None,
-            direction=options.padding_side or self.padding_side,
+            direction=options.padding_side or self.default_padding_side,
             pad_id=self.pad_id,
             pad_token=self._special["pad"],
             pad_to_multiple_of=multiple,
@@ -331,10 +331,10 @@ class TokenizerCall:
 
 
 def _build_encoding(columns: Mapping[str, Any], encodings: list[tokenizers.Encoding]) -> Encoding:
-    """Build the result of a call from its values by name.
+    """Build the result of a call from its values, such as `input_ids`, and the encoded texts.
 
     Args:
-        columns: The values, such as `input_ids`.
+        columns: The values by name.
         encodings: The encoded texts, for the methods of the result; empty if they are not known.
     """
     encoding = Encoding(columns)

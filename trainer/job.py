@@ -213,7 +213,7 @@ class TrainingJob:
         return facts
 
     def check_identity(self, path: str, identity: Mapping[str, Json]) -> None:
-        """Raise InputError if the identity recorded in a folder differs from that of this job.
+        """Raise InputError if the identity recorded in a folder differs from the identity of this job.
 
         Args:
             path: The folder, for the message.

@@ -93,7 +93,7 @@ def compute_rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, f
 
 
 def _count_depths_above(name: str, layers: Mapping[str, int]) -> int:
-    """Count the depths between that of a parameter and the heads, which have the greatest depth.
+    """Count the depths from a parameter up to the heads, which have the greatest depth.
 
     Args:
         name: The name of the parameter.

@@ -283,7 +283,7 @@ class ReadCounts(Watcher):
         self._tallies = [np.zeros((number, len(TALLY_NAMES)), np.int64) for number in sets]  # of this process
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
-        """Add the counts of a step to those of the run."""
+        """Add the counts of a step to the counts of the run."""
         self._counts += result.step.counts[: len(STEP_COUNTS)]
         for micro_batch in result.step.micro_batches:
             self._tallies[result.phase] += micro_batch.tallies

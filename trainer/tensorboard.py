@@ -37,7 +37,7 @@ class TensorBoard:
         self._writer: Any = None  # once a run has begun
 
     def begin(self, step: int) -> None:
-        """Open a file for scalars, and discard those of steps after `step`. A step of -1 discards everything."""
+        """Open a file for scalars, and discard the scalars of steps after `step`. A step of -1 discards everything."""
         self._writer = self._open(str(self._folder), purge_step=step + 1, flush_secs=FLUSH_SECONDS)
 
     def add_event(self, event: Event) -> None:
@@ -52,7 +52,7 @@ class TensorBoard:
 
 
 def iter_scalars(event: Event) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield the name and the numbers of a step or evaluation and, for a mixture, those of each component.
+    """Yield the name and the numbers of a step or evaluation and, for a mixture, of each of its components.
 
     Other events yield nothing.
     """

@@ -288,7 +288,7 @@ class FirstSteps(Watcher):
             )
 
     def _compare_with_chance(self, name: str, loss: float, chance: float) -> Iterator[str]:
-        """Yield a warning if the loss of pre-trained weights is far above that of random guessing.
+        """Yield a warning if the loss of pre-trained weights is far above the loss of random guessing.
 
         If the weights are random and the loss is far from chance, raise InputError instead.
 

@@ -224,20 +224,25 @@ class Source(Protocol):
         """Name of the source within its recipe; part of every document's identity."""
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents, by field name, as JSON values.
+        """Return the settings that affect the documents, as JSON by field name.
 
         The location of the files is not among them.
         """
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the raw files as (name relative to the source's root, path), in a stable order.
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        Names are relative to the source's root. Another order is allowed if it is always the same.
 
         Raises:
             InputError: If there are no files, or `path` cannot be read.
         """
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file into slices. The cuts depend only on the file's content, not on the number of workers."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        The cuts depend only on the file's content, not on the number of workers.
+        """
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the records of a slice in file order, and count them in `tally`.
@@ -249,7 +254,9 @@ class Source(Protocol):
         """
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of one record from the (decompressed) raw file.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        They are read from the (decompressed) raw file.
 
         Args:
             file: Path of the raw file.
@@ -267,20 +274,23 @@ class RecordFormat(Protocol):
     """
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file of this format into slices, under the rules of `Source.slices`.
+        """Cut a file into slices, byte ranges that are read independently.
 
         The cuts depend only on the content.
         """
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a slice of this format in file order, and count them in `tally`.
+        """Yield the records of a slice in file order, and count them in `tally`.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.
         """
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the record at a locator that `records` yielded, read from the file at path `file`."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        They are read from the file at path `file`.
+        """
 
 
 def select_settings(source: Any, *excluded: str) -> dict[str, Json]:

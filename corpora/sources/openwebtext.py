@@ -93,11 +93,16 @@ class OpenWebTextSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents by name, as JSON: `max_record_bytes`."""
+        """Return the settings that affect the documents, as JSON by field name.
+
+        The only one is `max_record_bytes`.
+        """
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the archives, Parquet files and files of JSON lines at `path` as (name, path), sorted by name.
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        These are the archives, Parquet files and files of JSON lines at `path`.
 
         Raises:
             InputError: If none is found, or `path` names a single file with another extension.
@@ -107,7 +112,9 @@ class OpenWebTextSource:
         return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a plain tar at its subsets, Parquet at its row groups, and JSON lines every 1 MB; others are one slice.
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A plain tar is cut at its subsets, Parquet at its row groups, and JSON lines every 1 MB. Others are one slice.
 
         A subset is a tar inside the tar. A tar is also cut at a member that begins 1 MB or more after the last cut.
 
@@ -125,11 +132,13 @@ class OpenWebTextSource:
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each member of a tar, Parquet row or JSON line of a slice, in file order.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each member of a tar, Parquet row or JSON line is a record.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file is damaged or truncated.
@@ -146,7 +155,9 @@ class OpenWebTextSource:
                 raise _to_input_error(fault, parse_raw_path(piece.file.path)) from fault
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a page, row or line. An `.xz` file is decompressed from its beginning.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a page, row or line. An `.xz` file is decompressed from its beginning.
 
         For members of an archive, the locator's `stream` is -1 in a plain tar and 0 in a tar inside xz. For a page of a
         subset (an inner tar), it is the byte offset in the (decompressed) outer tar at which the subset begins. This
@@ -174,7 +185,7 @@ class OpenWebTextSource:
         Args:
             data: The bytes of the page.
             locator: The position of the bytes in the raw file.
-            tally: Knows whether the page is quarantined.
+            tally: Knows whether the page crashed earlier and must be skipped.
             name: Name of the page's file without folders; None in Parquet. The MD5 digest in the name becomes the key.
         """
         key = match["md5"] if name is not None and (match := PAGE_NAME.fullmatch(name)) else None
@@ -297,7 +308,7 @@ def decode_page(data: bytes) -> str:
 
 
 def _count_members(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
-    """Yield the bytes of a tar unchanged, and count the tar's members in the tally as the bytes pass."""
+    """Yield a tar's bytes unchanged, and count its members in the tally as the bytes pass."""
     count = MemberCount()
     for piece in pieces:
         tally.records += count.feed(piece)

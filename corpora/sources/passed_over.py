@@ -165,8 +165,7 @@ def _iter_entries(source: Source, is_excluded: FolderPredicate) -> Iterator[tupl
     """Yield (name, absolute path, kind) of all files below a source's `path`, and of folders that are not entered.
 
     The kind is "" if it must still be determined from the file itself. Yields nothing if the source has no `path`, or
-    if it
-    is a single file and the source cannot list what is inside files (with `iter_inside`).
+    if it is a single file and the source cannot list what is inside files (with `iter_inside`).
     """
     path = getattr(source, "path", None)
     if not isinstance(path, str):

@@ -71,11 +71,16 @@ class StoriesSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents by name, as JSON: `form` and `max_record_bytes`."""
+        """Return the settings that affect the documents, as JSON by field name.
+
+        They are `form` and `max_record_bytes`.
+        """
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the text files and files of JSON lines at `path` as (name, path), sorted by name.
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        These are the text files and files of JSON lines at `path`.
 
         Raises:
             InputError: If none is found, or `path` names a single file with another extension.
@@ -86,7 +91,9 @@ class StoriesSource:
         )
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut an uncompressed text file of several stories every 1 MB, and JSON lines likewise.
+        """Cut a file into slices, byte ranges that are read independently.
+
+        An uncompressed file of several stories or of JSON lines is cut every 1 MB. Others are one slice.
 
         Other files are one slice.
         """
@@ -95,11 +102,13 @@ class StoriesSource:
         return [slice_whole_file(file)] if is_packed(file.name) else cut_every(file, SLICE_BYTES)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each story that begins in a slice, in file order.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each story that begins in the slice is a record.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file is damaged.
@@ -113,7 +122,9 @@ class StoriesSource:
                 yield self._build_record(story, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the story at a locator in the decompressed file, without the line break at its end.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a story, without the line break at its end.
 
         Raises:
             InputError: If the file cannot be read.
@@ -134,7 +145,7 @@ class StoriesSource:
         Args:
             story: The story with its position.
             file: The file that contains it.
-            tally: Knows which records are in quarantine.
+            tally: Knows which records crashed earlier and must be skipped.
         """
         locator = build_locator(file, story.offset, story.length)
         if story.data is None:

@@ -52,7 +52,8 @@ class DistilledModel(MaskedModel):
         """Set the teacher, put it into evaluation mode and freeze its parameters.
 
         Raises:
-            InputError: If the objective compares hidden states, and those of student and teacher differ in size.
+            InputError: If the objective compares hidden states, and student and teacher have hidden states of different
+                size.
         """
         self.objective.check_vectors(self.encoder.shape, teacher.encoder.shape)
         object.__setattr__(self, "teacher", teacher.eval().requires_grad_(False))  # and so it is no module of this one
@@ -72,7 +73,7 @@ class DistilledModel(MaskedModel):
                 layer.compile()
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Count the multiply-accumulates of the student's encoder and head, and those of the teacher as frozen ones.
+        """Count the multiply-accumulates of the student, with its head, and of the teacher, which count as frozen ones.
 
         Args:
             lengths: int64 [B], the lengths of the sequences.
@@ -105,7 +106,7 @@ class DistilledModel(MaskedModel):
         return JudgedBatch(self._with_teacher(masked, ours_TH, batch), masked_MV.argmax(-1))
 
     def _with_teacher(self, masked: Tensor, ours_TH: Tensor, batch: Batch) -> Tensor:
-        """Append the sums of the terms that compare student and teacher to those of masked tokens: [terms, 2].
+        """Add the sums of the terms that compare student and teacher to the masked-token sums: [terms, 2].
 
         Args:
             masked: [2], the sums of the masked-token term.

@@ -178,7 +178,7 @@ class Objective(nn.Module):
         return {}
 
     def forward(self, batch: Batch, answering: bool = False, judging: bool = False) -> Tensor | JudgedBatch:
-        """Run the model on a batch: the result is that of `sum_losses` unless a flag is set.
+        """Run the model on a batch. By default, the result is the loss sums of `sum_losses`.
 
         Args:
             batch: The batch.

@@ -42,7 +42,7 @@ class MaskedObjective:
             )
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Return the loss term of masked tokens and, if both the family and the examples have pairs, that of pairs."""
+        """Return the loss term of masked tokens and, if family and examples have pairs, the loss term of pairs."""
         return (MASKED, PAIR) if family.has_pairs(inputs) else (MASKED,)
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:

@@ -193,7 +193,7 @@ class TrainingSettings:
         return sum(phase.steps for phase in self.phase)
 
     def get_weight_decay(self, phase: int) -> float:
-        """Return the weight decay of a phase, or that of the whole run if the phase sets none.
+        """Return the weight decay of a phase. If the phase sets none, it is the weight decay of the whole run.
 
         `phase` is zero-based.
         """

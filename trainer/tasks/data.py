@@ -229,7 +229,7 @@ def with_unknown_counts(task: Task, file: FileExamples) -> FileExamples:
 
 
 def select_kept_values(values: Values) -> Values:
-    """Select from a record's values those of the `keep:` columns, which are copied to the output, by column name."""
+    """Select the values of a record that are copied to the output (the `keep:` columns), by column name."""
     return {role.removeprefix(KEEP_PREFIX): value for role, value in values.items() if role.startswith(KEEP_PREFIX)}
 
 
@@ -262,7 +262,7 @@ def split_roles(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
 
 
 def with_defaults_from(file: FileSettings, other: Mapping[str, Any]) -> FileSettings:
-    """Return the settings of a file, filled in from those of another file with the same extension.
+    """Return the settings of a file, completed with the settings of another file that has the same extension.
 
     Settings that name a format are returned unchanged.
 

@@ -115,7 +115,7 @@ def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
 
 
 def iter_answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any]]:
-    """Yield a row for each record of a file, in order, with the keys `line`, `id`, `kept`, and those of `Task.to_row`.
+    """Yield a row for each record of a file, in order: `line`, `id` and `kept`, and the keys of `Task.to_row`.
 
     `id` and `kept` are omitted if the record has none. An unusable record has `unusable`, the reason, instead of a
     prediction. Rows of labeled examples also have the keys of `Task.judge`.

@@ -89,7 +89,9 @@ class _XzFile(RawIOBase):
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill part of a buffer with the file's decompressed bytes. Return their number, which is 0 only at the end.
+        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
+
+        These are decompressed bytes. There may be fewer than the buffer could hold.
 
         Raises:
             InputError: If a stream needs more memory than allowed.
@@ -109,7 +111,10 @@ class _XzFile(RawIOBase):
         return size
 
     def close(self) -> None:
-        """Close the compressed file."""
+        """Close the stream.
+
+        The compressed file is closed, too.
+        """
         self._file.close()
         super().close()
 

@@ -47,11 +47,13 @@ class WarcMember(io.RawIOBase):
         self._left = memoryview(b"")
 
     def readable(self) -> bool:
-        """Return True, since the decompressed bytes can be read."""
+        """Return True. The stream is readable."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill part of a buffer with the member's decompressed bytes. Return their number, which is 0 only at the end.
+        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
+
+        These are decompressed bytes. There may be fewer than the buffer could hold.
 
         Raises:
             DamagedBytes: If the compressed bytes are damaged or truncated.

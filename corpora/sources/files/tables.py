@@ -377,18 +377,22 @@ class TextTable:
     has_names: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Split a table without quotes, if it is uncompressed, into slices (byte ranges) of 1 MB.
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A table without quotes is cut every 1 MB if it is uncompressed.
 
         Any other file is a single slice, since newlines may be inside quotes.
         """
         return [slice_whole_file(file)] if self.quote else cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each nonblank row of a table that begins in a slice (byte range of a file).
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each nonblank row of a table that begins in the slice is a record.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file or its header cannot be read, a column in `fields` is missing, or
@@ -411,9 +415,10 @@ class TextTable:
                 ) from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the table row at a record's locator, without the line ending.
+        """Return the bytes of the record at a locator that `records` yielded.
 
-        If the file was converted to UTF-8 for reading, so are these bytes.
+        The record is a row, without its line ending. If the file was converted to UTF-8 for reading, so are these
+        bytes.
 
         Raises:
             InputError: If the file cannot be read.
@@ -600,7 +605,7 @@ class TextTable:
             row: The row.
             columns: The column names.
             file: The file that contains the row.
-            tally: Knows which records are in quarantine.
+            tally: Knows which records crashed earlier and must be skipped.
             recoded: True if the file was converted to UTF-8, so that offsets are relative to the converted content.
         """
         locator = build_locator(file, row.offset, row.length, recoded)

@@ -71,12 +71,17 @@ class CcNewsSource:
                 raise InputError(f"Source {self.name!r}: {key} = {day!r} is no day. Write it as in 2026-01-31.")
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents, as JSON by field name. `split` is not among them."""
+        """Return the settings that affect the documents, as JSON by field name.
+
+        `split` is not among them.
+        """
         plain = select_settings(self, "split")
         return {**plain, "hosts": sorted(set(self.hosts)), "blocked_hosts": sorted(set(self.blocked_hosts))}
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the archives at `path` as (name, path), sorted by name.
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        These are the web archives at `path`.
 
         Raises:
             InputError: If there are none, or `path` names a single file with another extension.
@@ -86,9 +91,10 @@ class CcNewsSource:
         return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a news archive every 1 MB if it is compressed record by record, unless `split` is False.
+        """Cut a file into slices, byte ranges that are read independently.
 
-        Others are one slice.
+        A `.gz` archive is cut every 1 MB if it is compressed record by record and `split` is True. Others are one
+        slice.
 
         Raises:
             InputError: If the file is not a WARC archive.
@@ -96,11 +102,13 @@ class CcNewsSource:
         return self._build_format().slices(file)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one `Record` for each WARC record of a slice of a news archive, in file order.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each WARC record of a news archive is a record, which is dropped if it is no page.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the archive is damaged or truncated.
@@ -108,7 +116,9 @@ class CcNewsSource:
         return self._build_format().records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the WARC record of a news page, head and block.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is the WARC record of a news page, with its head and block.
 
         Raises:
             InputError: If they cannot be decompressed.

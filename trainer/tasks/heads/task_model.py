@@ -146,7 +146,7 @@ def freeze(model: TaskModel, words: Iterable[str]) -> None:
 
 
 def pool_texts(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """Represent each text by one vector, that of its first token ("cls") or the mean over its tokens ("mean"): [S, H].
+    """Represent each text by the vector of its first token ("cls") or by the mean over its tokens ("mean"): [S, H].
 
     `hidden_TH` has the vectors of all tokens.
     """

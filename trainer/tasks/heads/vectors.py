@@ -290,7 +290,7 @@ def _select_sequences(batch: Batch, chosen_S: Tensor) -> Batch:
 
 
 def split_sides(vectors_SH: Tensor, batch: Batch) -> Sides:
-    """Split the vectors of a batch's sequences into those of first, second and further texts of each item."""
+    """Split the vectors of a batch's sequences: first texts of the items, second texts, and further texts."""
     firsts_S = _mark_firsts(batch)
     seconds_S = F.pad(firsts_S, (1, 0))[:-1]
     same_S = batch.targets[SAME]

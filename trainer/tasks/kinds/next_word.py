@@ -161,7 +161,7 @@ class NextTask(Task):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Build the task if a `config.json` is that of a decoder, else return None."""
+        """Build the task if a `config.json` describes a decoder, else return None."""
         return cls() if config.get("is_decoder") else None
 
 

@@ -439,14 +439,14 @@ class TagsTask(Task):
         return replace(self, units=units, labels=labels, usual=usual, written=written)
 
     def make_items(self, examples: Sequence[TaggedSentence], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Build the items of sentences, of which several may be read together.
+        """Build the items of sentences.
 
         An item holds one sentence or, with `context` set to "document", as many sentences as fill half a window. Longer
         sentences are split into overlapping windows.
 
         Args:
             examples: The sentences.
-            encoder: Turns texts into tokens. Its maximum length is that of a window.
+            encoder: Turns texts into tokens. Its maximum length is the length of a window.
             labelled: True to add the tags as targets.
         """
         pieces = split_into_pieces(encoder, [example.words for example in examples])

@@ -414,7 +414,7 @@ class StudentTask(TextTask):
         check_range("teacher_weight", self.teacher_weight, 0.0, 1.0)
 
     def list_terms(self) -> tuple[Term, ...]:
-        """List the loss terms: that of the labels and, if there is a teacher, that of the teacher's outputs.
+        """List the loss terms: the term of the labels and, if there is a teacher, the term of the teacher's outputs.
 
         For classes, the second term counts the predictions that agree with the teacher.
         """
@@ -467,13 +467,13 @@ class ClassesTask(StudentTask):
     def metrics(self) -> tuple[str, ...]:
         """The metrics of classes by which epochs can be compared, the requested one first.
 
-        They are MULTI_LABEL_METRICS or SINGLE_LABEL_METRICS, of which the last requires two classes.
+        They are MULTI_LABEL_METRICS or SINGLE_LABEL_METRICS. Of the latter, "f1" requires two classes.
         """
         return with_first(self.metric, MULTI_LABEL_METRICS if self.multi_label else SINGLE_LABEL_METRICS)
 
     @property
     def num_outputs(self) -> int:
-        """The number of classes, each of which has one logit."""
+        """The number of classes, which is the number of logits of a text."""
         return len(self.labels)
 
     @property
@@ -711,7 +711,7 @@ class NumberTask(StudentTask):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Build the task if a `config.json` is that of a model that predicts a number, else return None."""
+        """Build the task if a `config.json` describes a model that predicts a number, else return None."""
         return cls() if config.get("problem_type") == "regression" else None
 
 

@@ -337,9 +337,9 @@ def predict_by_words(
 ) -> Sequence[Prediction] | None:
     """Compute the predictions of the bag-of-words baseline.
 
-    They are those of a linear model of words; for tags the most frequent tag of each word; for vectors and choices the
-    cosines of their words. Return None if the kind of task has no such baseline, or too many classes to fit it in a
-    limited time.
+    A linear model of words makes them; for tags they are the most frequent tag of each word, and for vectors and
+    choices the cosines of words. Return None if the kind of task has no such baseline, or too many classes to fit it in
+    a limited time.
 
     Args:
         task: The task, fitted to the training examples.

@@ -107,9 +107,9 @@ class JudgedSplit:
         return float(self._compute_scores(rows)[metric])
 
     def find_mean_parts(self, metric: str) -> Float64s | None:
-        """Return the numbers of which a metric is the mean, one for each row: float64 [N].
+        """Return the number of each row, if a metric is the mean of these numbers: float64 [N].
 
-        None if it is not a mean over rows.
+        Otherwise, return None.
         """
         if self.statistic == CLASSES and metric == "accuracy":
             gold_N, answers_N = self.to_array().T

@@ -107,7 +107,7 @@ class SuiteTask:
 
     @property
     def evaluation(self) -> FileSettings:
-        """The file by which epochs are compared, which is that of the first split."""
+        """The file by which epochs are compared: the file of the first split."""
         return self.splits[0].file
 
 

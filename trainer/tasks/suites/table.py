@@ -160,8 +160,8 @@ def find_median_run(task: SuiteTask, seeds: Sequence[int], results: JudgedSplits
 def compute_task_mean(rows: Sequence[SuiteRow]) -> float:
     """Compute the mean over tasks from the rows of a table.
 
-    The mean of a task is that of its averaged splits, and the mean of a split is that of its metrics (medians over
-    seeds).
+    The mean of a task is the mean of its averaged splits, and the mean of a split is the mean of its metrics (medians
+    over seeds).
     """
     tasks: dict[str, dict[str, list[float]]] = {}
     for row in rows:

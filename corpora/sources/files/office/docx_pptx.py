@@ -465,12 +465,14 @@ class OfficeFile(WholeFile):
     """The base class of office document formats, in which a file becomes one record. Subclasses implement `parse`."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build the record of an office document. An encrypted or too large document yields a dropped record.
+        """Build the record of a file from its decompressed bytes.
+
+        Its text is that of an office document. An encrypted or too large document is dropped.
 
         Args:
             data: All bytes of the file.
             locator: The position of the record: the whole file.
-            tally: Knows whether the record is in quarantine.
+            tally: Knows whether the record crashed earlier and must be skipped.
 
         Raises:
             BadRecord: If the document is damaged.
@@ -487,7 +489,9 @@ class OfficeFile(WholeFile):
 
     @abstractmethod
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of an office document to its paragraphs, title and date. Each format implements this.
+        """Parse the bytes of an office document to its paragraphs, title and date.
+
+        Each format implements this.
 
         Raises:
             BadRecord: If the document is damaged.
@@ -501,7 +505,9 @@ class DocxFile(OfficeFile):
     """The Word format, in which a file becomes one record."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of a Word document.
+        """Parse the bytes of an office document to its paragraphs, title and date.
+
+        It is a Word document.
 
         Raises:
             BadRecord: If the document is damaged.
@@ -516,7 +522,9 @@ class PptxFile(OfficeFile):
     """The PowerPoint format, in which a file becomes one record."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of a PowerPoint presentation.
+        """Parse the bytes of an office document to its paragraphs, title and date.
+
+        It is a PowerPoint presentation.
 
         Raises:
             BadRecord: If the presentation is damaged.
@@ -531,7 +539,9 @@ class PdfFile(OfficeFile):
     """The PDF format, in which a file becomes one record."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of a PDF document.
+        """Parse the bytes of an office document to its paragraphs, title and date.
+
+        It is a PDF document.
 
         Raises:
             BadRecord: If the document is damaged.
