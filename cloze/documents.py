@@ -76,7 +76,10 @@ class OpenedSource:
     lock: Lock
 
     def select_fitted(self, *names: str) -> dict[str, Any]:
-        """Select tables by name from those that were fitted to the texts of a folder. Missing tables are omitted."""
+        """Select tables by name from those that were fitted to the texts of a folder.
+
+        Returns a dict from the table's name, such as "rules", to its content. Tables that were not fitted are omitted.
+        """
         return {name: self.tables[name] for name in names if name in self.tables}
 
 
@@ -96,7 +99,17 @@ class Documents:
             self._recipe = workspace.build_recipe({**usual, **NO_CLEANING} if form == "raw" else usual)
 
     def _with(self, form: str, name: str = "", /, progress: bool | None = None, **tables: Any) -> "Documents":
-        """Return documents with further tables of the recipe. Nothing is computed."""
+        """Return new documents with further tables of the recipe. Nothing is computed.
+
+        Args:
+            form: "documents" or "corpus" (deduplicated). Documents that are a corpus already remain one.
+            name: Name of the recipe. Empty keeps the current name.
+            progress: Whether to show progress bars. None keeps the current choice.
+            tables: Tables and keys of the recipe, by name. They replace those with the same name.
+
+        Raises:
+            InputError: If a table or key is not valid.
+        """
         named = {"name": name} if name else {}
         form = "corpus" if self._form == "corpus" else form
         workspace = self._workspace.with_progress(progress)
@@ -126,9 +139,13 @@ class Documents:
         return table.slice(at % len(table), 1).to_pylist()[0]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as record batches, in the order of the raw files.
+        """Yield the rows of these documents as Arrow record batches, in the order of the raw files.
 
-        This needs only a few megabytes of memory.
+        This needs only a few megabytes of memory. The columns are the keys of a row, such as "text". If a stored file
+        is damaged, it is rebuilt, and reading continues.
+
+        Raises:
+            InputError: If the raw files cannot be read, or a damaged file cannot be rebuilt.
         """
         num_read = 0
         while True:
@@ -143,6 +160,11 @@ class Documents:
                     self.__dict__.pop(made, None)
 
     def _iter_stored_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as they are in the store, built first if they are missing.
+
+        Raises:
+            Damaged: If a stored file is damaged.
+        """
         if self._form == "corpus":
             yield from Corpus(self._workspace.place, self._corpus).iter_batches()
         else:
@@ -150,11 +172,11 @@ class Documents:
                 yield from read_table(self._workspace.place, manifest, "documents", DOCUMENTS.names)
 
     def to_arrow(self) -> pa.Table:
-        """Return all rows as an Arrow table. The table is cached for the lifetime of this object."""
+        """Return all rows of these documents as an Arrow table, which is cached for the lifetime of this object."""
         return self._table
 
     def to_pandas(self) -> Any:
-        """Return all rows as a pandas DataFrame.
+        """Return all rows of these documents as a pandas DataFrame.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -162,7 +184,7 @@ class Documents:
         return self._table.to_pandas()
 
     def save(self, path: str | Path) -> None:
-        """Write all rows to a file that `cloze.read` can read.
+        """Write all rows of these documents to a file that `cloze.read` can read.
 
         Args:
             path: A file with the extension `.parquet`, or `.jsonl` for JSON lines. An existing file is replaced.
@@ -174,9 +196,9 @@ class Documents:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """Number of dropped records by step and reason, most frequent first.
+        """Number of records that did not become documents, by step and reason, most frequent first.
 
-        The keys look like "rules: gopher.min_words".
+        The keys look like "rules: gopher.min_words". Reasons that dropped nothing are omitted.
         """
         counts = Counter[str]()
         for account, kept in self._list_accounts(all_of_them=True):
@@ -184,9 +206,11 @@ class Documents:
         return {name.removeprefix("dropped: ").removeprefix("removed: "): n for name, n in counts.most_common()}
 
     def dropped_rows(self) -> pa.Table:
-        """Return a table of the dropped records, with position, title, excerpt, step, reason and detail.
+        """Return an Arrow table with a row for each record that did not become a document.
 
-        For documents that were removed as duplicates, it also has the id of the document that was kept.
+        Its columns include `locator` (the position in the raw file), `title`, `excerpt`, `step`, `reason` and `detail`.
+        If these documents were deduplicated, the removed ones are included; their `survivor` is the id of the document
+        that was kept.
         """
         tables: list[pa.Table] = []
         place = self._workspace.place
@@ -214,24 +238,37 @@ class Documents:
 
     @cached_property
     def _table(self) -> pa.Table:
+        """All rows of these documents as an Arrow table."""
         return pa.Table.from_batches(self.batches(), self._schema)
 
     @property
     def _schema(self) -> pa.Schema:
+        """The Arrow schema of the rows. That of deduplicated documents has further columns, such as `held_out`."""
         return CORPUS if self._form == "corpus" else DOCUMENTS
 
     def _to_form_of(self, given: Any, made: "Documents") -> Any:
         """Convert the result of a step to the type of its input.
 
-        If `given` is a `datasets.Dataset`, the result is a Dataset of the rows that are left, with their new texts.
-        Otherwise `made` is returned unchanged.
+        Args:
+            given: The input that the caller passed to the step.
+            made: The documents that the step made.
+
+        Returns:
+            If `given` is a `datasets.Dataset`, a Dataset of the rows that are left, with their new texts; otherwise
+            `made`.
+
+        Raises:
+            InputError: If the texts are not in a column of the Dataset.
         """
         if given is self or self._opened.given.dataset is None:
             return made
         return made._as_dataset(given)
 
     def _as_dataset(self, dataset: Any) -> Any:
-        """Return the rows of a `datasets.Dataset` that these documents come from, with the texts of the documents.
+        """Return the rows of a `datasets.Dataset` that are still in these documents, with the texts of the documents.
+
+        Args:
+            dataset: The Dataset from which these documents were read.
 
         Raises:
             InputError: If the texts are not in a column of the Dataset.
@@ -254,10 +291,11 @@ class Documents:
         return type(dataset)(table.set_column(at, table.schema.field(at), texts), split=dataset.split)
 
     def _retry_without_bad_files(self, work: Callable[[], Result]) -> Result:
-        """Call `work`, and call it again without the raw files that turn out to be unreadable.
+        """Call `work` and return its result. If raw files cannot be read, call it again without these files.
 
         Raises:
-            InputError: If the source must be complete (`on_damage="stop"`) and a file cannot be read.
+            InputError: If a file cannot be read and its source must be complete (`on_damage="stop"`), or no file is
+                left.
         """
         opened, tell = self._opened, self._workspace.tell
         with translate_errors(self._workspace.folder):
@@ -268,29 +306,39 @@ class Documents:
                     opened.lock = leave_out(self._recipe, opened.lock, [fault], tell)
 
     def _make_documents(self) -> ParsedSources:
-        """Build the documents with the stages of a run, or reuse those in the store."""
+        """Build the documents without deduplication, or reuse them from the store.
+
+        Raises:
+            FileFault: If a raw file cannot be read.
+        """
         workspace = self._workspace
         return make_documents(workspace.place, self._recipe, self._opened.lock, workspace.perform)
 
     def _make_corpus(self) -> Manifest:
-        """Build the corpus with the stages of a run, or reuse the one in the store."""
+        """Build the deduplicated corpus, or reuse it from the store, and return its manifest (stored description).
+
+        Raises:
+            FileFault: If a raw file cannot be read.
+        """
         workspace, parsed = self._workspace, self._make_documents()
         corpora = make_corpora(workspace.place, self._recipe, self._opened.lock, parsed, workspace.perform)
         return [corpus for _, corpus in corpora][-1]
 
     @cached_property
     def _documents(self) -> Sequence[Manifest]:
+        """The manifests (stored descriptions) of the documents before deduplication, built at the first access."""
         return self._retry_without_bad_files(self._make_documents).documents
 
     @cached_property
     def _corpus(self) -> Manifest:
+        """The manifest (stored description) of the deduplicated corpus, which is built at the first access."""
         return self._retry_without_bad_files(self._make_corpus)
 
     def _list_accounts(self, all_of_them: bool = False) -> list[tuple[Account, str]]:
-        """List the accounts of the records, each with the name of the outcome that is not a drop.
+        """List the counts of records by outcome, each with the name of the outcome that means "kept".
 
         Args:
-            all_of_them: If True, deduplicated documents also list the account of the steps before the deduplication.
+            all_of_them: If True, deduplicated documents also list the counts of the steps before the deduplication.
         """
         documents = [(manifest.ledger.find_account("records"), "documents") for manifest in self._documents]
         if self._form != "corpus":
@@ -300,7 +348,9 @@ class Documents:
 
 
 def write_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> None:
-    """Write record batches to a file atomically.
+    """Write record batches to a Parquet or JSON-lines file.
+
+    An existing file is replaced only when the new one is complete.
 
     Args:
         batches: The rows.
@@ -373,10 +423,15 @@ def read(
 def _open_source(
     source: Any, argument: str, workspace: Workspace, kind: str, name: str | None, settings: Tables
 ) -> Documents:
-    """Open the caller's input. Error messages call it by the name `argument`.
+    """Open the caller's input as documents. The arguments are those of `read`.
+
+    Args:
+        argument: Name of the input in error messages.
+        workspace: Where the documents are made.
+        settings: Keys of the source's table in a recipe.
 
     Raises:
-        InputError: If it cannot be read or a setting is unknown.
+        InputError: If the input cannot be read, or a setting is unknown.
     """
     with translate_errors(workspace.folder):
         given = locate_input(source, argument, workspace.folder, ROWS_FILE)
@@ -393,10 +448,16 @@ def _open_source(
 
 
 def _open_files(given: InputLocation, name: str | None, workspace: Workspace, settings: Tables) -> Documents:
-    """Open text files like `cloze run --source` does.
+    """Open text files that the caller named by their path, with settings guessed as by `cloze run --source`.
+
+    Args:
+        given: The path.
+        name: Name of the source and of the recipe. If None, the name of the file or folder.
+        workspace: Where the documents are made.
+        settings: Keys of the source's table in a recipe, which override what is guessed.
 
     Raises:
-        InputError: If nothing can be read or a setting is unknown.
+        InputError: If nothing can be read, or a setting is unknown.
     """
     path = given.path
     if not is_object_address(path):
@@ -412,7 +473,11 @@ def _open_files(given: InputLocation, name: str | None, workspace: Workspace, se
 
 
 def to_documents(docs: Any, progress: bool | None = None) -> Documents:
-    """Convert texts, rows, a table or files to documents. Documents are returned unchanged.
+    """Convert anything that `read` accepts to documents. Documents are returned unchanged.
+
+    Args:
+        docs: Documents, or texts, rows, a table or files. These are read into a temporary store.
+        progress: Whether such a store shows progress bars. None means True.
 
     Raises:
         InputError: If `docs` is something else.
@@ -491,8 +556,9 @@ def deduplicate(
     progress: bool | None = None,
     **settings: Any,
 ) -> Documents:
-    """Remove exact and near duplicates. One document per group is kept, chosen by source priority, then quality, then
-    id.
+    """Remove exact and near duplicates. One document of each group of duplicates is kept.
+
+    It is chosen by source priority, then quality, then id.
 
     Args:
         docs: Documents, or anything that `read` accepts. For a `datasets.Dataset`, a Dataset is returned.
@@ -527,14 +593,16 @@ def similar(corpus: Any, text: str, *, threshold: float = 0.8) -> list[dict[str,
     Args:
         corpus: Deduplicated documents; or the address of a corpus, of a store, or of a release (STORE@NAME).
         text: The text.
-        threshold: Minimum similarity, which is the share of shingles that both texts have.
+        threshold: Minimum similarity, from 0 to 1. The similarity of two texts is the share of their shingles (runs of
+            words) that both have.
 
     Returns:
-        One dictionary per document, most similar first, with `id`, `source`, `title`, `similarity`, `excerpt` and
-        others.
+        One dictionary per document, most similar first, with `id` (hexadecimal), `source`, `title`, `place` (in the raw
+        file), `similarity`, `missing` (the share of the text's shingles that the document lacks), `is_exact` and
+        `excerpt`. Empty if there is none.
 
     Raises:
-        InputError: If there is no corpus.
+        InputError: If there is no corpus or more than one, or the threshold is out of range.
     """
     if isinstance(corpus, Documents) and corpus._form == "corpus":
         address = corpus._workspace.place.to_address(corpus._corpus.folder)

@@ -44,27 +44,44 @@ class Encoding(dict[str, Any]):
         raise AttributeError(name)
 
     def tokens(self, number: int = 0) -> list[str]:
-        """Return the tokens of a text. `number` is the index of the text in the batch."""
+        """Return the tokens of one encoded text as strings, including special tokens and padding.
+
+        Args:
+            number: Zero-based index of the text in the batch.
+
+        Raises:
+            IndexError: If the batch has no such text.
+        """
         return list(self.encodings[number].tokens)
 
     def word_ids(self, number: int = 0) -> list[int | None]:
-        """Return, for each token, the index of the word that it belongs to, or None if it is special.
+        """Return, for each token of one text, the index of the word that it belongs to, or None if it is special.
 
         Args:
-            number: Index of the text in the batch.
+            number: Zero-based index of the text in the batch.
+
+        Raises:
+            IndexError: If the batch has no such text.
         """
         return list(self.encodings[number].word_ids)
 
     def sequence_ids(self, number: int = 0) -> list[int | None]:
-        """Return, for each token, 0 if it belongs to the first text, 1 if to the second, and None if it is special.
+        """Return, for each token, 0 in the first text of a pair, 1 in the second, and None if it is special.
 
         Args:
-            number: Index of the text, or pair of texts, in the batch.
+            number: Zero-based index of the text, or pair of texts, in the batch.
+
+        Raises:
+            IndexError: If the batch has no such text.
         """
         return list(self.encodings[number].sequence_ids)
 
     def to(self, device: Any) -> "Encoding":
-        """Move all tensors to a device. Returns this object."""
+        """Move all tensors of this encoding to a device, in place. Other values stay. Returns this object.
+
+        Args:
+            device: A torch device or its name, such as "cuda".
+        """
         self.update({name: value.to(device) if hasattr(value, "to") else value for name, value in self.items()})
         return self
 
@@ -103,12 +120,15 @@ class CallOptions:
 
     @property
     def padding_name(self) -> str:
-        """The padding strategy: "longest", "max_length" or "do_not_pad"."""
+        """The chosen padding: "longest" (pad to the longest text of the batch), "max_length" or "do_not_pad"."""
         return PADDINGS[self.padding] if isinstance(self.padding, bool) else self.padding
 
     @property
     def truncation_name(self) -> str:
-        """The truncation strategy. As in transformers, texts are also truncated if only `max_length` is given."""
+        """The chosen truncation: "longest_first", "only_first", "only_second" or "do_not_truncate".
+
+        As in transformers, texts are also truncated if only `max_length` is given.
+        """
         if isinstance(self.truncation, str):
             return self.truncation
         cuts = self.max_length is not None and self.padding is False and self.truncation is None
@@ -139,6 +159,10 @@ class TokenizerCall:
             text: A text, or a list of texts; with `is_split_into_words`, a list of words or a list of such lists.
             pair: The second text of each pair, in the same format as `text`, or None.
             options: Options of the call, such as `padding` and `truncation`.
+
+        Returns:
+            For one text, lists of integers [T]; for several, lists of such lists [B][T]. With `return_tensors`, arrays
+            or tensors [B, T].
 
         Raises:
             InputError: If `text` and `pair` do not match, an option cannot be applied, or a text cannot be encoded.
@@ -174,14 +198,15 @@ class TokenizerCall:
         return encoding
 
     def pad(self, rows: Any, options: CallOptions) -> Encoding:
-        """Pad encoded texts to the same length.
+        """Pad encoded texts to the same length. The arguments are not changed.
 
         Args:
             rows: The encoding of one or more texts, or a list of encodings of one text each.
             options: Padding options, such as `padding` and `max_length`.
 
         Raises:
-            InputError: If `input_ids` are missing or there is no padding token.
+            InputError: If `input_ids` are missing, there is no padding token, or texts of different lengths would form
+                an array.
         """
         if not isinstance(rows, Mapping):
             rows = [*rows]
@@ -213,7 +238,7 @@ class TokenizerCall:
 
     @property
     def padding_side(self) -> str:
-        """The side on which texts are padded, "right" or "left"."""
+        """The side on which this tokenizer pads texts by default: "right" or "left"."""
         return str(self._config.get("padding_side", "right"))
 
     @property
@@ -221,7 +246,7 @@ class TokenizerCall:
         """The id of the padding token.
 
         Raises:
-            InputError: If there is none.
+            InputError: If the vocabulary has no padding token.
         """
         pad = self._special.get("pad")
         if pad is None:
@@ -231,6 +256,7 @@ class TokenizerCall:
         return number
 
     def _build_columns(self, encoded: Sequence[tokenizers.Encoding], options: CallOptions) -> dict[str, Any]:
+        """Collect the requested values of encoded texts by name, such as `input_ids`: one list per text."""
         asked = {
             ("token_type_ids", "type_ids"): options.return_token_type_ids,
             ("attention_mask", "attention_mask"): options.return_attention_mask,
@@ -248,7 +274,17 @@ class TokenizerCall:
     def _find_offsets(
         self, encoding: tokenizers.Encoding, texts: Sequence[Any], options: CallOptions
     ) -> list[tuple[int, int]]:
-        """Return the range of characters of each token, relative to its text, or to its word if words were given."""
+        """Return the character range (begin, end) of each token of one encoded text or pair.
+
+        Args:
+            encoding: The encoded text or pair.
+            texts: The text, or both texts of the pair; with `is_split_into_words`, their lists of words.
+            options: Options of the call.
+
+        Returns:
+            Ranges relative to the token's text, or to its word if words were given. A special token has the
+            range (0, 0).
+        """
         places, before = [], None
         each = zip(encoding.tokens, encoding.offsets, encoding.sequence_ids, encoding.word_ids, strict=True)
         for token, place, side, word in each:
@@ -261,7 +297,11 @@ class TokenizerCall:
         return places
 
     def _set_lengths(self, options: CallOptions) -> None:
-        """Set padding and truncation of the tokenizer for the next call."""
+        """Set padding and truncation of the tokenizer for the next call.
+
+        Raises:
+            InputError: If `max_length` is not a multiple of `pad_to_multiple_of`, or there is no padding token.
+        """
         padding, truncation, length = options.padding_name, options.truncation_name, options.max_length
         if length is None and self.max_length >= NO_LENGTH:
             padding = "do_not_pad" if padding == "max_length" else padding
@@ -288,6 +328,11 @@ class TokenizerCall:
 
 
 def _pair_texts(text: list[Any], pair: Any) -> list[Any]:
+    """Join each text with its second text to a tuple. If `pair` is None, return the texts as a list.
+
+    Raises:
+        InputError: If the numbers of texts differ.
+    """
     if pair is None:
         return list(text)
     if isinstance(pair, str) or len(pair) != len(text):
@@ -296,7 +341,11 @@ def _pair_texts(text: list[Any], pair: Any) -> list[Any]:
 
 
 def _to_arrays(columns: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Convert columns to NumPy arrays ("np") or torch tensors ("pt").
+    """Convert columns of lists to NumPy arrays ("np") or torch tensors ("pt"), [B, T] each.
+
+    Args:
+        columns: For each name a list with one list of numbers per text.
+        kind: "np" or "pt".
 
     Raises:
         InputError: If the texts have different lengths.
@@ -310,11 +359,20 @@ def _to_arrays(columns: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _to_plain(values: Any) -> Any:
-    """Convert an array or tensor to a list. Other values are returned unchanged."""
+    """Convert a NumPy array or torch tensor to nested lists. Other values are returned unchanged."""
     return values.tolist() if hasattr(values, "tolist") else values
 
 
 def _to_array(name: str, values: Any) -> Any:
+    """Convert nested lists of equal lengths to an array: int64, or float32 if the values are floating-point numbers.
+
+    Args:
+        name: Name of the column in the error message.
+        values: The lists.
+
+    Raises:
+        InputError: If the lists have different lengths.
+    """
     try:
         array = np.asarray(values)
     except ValueError as error:

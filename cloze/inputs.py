@@ -69,13 +69,13 @@ def locate_input(value: Any, argument: str, folder: Path, name: str = "") -> Inp
     """Return where to read the caller's input from. Rows and tables are first written to a file in `folder`.
 
     Args:
-        value: The input.
+        value: The input: the path of files, texts or dictionaries, a table, or documents.
         argument: Name of the argument in error messages.
         folder: The folder in which a file may be written.
         name: Name of that file without extension (default: `argument`).
 
     Raises:
-        InputError: If the input is not of a supported type or the path does not exist.
+        InputError: If the input is not of a supported type, or the path does not exist.
     """
     path = Path(mkdtemp(dir=folder)) / (name or argument)
     if isinstance(value, str | Path):
@@ -93,7 +93,14 @@ def locate_input(value: Any, argument: str, folder: Path, name: str = "") -> Inp
 
 
 def _locate_path(value: str | Path, argument: str, path: Path) -> InputLocation:
-    """Check a path that the caller named. If it points into a store, the documents found there are written to `path`.
+    """Check a path that the caller named, and return it.
+
+    If the path points into a store, the documents found there are written to a file, and that file is returned.
+
+    Args:
+        value: The path, glob or address.
+        argument: Name of the argument in error messages.
+        path: The file to write, without extension.
 
     Raises:
         InputError: If the path does not exist, or the store has several corpora or no documents.
@@ -123,10 +130,14 @@ def _locate_path(value: str | Path, argument: str, path: Path) -> InputLocation:
 
 
 def _find_artifact(address: str, argument: str) -> Artifact:
-    """Find the corpus at an address in a store, or else the documents.
+    """Find the only corpus at an address in a store, or the only documents if there is no corpus.
+
+    Args:
+        address: The address.
+        argument: Name of the argument in error messages.
 
     Raises:
-        InputError: If there are several, or neither.
+        InputError: If there are several corpora, or neither a corpus nor documents.
     """
     found = find_artifacts(address)
     for kind in ("corpora", "documents"):
@@ -143,7 +154,12 @@ def _find_artifact(address: str, argument: str) -> Artifact:
 
 
 def _write_documents(batches: Iterable[pa.RecordBatch], path: Path) -> InputLocation:
-    """Write documents to a Parquet file. Their ids are written as hexadecimal text."""
+    """Write documents to a Parquet file with the columns DOCUMENT_COLUMNS and `id`, the hexadecimal id.
+
+    Args:
+        batches: Record batches of documents.
+        path: The file, without extension.
+    """
     schema = pa.schema([*((name, DOCUMENTS.field(name).type) for name in DOCUMENT_COLUMNS), ("id", pa.string())])
 
     def plain(batch: pa.RecordBatch) -> pa.Table:
@@ -154,16 +170,21 @@ def _write_documents(batches: Iterable[pa.RecordBatch], path: Path) -> InputLoca
 
 
 def _is_ours(value: Any, name: str = "") -> bool:
+    """Return True if a value is an instance of a class of this package (of the class `name` if it is not empty)."""
     kind = type(value)
     return kind.__module__.partition(".")[0] == "cloze" and name in ("", kind.__name__)
 
 
 def _is_dataset(value: Any) -> bool:
+    """Return True if a value is a `datasets.Dataset`. The library is not imported."""
     return type(value).__module__.partition(".")[0] == "datasets" and hasattr(value, "select")
 
 
 def _find_refusal(value: Any) -> str:
-    """Return why an input is not supported, as the end of an error message. Empty if it may be supported."""
+    """Explain why an input is not supported, as the end of an error message. Return "" if it may be supported.
+
+    For an open file the result is "an open file: give its path."
+    """
     kind = type(value).__name__
     if _is_ours(value) and kind != "Documents":
         return f"a {kind}, which has no texts: give documents, texts, rows or a file."
@@ -183,15 +204,21 @@ def _find_refusal(value: Any) -> str:
 
 
 def _has_rows(value: Any) -> bool:
+    """Return True if a value can be iterated."""
     return hasattr(value, "__iter__") or hasattr(value, "__getitem__")
 
 
 def _is_column(value: Any) -> bool:
+    """Return True if a value is a sequence, such as a list or an array, but neither a text nor a dictionary."""
     return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | bytes | Mapping)
 
 
 def _to_tables(value: Any, argument: str) -> Iterable[pa.Table] | None:
-    """Convert a table from any library to Arrow tables. Returns None if the value is not a table.
+    """Convert a table from any library to Arrow tables. Return None if the value is not a table.
+
+    Args:
+        value: A dictionary of columns, a pandas DataFrame, or an object that exports the Arrow C interface.
+        argument: Name of the argument in error messages.
 
     Raises:
         InputError: If Arrow cannot represent the table.
@@ -215,6 +242,11 @@ def _to_tables(value: Any, argument: str) -> Iterable[pa.Table] | None:
 def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> InputLocation:
     """Write Arrow tables with the same schema to one Parquet file.
 
+    Args:
+        tables: The tables. If they have no rows, an empty file of JSON lines is written.
+        argument: Name of the argument in error messages.
+        path: The file, without extension.
+
     Raises:
         InputError: If Parquet cannot represent the table.
     """
@@ -237,7 +269,7 @@ def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> Input
 def compute_group_begins(path: Path) -> dict[int, int]:
     """Map each row group of a Parquet file to the index of its first row.
 
-    The keys are byte offsets in the file. `Locator.stream` of a row has the offset of the row's group.
+    The keys are computed byte offsets, one per row group, which `Locator.stream` has for a row of that group.
     """
     with open_parquet(path) as table:
         groups = range(table.metadata.num_row_groups)
@@ -248,8 +280,13 @@ def compute_group_begins(path: Path) -> dict[int, int]:
 def _write_rows(value: Any, argument: str, path: Path) -> InputLocation:
     """Write texts and dictionaries as JSON lines. A text becomes a dictionary with the key `text`.
 
+    Args:
+        value: The rows.
+        argument: Name of the argument in error messages.
+        path: The file, with its extension.
+
     Raises:
-        InputError: If a row is neither, or has a value that JSON cannot represent.
+        InputError: If a row is neither a text nor a dictionary, or has a value that JSON cannot represent.
     """
     only_texts, number = True, -1
     with path.open("w", encoding="utf-8") as file:
@@ -263,8 +300,14 @@ def _write_rows(value: Any, argument: str, path: Path) -> InputLocation:
 def _to_record(row: Any, place: str) -> Mapping[str, Any]:
     """Convert a row to a dictionary, in which missing values (such as NaN) are None.
 
+    A text becomes the value of the key `text`.
+
+    Args:
+        row: A text, a dictionary or a missing value.
+        place: The row in error messages, such as "docs[3]".
+
     Raises:
-        InputError: If the row is neither a text nor a dictionary.
+        InputError: If the row is something else.
     """
     row = row.as_py() if isinstance(row, pa.Scalar) else row
     if isinstance(row, Mapping):
@@ -275,11 +318,22 @@ def _to_record(row: Any, place: str) -> Mapping[str, Any]:
 
 
 def _is_missing(value: Any) -> bool:
+    """Return True if a value is None, NaN, or the missing value of pandas."""
     kind = type(value).__name__
     return value is None or kind in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
 
 
 def _to_json(record: Mapping[str, Any], place: str) -> str:
+    """Convert a dictionary to one line of JSON. Dates become ISO strings, and arrays and tensors become lists.
+
+    Args:
+        record: The dictionary.
+        place: The row in error messages, such as "docs[3]".
+
+    Raises:
+        InputError: If JSON cannot represent a value.
+    """
+
     def plain(value: Any) -> Any:
         for name in ("isoformat", "tolist"):  # of dates; of arrays, tensors and their numbers
             if hasattr(value, name):
@@ -296,7 +350,7 @@ def to_texts(value: Any, argument: str, words: bool = False) -> Any:
     """Check that a value is a text, or a list of texts or of pairs of texts, and return it as a string or list.
 
     Args:
-        value: The value.
+        value: The value. A list may also be any other iterable, such as a column.
         argument: Name of the argument in error messages.
         words: If True, the value must be a list of words, or a list of such lists.
 

@@ -29,12 +29,14 @@ _RECIPE = re.compile(r"^\S*\.toml: |\bsource \d+: | in the \[\[source\]\] '[^']*
 
 @contextmanager
 def translate_errors(folder: Path | None = None) -> Iterator[None]:
-    """Rewrite the InputErrors raised inside the block so that they name Python arguments instead of command-line
-    options.
+    """Rewrite InputErrors raised inside the block so that they name Python arguments instead of command-line options.
 
     Args:
         folder: Folder of temporary files that hold argument values. Messages show the argument's name instead of the
-            file's path.
+            file's path. None if there are no such files.
+
+    Raises:
+        InputError: If the block raises one, with the new message.
     """
     try:
         yield
@@ -44,6 +46,10 @@ def translate_errors(folder: Path | None = None) -> Iterator[None]:
 
 def to_python_words(message: str, folder: Path | None = None) -> str:
     """Rewrite a message so that it names Python arguments instead of options, recipe keys and temporary files.
+
+    Args:
+        message: The message.
+        folder: Folder of temporary files, named after the arguments they hold. None if there are no such files.
 
     >>> to_python_words("source 1: Name one with --set source.tickets.fields.text=NAME.")
     'Name one with fields={"text": "NAME"}.'
@@ -65,8 +71,11 @@ def to_python_words(message: str, folder: Path | None = None) -> str:
 
 
 def to_python_json(value: Any, folder: Path) -> Any:
-    """Rewrite all strings in a JSON value, including keys, so that they name Python arguments (see
-    `to_python_words`).
+    """Rewrite all strings in a JSON value, including keys, so that they name Python arguments (see `to_python_words`).
+
+    Args:
+        value: The value, which is not changed.
+        folder: Folder of temporary files, named after the arguments they hold.
     """
     if isinstance(value, Mapping):
         return {to_python_words(key, folder): to_python_json(each, folder) for key, each in value.items()}
@@ -76,6 +85,7 @@ def to_python_json(value: Any, folder: Path) -> Any:
 
 
 def _as_argument(match: re.Match[str]) -> str:
+    """Convert a match of `--set KEY=VALUE` to a Python argument, such as `fields={"text": "NAME"}`."""
     [given] = shlex.split(match[1]) or [""]
     key, equals, value = given.partition("=")
     first, *rest = split_key(key)
@@ -88,11 +98,13 @@ def _as_argument(match: re.Match[str]) -> str:
 
 
 def _format_pairs(columns: str) -> str:
+    """Convert options such as "--column text=a --column label=b" to dictionary items: `"text": "a", "label": "b"`."""
     named = (column.strip().partition("=") for column in columns.split("--column ")[1:])
     return ", ".join(f'"{role}": {_format_value(name)}' for role, _, name in named)
 
 
 def _format_value(value: object) -> str:
+    """Format a value as Python source, with double quotes around strings. The string "..." stays unquoted."""
     if value == "...":
         return "..."
     return f'"{value}"' if isinstance(value, str) and '"' not in value else repr(value)

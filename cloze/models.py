@@ -66,10 +66,10 @@ class Model:
 
     @property
     def folder(self) -> Path:
-        """The folder of the model.
+        """The local folder with the files of this model.
 
         Raises:
-            InputError: If the model is in an object store. Use `save` to copy it.
+            InputError: If the model is in an object store (use `save` to copy it), or there is no model at its address.
         """
         with open_model_folder(self.address) as folder:
             if not folder.is_dir():
@@ -78,7 +78,11 @@ class Model:
 
     @property
     def scores(self) -> dict[str, float]:
-        """The results of the last evaluation: losses after pre-training, scores after fine-tuning."""
+        """The numbers of the last evaluation in this model's history, by name.
+
+        They are losses and accuracies after pre-training, and scores of the task after fine-tuning. Empty if there was
+        no evaluation.
+        """
         last: Event = next((event for event in reversed(self.history) if event["event"] == "evaluation"), {})
         return {name: value for name, value in last.items() if isinstance(value, float)}
 
@@ -91,7 +95,7 @@ class Model:
         progress: bool = True,
         **settings: Any,
     ) -> npt.NDArray[np.float32]:
-        """Compute a vector for each text: float32 [N, H], in the order of the texts.
+        """Compute a vector for each text with this model: float32 [N, H], in the order of the texts.
 
         Args:
             texts: Texts, dictionaries with `text`, a table or a file. If this is a `datasets.Dataset`, it is returned
@@ -100,7 +104,8 @@ class Model:
             reading: How to read a file: `format`, `header` (False if it has no column names), `ragged`.
             progress: Whether to show progress bars.
             settings: `pooling` ("mean", "cls", "max", ...), `prompt` (one of the folder's), `layers`, `combine`,
-                `max_length`, `by` ("text", "word" or "token"; N is the number of these), ...
+                `max_length`, `by` ("text", "word" or "token"; N is the number of these), ...; all fields of
+                `EmbedSettings`.
 
         Raises:
             InputError: If a setting is unknown, or an input is not a text.
@@ -126,7 +131,7 @@ class Model:
         reading: Mapping[str, Any] | None = None,
         progress: bool = True,
     ) -> list[dict[str, Any]]:
-        """Predict an answer for each row with a fine-tuned model.
+        """Predict an answer for each row with this model, which must be fine-tuned.
 
         Args:
             rows: Texts, dictionaries as in fine-tuning, a table or a file. For a `datasets.Dataset`, the dataset is
@@ -158,7 +163,7 @@ class Model:
         return dataset
 
     def fill(self, text: str, *, top: int = 5) -> list[list[dict[str, Any]]]:
-        """Predict the most probable tokens for each [MASK] in a text.
+        """Predict the most probable tokens for each [MASK] in a text with this model.
 
         Args:
             text: A text with one or more [MASK].
@@ -176,7 +181,7 @@ class Model:
             return self._load(("models", "tasks")).fill(text, top)
 
     def save(self, folder: str | Path) -> None:
-        """Copy the model's files to a new folder.
+        """Copy the files of this model to a new folder.
 
         Raises:
             InputError: If the folder exists and is not empty, or cannot be written.
@@ -185,9 +190,14 @@ class Model:
             copytree(own, new, dirs_exist_ok=True)
 
     def _load(self, kinds: Sequence[str]) -> "LoadedModel":
-        """Load the model, or return it if it is loaded.
+        """Load the weights of this model, or return the loaded model if it was loaded before.
 
-        In a store, the newest model of the first available kind is used.
+        Args:
+            kinds: Kinds of stored results to look for in a store, such as "models" and "tasks" (fine-tuned models), in
+                this order. The newest model of the first kind that exists is used.
+
+        Raises:
+            InputError: If there is no model at the address.
         """
         if kinds not in self._loaded:
             from trainer.tasks.loaded import LoadedModel  # torch is slow to import
@@ -200,7 +210,10 @@ class Model:
 
 
 def load_model(address: str | Path) -> Model:
-    """Open a model in a folder of Cloze or Hugging Face, an artifact, a store, or a release (STORE@NAME).
+    """Open the model at an address. Its weights are read later, when they are first used.
+
+    Args:
+        address: A folder of Cloze or Hugging Face, an artifact, a store (its newest model), or a release (STORE@NAME).
 
     Raises:
         InputError: If there is no model.
@@ -331,7 +344,13 @@ def finetune(
 
 
 def collect_history(events: Iterator[Event], task: str, workspace: Workspace) -> list[Event]:
-    """Follow the events of a fine-tuning and show its progress. Return the events of steps and evaluations."""
+    """Follow the events of a fine-tuning and show its progress. Return the events of steps and evaluations, in order.
+
+    Args:
+        events: Events as written to metrics.jsonl: dictionaries with `event`, `step` and further keys.
+        task: Name of the task, which labels the progress bar.
+        workspace: Shows the bar and the warnings.
+    """
     history: list[Event] = []
     start: Event = {"steps": 0}
     for start in events:
@@ -350,17 +369,50 @@ def collect_history(events: Iterator[Event], task: str, workspace: Workspace) ->
 
 
 def predict(model: Model | str | Path, rows: Any, **asked: Any) -> list[dict[str, Any]]:
-    """Predict an answer for each row with a fine-tuned model. Same as `load_model(model).predict(rows, **asked)`."""
+    """Predict an answer for each row with a fine-tuned model. Same as `load_model(model).predict(rows, **asked)`.
+
+    Args:
+        model: A model, or its address.
+        rows: Texts, dictionaries as in fine-tuning, a table or a file.
+        asked: `columns`, `reading` and `progress`, as for `Model.predict`.
+
+    Returns:
+        One dictionary per row, with `line` (counted from 1) and the keys of the task, such as `label`.
+
+    Raises:
+        InputError: If the rows are not those of the model's task, or the model is not fine-tuned.
+    """
     return to_model(model).predict(rows, **asked)
 
 
 def embed(model: Model | str | Path, texts: Any, **asked: Any) -> npt.NDArray[np.float32]:
-    """Compute a vector for each text. Same as `load_model(model).encode(texts, **asked)`."""
+    """Compute a vector for each text: float32 [N, H]. Same as `load_model(model).encode(texts, **asked)`.
+
+    Args:
+        model: A model, or its address.
+        texts: Texts, dictionaries with `text`, a table or a file.
+        asked: `columns`, `reading`, `progress` and settings such as `pooling`, as for `Model.encode`.
+
+    Raises:
+        InputError: If there is no model, a setting is unknown, or an input is not a text.
+    """
     return to_model(model).encode(texts, **asked)
 
 
 def fill(model: Model | str | Path, text: str, *, top: int = 5) -> list[list[dict[str, Any]]]:
-    """Predict the most probable tokens for each [MASK] in a text. Same as `load_model(model).fill(text)`."""
+    """Predict the most probable tokens for each [MASK] in a text. Same as `load_model(model).fill(text, top=top)`.
+
+    Args:
+        model: A model, or its address.
+        text: A text with one or more [MASK].
+        top: Number of tokens to return for each mask.
+
+    Returns:
+        For each mask a list of dictionaries with `token`, `text`, `id` and `probability`, most probable first.
+
+    Raises:
+        InputError: If there is no mask, the text is too long, or the model does not predict words.
+    """
     return to_model(model).fill(text, top=top)
 
 
@@ -374,20 +426,22 @@ def check(
     accept: Sequence[str] = (),
     **settings: Any,
 ) -> dict[str, Any]:
-    """Check labelled rows for faults such as leaks and contradictions. `finetune` does the same before it starts.
+    """Check labeled rows for faults such as leaks and contradictions. `finetune` does the same before it starts.
 
     Args:
         task: The task, as for `finetune`.
         train: Rows to learn from, as for `finetune`.
         evaluate: Further rows, on which the model is to be evaluated.
-        model: Model whose tokenizer is used to count tokens.
+        model: Model whose tokenizer is used to count tokens. If None, lengths in tokens are not checked.
         columns: Maps each role, such as "text", to the name of its column, if they differ.
         reading: How to read the rows, as for `finetune`.
         accept: Names of findings that are accepted.
         settings: Settings of the task and of fine-tuning: `labels`, `max_length`, ...
 
     Returns:
-        A dictionary with the findings, in the format of `cloze check --json`.
+        The report, in the format of `cloze check --json`: `looks` (a sentence about the rows), `rows` (their number, by
+        argument) and `findings`, a list of dictionaries with `name`, `severity` ("stops" or "doubtful"), `where` and
+        `what`.
 
     Raises:
         InputError: If a setting is unknown or the rows cannot be read.
@@ -457,7 +511,7 @@ def evaluate(
 
 
 def to_model(model: Any) -> Model:
-    """Return the model at an address. If given a `Model`, return it unchanged.
+    """Return a model for an address, without checking that it exists. A `Model` is returned unchanged.
 
     Raises:
         InputError: If `model` is neither an address nor a `Model`.
@@ -479,14 +533,17 @@ def locate_rows(
     columns: Mapping[str, str] | None,
     reading: Mapping[str, Any] | None = None,
 ) -> tuple[InputLocation, FileSettings]:
-    """Locate the caller's rows, and build the settings for reading them.
+    """Locate the caller's rows, and build the settings for reading them. Rows and tables are written to a file.
 
     Args:
         rows: The rows, a table or a file.
         name: Name of the argument in error messages.
         workspace: The workspace in which rows may be written to a file.
         columns: Maps each role, such as "text", to the name of its column, if they differ.
-        reading: Further settings of the file.
+        reading: Further settings of the file, such as `format`. By default, all rows may be unusable.
+
+    Returns:
+        The location of the rows, and the settings with its path.
 
     Raises:
         InputError: If the rows are not of a supported type, or a setting is unknown.
@@ -500,7 +557,12 @@ def locate_rows(
 
 
 def with_columns(dataset: Any, columns: Mapping[str, pa.Array]) -> Any:
-    """Return a `datasets.Dataset` with further columns. If a name exists, the new column is named `predicted_...`."""
+    """Return a `datasets.Dataset` with further columns, one value per row. The given Dataset is not changed.
+
+    Args:
+        dataset: The Dataset.
+        columns: The new columns, by name. If a name exists, the new column is named `predicted_...`.
+    """
     for name, column in columns.items():
         while name in dataset.column_names:
             name = f"predicted_{name}"

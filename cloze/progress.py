@@ -18,7 +18,7 @@ class _Console(Console):
 
     @property
     def is_terminal(self) -> bool:
-        """True if progress bars can be drawn."""
+        """True if progress bars can be drawn: in a notebook if ipywidgets is installed, otherwise in a terminal."""
         return find_spec("ipywidgets") is not None if self.is_jupyter else super().is_terminal
 
 
@@ -29,17 +29,21 @@ class Bars:
         self._shown = is_shown
 
     def tell(self, line: str) -> None:
-        """Print a line to standard error."""
+        """Print a line to standard error, unless messages are switched off."""
         if self._shown:
             print(line, file=sys.stderr)
 
     @contextmanager
     def show_bar(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Show a progress bar during the block. Yields a function to call with the number of steps that are done.
+        """Show a progress bar during the block, on standard error.
 
         Args:
-            what: The folder of a stage. If it ends in "steps", training steps are counted, otherwise parts.
+            what: Label of the bar: the folder of a stage, or a word such as "rows". If it ends in "steps", the unit is
+                training steps, otherwise parts.
             total: Total number of steps or parts.
+
+        Yields:
+            A function to call with the number of steps or parts that are done so far.
         """
         if not self._shown:
             yield lambda done: None

@@ -46,34 +46,32 @@ class Run:
 
     @property
     def store(self) -> str:
-        """Path or URL of the store."""
+        """Path or URL of the store that contains the results of this run."""
         return self._place.to_address("")
 
     @property
     def artifacts(self) -> dict[str, str]:
-        """Path or URL of each artifact that the run built or reused, by KIND/NAME, in the order of the stages."""
+        """Path or URL of each artifact that this run built or reused, by KIND/NAME, in the order of the stages."""
         return {f"{stage.kind}/{stage.name}": self._place.to_address(stage.folder) for stage in self._record.stages}
 
     @property
     def built(self) -> list[str]:
-        """The artifacts that the run built because they were not in the store, as KIND/NAME."""
+        """The artifacts that this run built because they were not in the store, as a list of KIND/NAME."""
         return [f"{stage.kind}/{stage.name}" for stage in self._record.stages if stage.state == "built"]
 
     @property
     def crossed(self) -> list[str]:
-        """The limits in the recipe's `[bounds]` that this run exceeds, with one description each. Empty if it exceeds
-        none.
-        """
+        """Descriptions of the limits in the recipe's `[bounds]` that this run exceeded. Empty if it exceeded none."""
         return [*self._record.all_crossed]
 
     @property
     def report(self) -> str:
-        """Path or URL of the HTML report."""
+        """Path or URL of the HTML report about this run."""
         return self._place.to_address(f"runs/{self._record.run_id}/report.html")
 
     @property
     def shards(self) -> Shards:
-        """The shards of the run. If there are several sets, the last one.
+        """The training examples of this run, opened. If the run has several sets, the last one.
 
         Raises:
             InputError: If the run has no shards, or they are no longer in the store.
@@ -82,16 +80,16 @@ class Run:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary of the shards.
+        """The vocabulary with which the shards of this run were tokenized.
 
         Raises:
-            InputError: If it is no longer in the store.
+            InputError: If the run has no shards, or the shards or their vocabulary are no longer in the store.
         """
         return self.shards.vocabulary
 
     @property
     def model(self) -> Model:
-        """The model of the run.
+        """The model that this run trained or reused, with its history.
 
         Raises:
             InputError: If the recipe does not train a model.
@@ -102,6 +100,14 @@ class Run:
         )
 
     def _find_folder(self, kind: str) -> str:
+        """Return the folder, in the store, of the last artifact of a kind that this run built or reused.
+
+        Args:
+            kind: The kind, such as "shards" or "models".
+
+        Raises:
+            InputError: If the run has no artifact of this kind.
+        """
         folders = [stage.folder for stage in self._record.stages if stage.kind == kind]
         if not folders:
             raise InputError(f"{self!r} has no {kind}: its recipe asks for none.")
@@ -120,7 +126,7 @@ def run(
     progress: bool = True,
     watch: bool | None = None,
 ) -> Run:
-    """Run a recipe: build everything that is missing from its store. It runs in a separate process.
+    """Run a recipe in a separate process, which builds everything that is missing from its store.
 
     Args:
         recipe: The file of a recipe, the name of one that comes with Cloze ("demo"), or a folder of text.
@@ -163,7 +169,15 @@ def run(
 
 
 def _run_command(*arguments: str, shown: bool) -> tuple[int, str, str]:
-    """Run the command line in a process, and return its exit code and output. Ctrl-C is passed on to it."""
+    """Run a command of Cloze in a new process, and wait for it. Ctrl-C is passed on to it.
+
+    Args:
+        arguments: Arguments of the command line, such as "run" and "my.toml".
+        shown: Whether to print the lines of standard output as they come.
+
+    Returns:
+        The exit code, the standard output and the standard error.
+    """
     variables = {**os.environ, **OWN_CODE, "TTY_COMPATIBLE": "0"}  # Jupyter sets FORCE_COLOR, which draws bars
     called = [sys.executable, "-m", "flows.main", *arguments]
     with tempfile.TemporaryFile() as errors:

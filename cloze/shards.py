@@ -54,12 +54,12 @@ class Shards:
 
     @property
     def artifact(self) -> str:
-        """Path of the folder that contains the shards."""
+        """Path or URL of the folder that contains these shards."""
         return self._workspace.place.to_address(self._set.manifest.folder)
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary of the shards.
+        """The vocabulary with which these shards were tokenized.
 
         Raises:
             InputError: If it is no longer in the store.
@@ -68,17 +68,27 @@ class Shards:
 
     @property
     def _vocabulary_artifact(self) -> Manifest:
-        """The manifest of the vocabulary."""
+        """The manifest (stored description) of the vocabulary of these shards.
+
+        Raises:
+            InputError: If it is no longer in the store.
+        """
         return find_vocabulary(Artifact(place=self._set.place, manifest=self._set.manifest))
 
     def split(self, name: str) -> "Shards":
-        """Return the examples of a split, "train" or "held-out"."""
+        """Return the examples of another split of these shards, "train" or "held-out".
+
+        Raises:
+            InputError: If `name` is neither.
+        """
         check_choice("split", name, SPLITS)
         return Shards(replace(self._set, split=name), self._epoch, self._seed, self._workspace)
 
     def epoch(self, number: int) -> "Shards":
-        """Return the same examples as the zero-based epoch `number` reads them: in another order, with other dynamic
-        masks.
+        """Return the same examples in the order and with the dynamic masks of another epoch, counted from 0.
+
+        Raises:
+            InputError: If `number` is negative.
         """
         return Shards(self._set, number, self._seed, self._workspace)
 
@@ -104,17 +114,17 @@ class Shards:
             yield from self._records.read(range(first, min(first + EXAMPLES_PER_BATCH, len(self))))
 
     def to_arrow(self) -> pa.Table:
-        """Return the examples as an Arrow table.
+        """Return these training examples as an Arrow table, with the order and masks of the epoch.
 
-        The columns are `example_id`, `ids` (masked), `boundary` (length of the first segment), `mask_positions`,
-        `targets`, and `label` for segment pairs.
+        The columns are `example_id`, `ids` (masked), `boundary` (length of the first segment in tokens),
+        `mask_positions`, `targets` (the original ids at these positions), and `label` for segment pairs.
         """
         return pa.Table.from_batches(
             iter_epoch_batches(self._set, self._epoch, self._seed), build_epoch_schema(self._set)
         )
 
     def to_pandas(self) -> Any:
-        """Return the table of `to_arrow` as a pandas DataFrame.
+        """Return these training examples as a pandas DataFrame, with the columns of `to_arrow`.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -122,9 +132,9 @@ class Shards:
         return self.to_arrow().to_pandas()
 
     def to_hf(self, *, padded: bool = True) -> Any:
-        """Return the examples as an in-memory `datasets.Dataset`, for example for the transformers `Trainer`.
+        """Return these training examples as an in-memory `datasets.Dataset`, for example for transformers' `Trainer`.
 
-        It has the same columns as a single example (`shards[0]`).
+        It has the same columns as a single example (`shards[0]`): `input_ids`, `labels`, ...
 
         Args:
             padded: If True, all rows have the maximum length, so any collator can batch them.
@@ -142,7 +152,9 @@ class Shards:
         return Dataset(pa.table({name: pa.array([row[name] for row in rows]) for name in names}))
 
     def to_torch(self, *, padded: bool = True) -> Any:
-        """Return a `torch.utils.data.Dataset` for a DataLoader. Call its `set_epoch` before each epoch.
+        """Return these training examples as a `torch.utils.data.Dataset` for a DataLoader.
+
+        It begins at the epoch of these shards; call its `set_epoch` before each later epoch.
 
         Args:
             padded: If True, all examples have the maximum length, so they can be batched.
@@ -158,7 +170,7 @@ class Shards:
         return dataset
 
     def save(self, folder: str | Path) -> None:
-        """Copy the shards and their vocabulary to a new folder. Open it with `cloze.open_shards`.
+        """Copy these shards and their vocabulary to a new folder, which `cloze.open_shards` opens.
 
         Raises:
             InputError: If the folder exists and is not empty, or cannot be written.
@@ -172,7 +184,7 @@ class Shards:
                         copyfileobj(file, sink)
 
     def _find_stored_numbers(self) -> Int64s:
-        """Return the index in the shard files of each example: int64 [N]."""
+        """Return the index of each example in the shard files, in the order of the epoch: int64 [N]."""
         if self._records is None:
             return np.empty(0, np.int64)
         return find_global_examples(self._records.to_slots(np.arange(len(self))), len(self._set), self._seed)
@@ -200,7 +212,8 @@ def build_shards(
             different `held_out` to `deduplicate`.
         vocab: The vocabulary.
         length: Maximum number of tokens in an example, including special tokens.
-        input: How examples are built: "segment-pair" (BERT), "single", "sentence-order" (ALBERT), "full-sentences", ...
+        input: How examples are built: "segment-pair" (BERT), "sentence-order" (ALBERT), "single", "full-sentences",
+            "doc-sentences", "sentence-pair", "electra", or the name of an input from a package of yours.
         masking: "dynamic" (drawn in each epoch), "static", "none", or the table `masking` of a recipe.
         seed: Seed of the shuffle, the masks and all other random choices.
         progress: Whether to show progress bars (default: like the documents).
@@ -266,8 +279,9 @@ def trace(shards: Shards | str | Path, of: int | str | bytes) -> dict[str, Any]:
         of: The index of an example, as in `shards[3]`; or the id of a document, as 16 bytes or 32 hexadecimal digits.
 
     Returns:
-        A dictionary, in the format of `cloze trace --json`. For an example it has `documents`, with the text and the
-        raw record of each. For a document it has `examples`, the indices by split.
+        A dictionary, in the format of `cloze trace --json`. For an example it has `shards`, `split`, `example`,
+        `tokens` and `documents`, with the text and the raw record of each. For a document it has `shards`, `document`,
+        `examples` (lists of indices by split) and `answers` (predictions of fine-tuned models).
 
     Raises:
         InputError: If there is no such example or document.

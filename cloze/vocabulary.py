@@ -93,20 +93,39 @@ class Vocabulary:
         return self._call.encode(text, text_pair, CallOptions(**options))
 
     def tokenize(self, text: str, pair: str | None = None, *, add_special_tokens: bool = False) -> list[str]:
-        """Split a text, or a pair of texts, into tokens."""
+        """Split a text, or a pair of texts, into the tokens of this vocabulary.
+
+        Args:
+            text: The text.
+            pair: The second text of a pair, or None.
+            add_special_tokens: Whether to add special tokens such as [CLS].
+        """
         return self(text, pair, add_special_tokens=add_special_tokens).tokens()
 
     def decode(self, ids: Any, *, skip_special_tokens: bool = False) -> str:
-        """Decode token ids to a string. `ids` is one id, or a list, array or tensor [T]."""
+        """Convert token ids of this vocabulary to one string.
+
+        Args:
+            ids: One id, or a list, array or tensor of ids [T].
+            skip_special_tokens: Whether to leave out special tokens such as [CLS].
+        """
         numbers = [int(number) for number in (ids if isinstance(ids, Iterable) else [ids])]
         return str(self._call.tokenizer.decode(numbers, skip_special_tokens=skip_special_tokens))
 
     def batch_decode(self, ids: Any, *, skip_special_tokens: bool = False) -> list[str]:
-        """Decode several lists of token ids, or an array or tensor [B, T], to strings."""
+        """Convert several lists of token ids to one string each.
+
+        Args:
+            ids: Lists of ids, or an array or tensor [B, T].
+            skip_special_tokens: Whether to leave out special tokens such as [CLS].
+        """
         return [self.decode(row, skip_special_tokens=skip_special_tokens) for row in ids]
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
-        """Return the id of a token, or a list of ids for several. An unknown token gets the id of the unknown token."""
+        """Return the id of a token, or a list of ids for several tokens.
+
+        A token that is not in this vocabulary gets the id of the unknown token, or None if there is no such token.
+        """
         if not isinstance(tokens, str):
             return [self.convert_tokens_to_ids(token) for token in tokens]
         return self._words.find_id(tokens) if tokens in self._words else self.special_ids.get("unk")
@@ -121,22 +140,22 @@ class Vocabulary:
 
     @property
     def algorithm(self) -> str:
-        """The algorithm: "wordpiece", "byte-bpe", "unigram", or the tokenizers library's name for any other model
-        type.
+        """The algorithm of this vocabulary: "wordpiece", "byte-bpe", "unigram", or what tokenizers calls another
+        one.
         """
         return self._words.algorithm
 
     @property
     def special_ids(self) -> dict[str, int]:
-        """Ids of the special tokens by role (pad, unk, cls, sep, mask).
+        """Ids of the special tokens of this vocabulary by role (pad, unk, cls, sep, mask).
 
-        Tokens without a role are listed by their text.
+        Special tokens without a role are listed by their text.
         """
         return self._words.special_ids
 
     @property
     def model_input_names(self) -> list[str]:
-        """Names of the values that a call returns, in the order of transformers."""
+        """Names of the values that a call of this vocabulary returns by default, such as "input_ids", in order."""
         return [*self._call.names]
 
     @property
@@ -158,14 +177,17 @@ class Vocabulary:
         """Pad encoded texts to the same length, as transformers does. Its data collators call this.
 
         Args:
-            encoded_inputs: The result of a call, or a list of results for one text each.
-            padding: See `__call__`.
-            max_length: See `__call__`.
-            pad_to_multiple_of: See `__call__`.
-            padding_side: See `__call__`.
+            encoded_inputs: The result of a call of this vocabulary, or a list of results for one text each.
+            padding: True or "longest" (the longest text), "max_length", or False.
+            max_length: The length for "max_length" in tokens (default: the longest text).
+            pad_to_multiple_of: If set, texts are padded to a multiple of this length.
+            padding_side: "right" or "left" (default: that of the folder).
             return_attention_mask: Whether to return the attention mask (default: if `__call__` does).
-            return_tensors: See `__call__`.
+            return_tensors: "np" for NumPy arrays or "pt" for torch tensors, int64 [B, T]; None for lists.
             verbose: Ignored.
+
+        Raises:
+            InputError: If `input_ids` are missing, there is no padding token, or an option is unknown.
         """
         options = {name: value for name, value in locals().items() if name not in ("self", "encoded_inputs", "verbose")}
         return self._call.pad(encoded_inputs, CallOptions(**options))
@@ -173,7 +195,12 @@ class Vocabulary:
     def get_special_tokens_mask(
         self, token_ids_0: Any, token_ids_1: Any = None, already_has_special_tokens: bool = False
     ) -> list[int]:
-        """Return 1 for each special token and 0 for each other id. The ids must already contain special tokens.
+        """Return 1 for each special token and 0 for each other token of a list of ids, as transformers does.
+
+        Args:
+            token_ids_0: The ids, which already contain special tokens.
+            token_ids_1: Must be None.
+            already_has_special_tokens: Must be True.
 
         Raises:
             InputError: If `already_has_special_tokens` is False or a second list is given.
@@ -185,12 +212,12 @@ class Vocabulary:
 
     @property
     def all_special_ids(self) -> list[int]:
-        """Ids of all special tokens."""
+        """Ids of all special tokens of this vocabulary, as a list."""
         return [*self.special_ids.values()]
 
     @property
     def padding_side(self) -> str:
-        """The side on which texts are padded: "right" or "left"."""
+        """The side on which calls of this vocabulary pad texts by default: "right" or "left"."""
         return self._call.padding_side
 
     def __getattr__(self, name: str) -> Any:
@@ -203,7 +230,9 @@ class Vocabulary:
         return (self.special_ids if kind == "token_id" else self._words.special_tokens).get(role)
 
     def save(self, folder: str | Path) -> None:
-        """Write the vocabulary to a folder that the tokenizers library and AutoTokenizer open.
+        """Write this vocabulary to a folder that the tokenizers library and AutoTokenizer open.
+
+        The folder is created if necessary. Its files with the same names are replaced.
 
         Raises:
             InputError: If the folder cannot be written.
@@ -214,7 +243,7 @@ class Vocabulary:
     save_pretrained = save
 
     def to_hf(self) -> Any:
-        """Return a transformers tokenizer with this vocabulary.
+        """Return a transformers tokenizer with the tokens and settings of this vocabulary.
 
         Raises:
             ImportError: If transformers is not installed.
@@ -304,7 +333,15 @@ def load_vocabulary(folder: str | Path, *, lowercase: bool | None = None) -> Voc
 
 
 def store_vocabulary(vocabulary: Vocabulary, workspace: Workspace, recipe: Recipe) -> Manifest:
-    """Return the manifest of a vocabulary in a workspace. A vocabulary from elsewhere is copied into its store.
+    """Copy a vocabulary into the store of a workspace, unless it was trained there.
+
+    Args:
+        vocabulary: The vocabulary.
+        workspace: The workspace.
+        recipe: The recipe that names the copy.
+
+    Returns:
+        The manifest (stored description) of the vocabulary in this store.
 
     Raises:
         InputError: If the vocabulary lacks a special token.

@@ -63,9 +63,7 @@ class Workspace:
         self._damage = DamageTracker(place=self.place, tell=self.tell)
 
     def with_progress(self, progress: bool | None) -> "Workspace":
-        """Return a copy of this workspace with progress bars switched on or off. If `progress` is None, return this
-        workspace.
-        """
+        """Return a copy of this workspace with progress bars switched on or off. None returns the workspace itself."""
         if progress is None:
             return self
         other = copy(self)
@@ -74,18 +72,19 @@ class Workspace:
         return other
 
     def tell(self, line: str) -> None:
-        """Rewrite a line with `to_python_words` and print it to standard error. Does nothing if progress bars are
-        off.
-        """
+        """Print a line to standard error, in the words of Python (see `to_python_words`), if progress bars are on."""
         self.bars.tell(to_python_words(line, self.folder))
 
     @property
     def recipes(self) -> Path:
-        """Directory for the lock files that record which raw files were read: the store itself if it is local."""
+        """Folder for the lock files that record which raw files were read: the store itself if it is local."""
         return Path(self.place.address) if self.place.is_local else self.folder
 
     def build_recipe(self, tables: Tables) -> Recipe:
-        """Build a recipe for this store from its tables.
+        """Build a recipe that uses the store of this workspace.
+
+        Args:
+            tables: The tables and keys of the recipe, by name, as in its TOML file.
 
         Raises:
             InputError: If a table or key is not valid.
@@ -94,18 +93,24 @@ class Workspace:
         return replace(recipe, path=None)
 
     def resolve_lock(self, recipe: Recipe, lock: Lock) -> Lock:
-        """Find the raw files of a recipe and compute their digests, and return a lock (a record of these files) that
-        includes them.
+        """Find the raw files of a recipe and compute their digests.
 
-        Each file is read once. `lock` has the files that are already known.
+        Args:
+            recipe: The recipe.
+            lock: A lock (a record of raw files) with the files that are already known.
+
+        Returns:
+            A lock with all raw files of the recipe.
 
         Raises:
-            InputError: If there are none.
+            InputError: If there are no raw files.
         """
         return resolve_raw_files(replace(recipe, store=self.place.address), lock, StatCache()).lock
 
     def repair_and_retry(self, work: Callable[[], Result]) -> Result:
-        """Call `work`. If it meets a damaged file in the store, rebuild the file and call it again.
+        """Call `work` and return its result. If `work` meets a damaged file in the store, it is called again.
+
+        Each call rebuilds the files that were found to be damaged before.
 
         Raises:
             InputError: If the damage cannot be repaired.
@@ -113,18 +118,31 @@ class Workspace:
         return run_past_damage(work, self._damage)
 
     def distrust(self, fault: Damaged) -> None:
-        """Mark the file that `fault` names as damaged, so that it is rebuilt the next time its stage runs.
+        """Mark a stored file as damaged, so that it is rebuilt the next time its stage runs.
+
+        Args:
+            fault: The error that names the file.
 
         Raises:
             InputError: If the file was rebuilt earlier and is damaged again.
+            Damaged: `fault`, if the file was marked before and has not been rebuilt.
         """
         self._damage.mark_damaged(fault)
 
     def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
-        """Build the missing parts of stages, publish the stages, and return their manifests."""
+        """Build the missing parts (sets of files) of stages, and publish the stages.
+
+        Returns:
+            The manifests (stored descriptions) of the stages, in the same order.
+
+        Raises:
+            InputError: If a stage cannot be built.
+            Damaged: If an input of a stage is damaged.
+        """
         return [self._perform(stage) for stage in stages]
 
     def _perform(self, stage: Stage) -> Manifest:
+        """Build the missing parts of one stage, publish the stage, and return its manifest (stored description)."""
         survey = self._damage.survey(stage)
         self._damage.refuse_changed_inputs(stage, survey)
         if survey.missing:
@@ -134,7 +152,12 @@ class Workspace:
         return manifest
 
     def _build(self, stage: Stage, plans: Sequence[PartPlan]) -> None:
-        """Build parts and show the progress."""
+        """Build parts (sets of files) of a stage, in this process or on worker processes, and show the progress.
+
+        Args:
+            stage: The stage.
+            plans: The parts to build; at least one.
+        """
         distrusted = frozenset(self._damage.damaged)
         if isinstance(plans[0].job, TrainingJob):
             with self.bars.show_bar(f"{stage.stage_folder} steps", plans[0].job.training.steps) as advance:
@@ -150,6 +173,14 @@ class Workspace:
     def _build_on_workers(
         self, stage: Stage, plans: Sequence[PartPlan], distrusted: frozenset[str], advance: Callable[[int], None]
     ) -> None:
+        """Build parts (sets of files) of a stage on worker processes.
+
+        Args:
+            stage: The stage.
+            plans: The parts to build.
+            distrusted: Paths of files known to be damaged. A part with such a file is rebuilt.
+            advance: Called with the number of parts that are done so far.
+        """
         bare = stage.without_parts  # a worker gets no more than it needs
         from flows.command.compile_kernels import compile_meanwhile  # which imports numba
 
@@ -170,7 +201,7 @@ class Workspace:
 
 
 def to_toml_value(value: Any) -> Any:
-    """Convert a Python value to TOML types: sets and tuples become lists, paths become strings.
+    """Convert a Python value to TOML types: tuples and sets (sorted) become lists, and paths strings.
 
     >>> to_toml_value({"keep": ("en", "de"), "path": Path("raw")})
     {'keep': ['en', 'de'], 'path': 'raw'}

@@ -177,7 +177,13 @@ def _build_changes_job(earlier_generations: Sequence[Generation], generation: Ge
 
 
 def _iter_apply_plans(place: Place, generation: Generation) -> Iterator[PartPlan]:
-    """Yield one task for each file of documents that this corpus update added."""
+    """Yield the plan of one task for each file of documents that this corpus update added, in order.
+
+    Each plan contains an `ApplyJob`, and a key made from the contents of the documents and of the verdicts on them.
+
+    Raises:
+        LedgerError: If the update does not have one verdict per document.
+    """
     own = [item.documents for item in generation.inputs if item.generation == generation.number]
     older = sum(
         item.documents.count_rows("documents") for item in generation.inputs if item.generation < generation.number
@@ -206,7 +212,11 @@ def _iter_apply_plans(place: Place, generation: Generation) -> Iterator[PartPlan
 
 
 def build_corpus_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Run one task: write the kept and removed documents of one file, or what an update changed for older documents."""
+    """Run one task: write the kept and removed documents of one file, or what an update changed for older documents.
+
+    The job of `plan` (an `ApplyJob` or a `ChangesJob`) decides which. The returned ledger counts the documents by
+    outcome, such as "kept" or "removed: REASON".
+    """
     if isinstance(plan.job, ChangesJob):
         return _build_changes(writer, plan.job)
     return _apply_verdicts(writer, plan.job)
@@ -235,7 +245,10 @@ def _read_verdicts(place: Place, job: ApplyJob, rows: range) -> pa.RecordBatch:
 
 
 def combine_batches(rows: pa.Table) -> pa.RecordBatch:
-    """Convert a table to one record batch with the same rows."""
+    """Convert a table to one record batch with the same rows and columns.
+
+    The chunks of each column are concatenated.
+    """
     return pa.RecordBatch.from_arrays([column.combine_chunks() for column in rows.columns], schema=rows.schema)
 
 
@@ -246,7 +259,12 @@ def _count_removals(verdicts: pa.RecordBatch, what: str) -> Counter[str]:
 
 
 def _build_removed_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.Table:
-    """Build rows of the table "removed" from removed documents and the verdicts on them, in the same order."""
+    """Build rows of the table "removed" from removed documents and the verdicts on them.
+
+    Args:
+        batch: The documents, with the columns `REMOVED_COLUMNS`.
+        verdicts: One row of `VERDICTS` for each document, in the same order.
+    """
     columns = {
         **{name: batch.column(name) for name in REMOVED_COLUMNS if name != "text"},
         **{name: verdicts.column(name) for name in ("id", "revision", "survivor", "similarity", "missing")},
@@ -259,7 +277,11 @@ def _build_removed_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.T
 
 
 def _build_changes(writer: PartWriter, job: ChangesJob) -> Ledger:
-    """Write the older documents that are no longer kept (table "deleted") or are kept again (table "documents")."""
+    """Write the older documents that are no longer kept (table "deleted") or are kept again (table "documents").
+
+    The returned ledger counts the older documents that were kept before this update: those that still are, and those
+    that were deleted, by reason. The number of documents that are kept again is one of its figures.
+    """
     place = writer.place
     held = compute_holders(place, {number: read_manifest_at(place, address) for number, address in job.before.items()})
     kept = read_kept(place, read_manifest_at(place, job.verdicts))[: len(held)]
@@ -296,14 +318,24 @@ def compute_holders(place: Place, verdicts: Mapping[int, Manifest]) -> Int32s:
 
 
 def read_kept(place: Place, verdicts: Manifest) -> Bools:
-    """Read from verdicts which documents are kept: bool [rows of the verdicts]."""
+    """Read from verdicts which documents are kept: bool [rows of the verdicts].
+
+    Raises:
+        Damaged: If a file is missing, damaged or was changed.
+    """
     reasons = (batch.column("reason") for batch in read_table(place, verdicts, "verdicts", ("reason",)))
     kept = [np.zeros(0, np.bool_), *(column.is_null().to_numpy(zero_copy_only=False) for column in reasons)]
     return np.concatenate(kept)
 
 
 def _read_verdict_rows(place: Place, verdicts: Manifest, rows: Int64s) -> pa.RecordBatch:
-    """Read selected rows of verdicts. `rows` must be ascending."""
+    """Read selected rows of verdicts as one record batch with the columns of `VERDICTS`.
+
+    Args:
+        place: The store.
+        verdicts: Manifest of the verdicts.
+        rows: int64, zero-based rows, ascending.
+    """
     chosen, first = [], 0
     for batch in read_table(place, verdicts, "verdicts", VERDICTS.names):
         here = _select_between(rows, first, first + batch.num_rows)
@@ -313,20 +345,23 @@ def _read_verdict_rows(place: Place, verdicts: Manifest, rows: Int64s) -> pa.Rec
 
 
 def _select_between(rows: Int64s, first: int, stop: int) -> Int64s:
-    """Select the rows from `first` up to, but not including, `stop`, and subtract `first` from them."""
+    """Select the values of `rows` from `first` to `stop` (exclusive), and subtract `first` from them.
+
+    `rows` must be ascending.
+    """
     start, end = np.searchsorted(rows, (first, stop))
     return rows[start:end] - first
 
 
 def _iter_revived_rows(place: Place, job: ChangesJob, rows: Int64s, verdicts: pa.RecordBatch) -> Iterator[pa.Table]:
-    """Yield corpus rows for older documents that are kept again.
+    """Yield corpus rows (`VIEW`) for older documents that are kept again: one table for each file with such documents.
 
     Only the manifests of the stages that contain such documents are read.
 
     Args:
         place: The store.
         job: The task.
-        rows: Their rows in the verdicts, ascending.
+        rows: int64, rows of these documents in the verdicts, ascending.
         verdicts: The verdicts on them, in the same order.
     """
     first = taken = 0
@@ -342,7 +377,13 @@ def _iter_revived_rows(place: Place, job: ChangesJob, rows: Int64s, verdicts: pa
 
 
 def read_delete_list(place: Place, corpus: Manifest) -> DeleteList:
-    """Read the list of documents that later updates removed from the files of earlier ones."""
+    """Read the list of documents that later updates removed from the files of earlier ones.
+
+    It is empty if there are none.
+
+    Raises:
+        Damaged: If a file is missing, damaged or was changed.
+    """
     batches = read_table(place, corpus, "deleted", ROW_KEY)
     return DeleteList(pa.Table.from_batches(batches, pa.schema([DELETED.field(name) for name in ROW_KEY])))
 
@@ -380,13 +421,20 @@ class Corpus:
             yield from read_view(self.place, view, columns, deleted=deleted)
 
     def iter_documents(self) -> Iterator[Document]:
-        """Yield the documents of the corpus one at a time. For many documents, `iter_batches` is much faster."""
+        """Yield the documents of the corpus one at a time, in the order of `iter_batches`, which is much faster.
+
+        Raises:
+            Damaged: If a file is missing, damaged or was changed.
+        """
         return iter_documents(self.iter_batches())
 
     def iter_removed(self) -> Iterator[pa.RecordBatch]:
-        """Yield the documents that were removed as duplicates or old revisions, with the reason.
+        """Yield the documents that were removed as duplicates or old revisions, with the columns of `REMOVED`.
 
-        For a duplicate, the rows also contain the id of the kept document, the similarity to it, and the share of its
-        shingles that the kept document lacks.
+        Column `reason` says why. For a duplicate, the rows also contain the id of the kept document, the similarity to
+        it (0 to 1), and the share of its shingles (runs of words) that the kept document lacks.
+
+        Raises:
+            Damaged: If a file is missing, damaged or was changed.
         """
         return read_table(self.place, self.manifest, "removed", REMOVED.names)

@@ -35,7 +35,7 @@ class FileFault(InputError):
         return self.reason
 
     def with_others(self, others: "Iterable[FileFault]") -> Self:
-        """Return a copy of this error that also refers to the files of other errors."""
+        """Return a copy of this error with the given errors, and the errors in their `others`, appended to `others`."""
         flat = (each for other in others for each in (other, *other.others))
         fields = (self.reason, self.source, self.file, self.sha256, self.path)
         return type(self)(*fields, (*self.others, *flat))
@@ -56,6 +56,10 @@ class LostFile(FileFault):
 
 
 def raise_all(faults: Sequence[FileFault]) -> None:
-    """Raise the first of several errors, with the other files attached to it. Do nothing if there are none."""
+    """Raise the first of several errors, with the others attached to it. Do nothing if the sequence is empty.
+
+    Raises:
+        FileFault: The first error, or rather a copy of it with all others in `others`.
+    """
     if faults:
         raise faults[0].with_others(faults[1:])

@@ -13,12 +13,15 @@ OWN_CODE = {"PYTHONSAFEPATH": "1"}
 
 
 def raise_gc_threshold() -> None:
-    """Collect garbage after GC_THRESHOLD new objects, instead of after every few."""
+    """Make Python look for garbage only after GC_THRESHOLD new objects, instead of after a few hundred."""
     gc.set_threshold(GC_THRESHOLD)
 
 
 def hide_pandas_from_pyarrow() -> None:
-    """Let pyarrow make arrays without importing pandas. What asks pyarrow for pandas' own objects still gets them."""
+    """Prevent pyarrow from importing pandas when it creates its first array.
+
+    Explicit conversions to pandas still work.
+    """
     import pyarrow as pa  # not above: the command lists its options without it
 
     if "pandas" not in sys.modules:
@@ -35,6 +38,9 @@ class _ModuleHider:
         self._name = name
 
     def find_spec(self, name: str, *_: object) -> None:
-        """Raise ModuleNotFoundError for the name."""
+        """Raise ModuleNotFoundError if `name` is the hidden module.
+
+        Otherwise return None, so that Python asks the next finder.
+        """
         if name == self._name:
             raise ModuleNotFoundError(f"{name} is hidden", name=name)

@@ -132,6 +132,10 @@ class DroppedDocument:
 def compute_keyed_id(source: str, key: str) -> bytes:
     """Compute the id of a document from a stable key of its source, such as a page id, URL or PMID: 16 bytes.
 
+    Args:
+        source: Name of the source. Equal keys of different sources give different ids.
+        key: The key, which is the same in all revisions of the document.
+
     >>> compute_keyed_id("wikipedia", "12").hex()
     '080f5a15dee290da2d139cdc0688f3b6'
     """
@@ -139,7 +143,9 @@ def compute_keyed_id(source: str, key: str) -> bytes:
 
 
 def compute_record_id(source: str, record: bytes) -> bytes:
-    """Compute the id of a document that has no stable key, from the raw bytes of its record: 16 bytes."""
+    """Compute the id of a document that has no stable key: 16 bytes, from the name of its source and its record's raw
+    bytes.
+    """
     return _hash_fields(b"record", source.encode(), record)
 
 

@@ -40,7 +40,7 @@ class Tombstones:
         return compute_fingerprint(key=self.key, ids=sorted(self.ids), texts=sorted(self.texts))
 
     def is_forgotten(self, id: bytes, text_hash: bytes) -> bool:
-        """Return True if a document's id or the hash of its text is on the list."""
+        """Return True if a document is on the list, by its id or by the hash of its text (from `hash_text`)."""
         if not self.key:
             return False
         return self._hash_keyed(id) in self.ids or self._hash_keyed(text_hash) in self.texts
@@ -86,7 +86,9 @@ def hash_text(text: bytes | memoryview) -> bytes:
 
 
 def read_tombstones(place: Place, corpus: str) -> Tombstones:
-    """Read the tombstone list of a corpus. It is empty if no document was ever forgotten.
+    """Read the tombstone list of the corpus with this name: the documents that must never enter it again.
+
+    The list is empty if no document was ever forgotten.
 
     Raises:
         InputError: If the file is damaged. It cannot be rebuilt.
@@ -108,7 +110,10 @@ def read_tombstones(place: Place, corpus: str) -> Tombstones:
 
 
 def write_tombstones(place: Place, corpus: str, tombstones: Tombstones) -> None:
-    """Write the tombstone list of a corpus atomically, with a checksum."""
+    """Write the tombstone list (the forgotten documents) of the corpus with this name to a store.
+
+    The file is replaced atomically, and contains a checksum.
+    """
     lists = {"ids": sorted(tombstones.ids), "texts": sorted(tombstones.texts)}
     data = {"key": tombstones.key, **lists, "since": dict(sorted(tombstones.since.items()))}
     place.write(_tombstones_path(corpus), seal(json.dumps(data, indent=1).encode()))

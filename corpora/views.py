@@ -76,7 +76,7 @@ class PartView:
 
 
 def list_views(corpus: Manifest) -> list[PartView]:
-    """List the files of a corpus, each with the artifacts that may contain its documents."""
+    """List the files of a corpus, in the manifest's order, each with the artifacts that may contain its documents."""
     parents = [parent for parent in corpus.parents if parent.role == "documents"]  # none before version 3
     inputs = zip(corpus.facts["inputs"], parents, strict=False)
     folders = {(item["generation"], item["source"]): parent.folder for item, parent in inputs}
@@ -89,23 +89,28 @@ def list_views(corpus: Manifest) -> list[PartView]:
 
 
 def compute_table_digest(part: Part) -> bytes:
-    """Compute the 16 bytes by which rows of a corpus refer to the documents in this part."""
+    """Compute the 16 bytes by which the rows of a corpus refer to the documents in a part (a set of files): their
+    content.
+    """
     content = compute_documents_content(part)
     return content.digest.to_bytes(DOCUMENTS_DIGEST.byte_width, "little")
 
 
 def compute_documents_content(part: Part) -> Content:
-    """Compute the content digest of a part's table "documents". Its other tables have no effect."""
+    """Compute the content digest of the table "documents" in a part (a set of files).
+
+    Its other tables have no effect.
+    """
     return sum_contents(file.content for file in part.files if file.table == "documents")
 
 
 def build_view_rows(verdicts: pa.RecordBatch, rows: Int64s, part: Part, generation: int) -> pa.Table:
-    """Build the corpus rows of documents that are kept.
+    """Build the corpus rows (`VIEW`) of documents that are kept.
 
     Args:
         verdicts: The verdicts on the documents, in the order of `rows`.
         rows: int64, zero-based rows in `part`, ascending.
-        part: The part that contains the documents.
+        part: The set of files that contains the documents.
         generation: Number of the corpus update whose files will contain the rows.
     """
     columns = {
@@ -199,7 +204,14 @@ def _with_documents(
 ) -> Iterator[pa.RecordBatch]:
     """Yield corpus rows together with columns of the documents that they refer to.
 
-    `folders` are the artifacts in which to search. It is modified: artifacts that have been passed are removed from it.
+    Args:
+        place: The store.
+        folders: Folders of the artifacts in which to search. Modified: artifacts that have been passed are removed.
+        batch: Corpus rows that include the columns `row` and `documents`.
+        columns: Names of the columns to add from the documents.
+
+    Raises:
+        Damaged: If the documents are in none of the folders, or a file is missing, damaged or was changed.
     """
     rows = batch.column("row").to_numpy().astype(np.int64)
     tables = to_byte_matrix(batch.column("documents"))
@@ -216,7 +228,12 @@ def _with_documents(
 
 
 def _find_documents(place: Place, folders: list[str], digest: bytes) -> tuple[str, Part]:
-    """Find the part whose documents have this digest. Return its stage's folder and the part.
+    """Find the part (set of files) whose documents have this digest. Return its stage's folder and the part.
+
+    Args:
+        place: The store.
+        folders: Folders of the artifacts in which to search. Modified: those before the one that is found are removed.
+        digest: The 16 bytes from `compute_table_digest`.
 
     Raises:
         Damaged: If no artifact in `folders` contains it, or the manifest of one is missing or damaged.

@@ -23,13 +23,25 @@ THING_ROWS = re.compile(r"^\| in the text \|.+\n(?:^\|.+\n)+", re.MULTILINE)
 
 
 def replace_things(page: str) -> str:
-    """Return a page with the table of things and formats: a dot if a format has a thing."""
-    rows = [["in the text", "what is read", *FORMATS], ["---"] * 2 + [":-:"] * len(FORMATS)]
+    """Return a page with the table of things and formats."""
+    rows = [["in the text", "what is read", "formats that have it"], ["---"] * 3]
     for thing, cells in tomllib.loads(THINGS.read_text(encoding="utf-8")).items():
-        held = [name.partition(" ")[0] for name in cells]
-        rows.append([thing, cells["says"], *("●" if name in held else "" for name in FORMATS)])
+        held = {name.partition(" ")[0] for name in cells}
+        rows.append([thing, cells["says"], name_formats([name for name in FORMATS if name in held])])
     table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     return THING_ROWS.sub(lambda match: table, page, count=1)
+
+
+def name_formats(held: Sequence[str]) -> str:
+    """Return formats in a few words: by their names, or by those that are not among them if these are fewer.
+
+    >>> name_formats(FORMATS), name_formats(FORMATS[1:]), name_formats(["page", "mail"])
+    ('all', 'all but page', 'page, mail')
+    """
+    missing = [name for name in FORMATS if name not in held]
+    if len(missing) >= len(held):
+        return ", ".join(held)
+    return f"all but {', '.join(missing)}" if missing else "all"
 
 
 def main(arguments: Sequence[str], path: Path = README, replace: Callable[[str], str] | None = None) -> int:

@@ -42,7 +42,8 @@ DEFAULTS = {
 def prepare_environment(environment: MutableMapping[str, str]) -> Path:
     """Create the CLOZE_HOME folder, and set the environment variables that make libraries keep their caches there.
 
-    The folder also holds the Prefect database.
+    The folder also holds the Prefect database. If the user has configured a Prefect API, its URL is kept in
+    `CLOZE_PREFECT_API`.
 
     Args:
         environment: The environment variables, which are changed in place.
@@ -100,7 +101,7 @@ def make_home(environment: MutableMapping[str, str]) -> Path:
 
 
 def _check_writable(path: Path) -> None:
-    """Check that a file of PROBE_BYTES can be written at a path, and remove it. Raises OSError if it cannot."""
+    """Write a file of PROBE_BYTES zero bytes at a path and remove it. Raises OSError if it cannot be written."""
     try:
         path.write_bytes(bytes(PROBE_BYTES))
     finally:
@@ -138,7 +139,7 @@ def find_ambient_api(environment: MutableMapping[str, str], user_home: Path) -> 
 
 
 def exclude_loopback_from_proxy(environment: MutableMapping[str, str]) -> None:
-    """Add the loopback addresses to `no_proxy` and `NO_PROXY`, because the embedded server listens there.
+    """Add the loopback addresses to `no_proxy` and `NO_PROXY`, because the embedded Prefect server listens there.
 
     Args:
         environment: The environment variables, which are changed in place.

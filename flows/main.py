@@ -20,7 +20,11 @@ from flows.signals import answer_signals, stop, wait_if_stopping
 
 
 def main() -> None:
-    """Run the command line, and exit with its code."""
+    """Run the `cloze` command with the arguments of this process, and exit with its code. Does not return.
+
+    The code is 0 for success, 1 for a failed run, 2 for an error that the user can fix (its message is printed), and
+    128 plus the signal's number if a signal stopped the process.
+    """
     restart_in_utf8_mode()
     answer_signals()
     raise_gc_threshold()
@@ -39,7 +43,8 @@ def main() -> None:
 def restart_in_utf8_mode() -> None:
     """Restart the program in Python's UTF-8 mode if the file system encoding is not UTF-8, for example with `LC_ALL=C`.
 
-    A name is then the same text on every machine. Output keeps the encoding of the locale.
+    File names are then decoded to the same text on every machine. Output keeps the encoding of the locale. Does not
+    return if the program is restarted.
     """
     if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
         os.environ["PYTHONUTF8"] = "1"
@@ -49,7 +54,7 @@ def restart_in_utf8_mode() -> None:
 
 
 def replace_unprintable(stream: TextIO) -> None:
-    """Make a stream print a question mark for characters that its encoding lacks, instead of raising an error."""
+    """Make a stream print a question mark for each character that its encoding lacks, instead of raising an error."""
     if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
         stream.reconfigure(errors="replace")
 

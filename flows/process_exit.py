@@ -14,18 +14,25 @@ _without_waiting = threading.Event()
 
 
 def skip_garbage_collection() -> None:
-    """Freeze all objects, so that the exit of the process does not walk through them."""
+    """Exclude all existing objects from garbage collection, so that the process exits without visiting each of them."""
     gc.freeze()
 
 
 def exit_without_waiting() -> None:
-    """Make the exit of this process wait for no library; what they still have to send is lost."""
+    """Make `exit_process` end this process at once, without the exit handlers of libraries.
+
+    Data that a library has not sent by then is lost. An uncaught exception ends the process in the same way: its
+    traceback is printed, and the exit code is 1.
+    """
     _without_waiting.set()
     sys.excepthook = _print_and_exit
 
 
 def exit_process(code: int) -> None:
-    """Exit with a code."""
+    """Exit the process with a code, without a last garbage collection. Does not return.
+
+    Exit handlers of libraries are run, unless `exit_without_waiting` was called before.
+    """
     if _without_waiting.is_set():
         _exit_now(code)
     skip_garbage_collection()

@@ -77,7 +77,10 @@ class _StopState:
         self._stderr = 2
 
     def answer(self) -> None:
-        """Install the handlers for SIGINT, SIGTERM and SIGHUP. Call again after a library has replaced them."""
+        """Install the handlers for SIGINT, SIGTERM and SIGHUP, except for signals that the process ignores.
+
+        Must be called on the main thread, and again after a library has replaced the handlers.
+        """
         if self._pipe is None:
             self._pipe = os.pipe()
             os.set_blocking(self._pipe[1], False)
@@ -107,7 +110,7 @@ class _StopState:
         self.wait_if_stopping()
 
     def wait_if_stopping(self) -> None:
-        """Return immediately, or never if the process is stopping."""
+        """Return immediately; if the process is stopping, block this thread until the process exits."""
         if self.is_stopping:
             _wait_forever()
 
@@ -119,7 +122,13 @@ class _StopState:
             return  # a terminal that is gone receives nothing
 
     def _answer_signal(self, pipe: int) -> None:
-        """Wait for a signal from the pipe; then run the actions, terminate the child processes, and exit."""
+        """Wait for a signal number from a pipe; then run the stop actions, terminate the child processes, and exit.
+
+        Runs on a thread of its own and does not return. The exit code is 128 plus the signal's number.
+
+        Args:
+            pipe: The file descriptor from which signal numbers are read, one byte each.
+        """
         number = _read_signal(pipe, (*SIGNALS, signal.SIGPIPE))
         with self._lock:
             self.is_stopping = True
@@ -212,10 +221,10 @@ def call_on_stop(
 
 @contextmanager
 def open_scratch_folder(parent: Path | None = None, prefix: str = "cloze-") -> Iterator[Path]:
-    """Within the block, provide a new empty folder, which is removed at the end, or when the process is stopped.
+    """Within the block, provide a new empty folder, which is removed at the end or when the process is stopped.
 
     Args:
-        parent: The folder in which to create it. If None, the system's folder for temporary files.
+        parent: The existing folder in which to create it. If None, the system's folder for temporary files.
         prefix: The prefix of the folder's name.
 
     Yields:
@@ -227,12 +236,12 @@ def open_scratch_folder(parent: Path | None = None, prefix: str = "cloze-") -> I
 
 
 def wait_if_stopping() -> None:
-    """Return immediately, or never if the process is stopping."""
+    """Return immediately; if a signal is stopping the process, block until the process exits."""
     _state.wait_if_stopping()
 
 
 def is_stopping() -> bool:
-    """Return True if the process is stopping."""
+    """Return True from the moment when a signal that stops this process has arrived."""
     return _state.is_stopping
 
 
@@ -272,12 +281,20 @@ def _wait_for_children(pids: list[int], seconds: float) -> list[int]:
 
 
 def _on_signal(number: int, frame: FrameType | None) -> None:
-    """Mark the process as stopping. The thread that handles the signal is woken through the pipe."""
+    """Mark the process as stopping. The signal handler of Python.
+
+    Python also writes the signal's number to a pipe, which wakes the thread that stops the process.
+    """
     _state.is_stopping = True
 
 
 def _read_signal(pipe: int, numbers: tuple[signal.Signals, ...]) -> signal.Signals:
-    """Wait until a pipe delivers one of the given signal numbers, and return it. Ignores all other numbers."""
+    """Wait until a pipe delivers one of the given signal numbers, and return it. Ignores all other numbers.
+
+    Args:
+        pipe: The file descriptor from which signal numbers are read, one byte each.
+        numbers: The signals to wait for.
+    """
     while True:
         for number in os.read(pipe, 64):
             if number in numbers:

@@ -105,9 +105,11 @@ def plan_shards(
 ) -> Stage:
     """Plan the pipeline stage that turns the tokenized corpus into shards of training examples, for all corpus updates.
 
+    Nothing is built yet.
+
     Args:
         corpus: The corpus.
-        tokens: The artifact of the tokenized corpus.
+        tokens: The artifact (stored result) of the tokenized corpus.
         vocabulary: The artifact of the vocabulary.
         loaded_vocabulary: The same vocabulary, loaded.
         settings: Settings of the shard set.
@@ -202,7 +204,12 @@ def _plan_split(
 
 
 def _compute_frequency_key(tokens: Manifest, settings: ShardSettings) -> str:
-    """Compute a fingerprint of the token files in which token frequencies are counted."""
+    """Compute a fingerprint (a string) of the token files in which token frequencies are counted.
+
+    Args:
+        tokens: The artifact of the tokenized corpus.
+        settings: Settings of the shard set, which choose the sources.
+    """
     return compute_fingerprint(tokens=[part.content for part in list_counted_parts(tokens, settings.sources)])
 
 
@@ -210,6 +217,16 @@ def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Run one task of the stage, which writes either a shard, the token frequencies or the list of deleted rows.
 
     Deleted rows are listed by document, so that a deletion does not require reading the shards.
+
+    Args:
+        writer: Writes the files of the task to the store.
+        plan: The task. Its `job` is a `ShardJob`, `FrequenciesJob` or `DeletedJob`.
+
+    Returns:
+        The ledger (counts) of what was written.
+
+    Raises:
+        Damaged: A file that is read is damaged or was changed.
     """
     if isinstance(plan.job, DeletedJob):
         return _write_deleted(writer, plan.job)
@@ -219,6 +236,15 @@ def build_shards_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
+    """Build and write the examples of one shard. Return the ledger that accounts for every token of the documents.
+
+    Args:
+        writer: Writes the tables "examples" and, if the input counts surface features, "surfaces" to the store.
+        job: Which documents are read, and how they become examples.
+
+    Raises:
+        Damaged: A file of the tokenized corpus is damaged or was changed.
+    """
     documents = read_shard_documents(writer.place, job)
     built = job.settings.own.build(documents.tokens, job.settings.common, job.vocabulary)
     rows = to_example_table(built, documents, job.settings, job.vocabulary, _build_mask_vocabulary(writer.place, job))
@@ -243,8 +269,13 @@ def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
 
 
 def _build_mask_vocabulary(place: Place, job: ShardJob) -> MaskVocabulary:
-    """Build the vocabulary tables for drawing static masks. They include token frequencies if the settings require
-    them.
+    """Build the vocabulary tables for drawing static masks.
+
+    They include token frequencies if the settings require them.
+
+    Args:
+        place: The store.
+        job: The shard to build.
     """
     mask_vocabulary, masking = build_mask_vocabulary(job.vocabulary), job.settings.masking
     if masking.kind != "static" or masking.random != "frequency":
@@ -273,7 +304,7 @@ def to_example_table(
     vocabulary: ShardVocabulary,
     mask_vocabulary: MaskVocabulary,
 ) -> pa.Table:
-    """Convert examples to an Arrow table with the schema of the shard.
+    """Convert examples to an Arrow table with the schema of `build_example_schema`, one row per example.
 
     If the settings require static masks, they are drawn here.
 
@@ -314,7 +345,10 @@ def to_example_table(
 
 
 def _draw_static_masks(examples: Examples, settings: MaskSettings, mask_vocabulary: MaskVocabulary) -> Masks:
-    """Draw the mask of each example. The masks of copy n equal the dynamic masks of epoch n."""
+    """Draw the static mask of each example.
+
+    The masks of pass n over the documents equal the dynamic masks of epoch n.
+    """
     return draw_masks(
         examples.ids, examples.offsets, examples.word_starts, examples.example_id,
         examples.copy.astype(np.uint64), settings, mask_vocabulary,
@@ -322,11 +356,16 @@ def _draw_static_masks(examples: Examples, settings: MaskSettings, mask_vocabula
 
 
 def _to_lists(offsets: Int64s, values: pa.Array) -> pa.Array:
+    """Build an Arrow list column with 32-bit offsets: the start of each list in `values`, and the end of the last."""
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
 
 
 def _write_deleted(writer: PartWriter, job: DeletedJob) -> Ledger:
-    """Write the list of rows deleted from the corpus. Examples that contain them must not be used any more."""
+    """Copy the corpus's list of deleted rows to the shards. Examples that contain these rows must not be used any more.
+
+    Returns:
+        A ledger with the number of rows.
+    """
     corpus, written = read_manifest_at(writer.place, job.corpus), 0
     with writer.create_table("deleted", DELETED) as sink:
         for batch in read_table(writer.place, corpus, "deleted", DELETED.names):
@@ -337,7 +376,11 @@ def _write_deleted(writer: PartWriter, job: DeletedJob) -> Ledger:
 
 
 def _write_frequencies(writer: PartWriter, job: FrequenciesJob) -> Ledger:
-    """Count the tokens and write the counts, which masks use to draw random tokens."""
+    """Count the tokens of the training documents and write the counts, by which masks draw random replacement tokens.
+
+    Returns:
+        A ledger with the number of counted tokens.
+    """
     counts = count_tokens(writer.place, job.tokens, job.sources, job.vocab_size)
     with writer.create_table("frequencies", FREQUENCIES) as sink:
         sink.write(to_frequency_rows(counts))

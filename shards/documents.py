@@ -43,7 +43,7 @@ def copy_lists(values: Any, offsets: Int64s, rows: Int64s, targets: Int64s, copi
         offsets: int64 [rows of the column + 1], the start of each list in `values`
         rows: int64 [n], indices of the rows to copy
         targets: int64 [at least n], the index in `copied` at which each list is written; computed by the caller
-        copied: The array that the lists are written to.
+        copied: Output, with the type of `values`: the array that the lists are written to.
     """
     for number in range(len(rows)):
         first, last = offsets[rows[number]], offsets[rows[number] + 1]
@@ -236,7 +236,12 @@ def unpack_batch(batch: pa.RecordBatch, selection: DocumentSelection, start: int
 
 
 def take_rows(batch: pa.RecordBatch, rows: Int64s) -> TokenRows:
-    """Copy the rows with these indices from a record batch into flat arrays."""
+    """Copy the rows with these indices from a record batch of tokenized documents into flat arrays.
+
+    Args:
+        batch: Rows with the columns `TOKEN_COLUMNS`.
+        rows: int64 [n], indices of rows of the batch
+    """
     tokens, word_starts, lengths = (batch.column(name) for name in ("ids", "word_starts", "sentence_lengths"))
     token_ids, num_tokens = _copy_lists(tokens.values.to_numpy(), tokens.offsets.to_numpy(), rows)
     sentence_lengths, num_sentences = _copy_lists(lengths.values.to_numpy(), lengths.offsets.to_numpy(), rows)
@@ -253,7 +258,7 @@ def take_rows(batch: pa.RecordBatch, rows: Int64s) -> TokenRows:
 
 
 def build_empty_rows(id_type: pa.DataType) -> TokenRows:
-    """Build an empty `TokenRows` for token ids of this Arrow type."""
+    """Build a `TokenRows` without rows, for token ids of this Arrow type (uint16 or uint32)."""
     batch = pa.RecordBatch.from_pylist([], build_token_schema(id_type))
     return take_rows(batch, np.zeros(0, np.int64))
 
@@ -283,7 +288,12 @@ def sort_documents(rows: TokenRows) -> ShardDocuments:
 def select_documents_plain(table: pa.Table, selection: DocumentSelection) -> ShardDocuments:
     """Reference implementation of `read_documents` with Arrow's own functions, for tests.
 
-    `table` has all rows of a corpus update.
+    Args:
+        table: All rows of a corpus update, with the columns of `build_token_schema`.
+        selection: Which documents to select.
+
+    Returns:
+        The selected documents, ordered by (shuffle hash, id).
     """
     keys, held_out = table.column("shuffle"), table.column("held_out")
     first, last = pa.scalar(selection.first, pa.uint64()), pa.scalar(selection.last, pa.uint64())

@@ -32,7 +32,7 @@ FREQUENCIES = pa.schema(
 
 
 def list_parts(tokens: Manifest, generation: int, sources: Sequence[str]) -> tuple[Part, ...]:
-    """Return the tokenized parts of one corpus update that may contain documents of these sources.
+    """List the tokenized parts (sets of files) of one corpus update that may contain documents of these sources.
 
     A part without the label "source" may contain documents of any source, so it is always included.
 
@@ -46,9 +46,14 @@ def list_parts(tokens: Manifest, generation: int, sources: Sequence[str]) -> tup
 
 
 def list_counted_parts(tokens: Manifest, sources: Sequence[str]) -> tuple[Part, ...]:
-    """Return the tokenized parts of the first corpus update with training documents of these sources.
+    """List the tokenized parts (sets of files) in which token frequencies are counted.
 
-    Token frequencies are counted in these parts. The result is empty if there are no training documents.
+    These are the parts of the first corpus update with training documents of the sources. The result is empty if there
+    are no training documents.
+
+    Args:
+        tokens: The artifact of the tokenized corpus.
+        sources: Names of sources; empty for all.
     """
     for generation in sorted({int(part.labels["generation"]) for part in tokens.parts}):
         parts = list_parts(tokens, generation, sources)
@@ -89,8 +94,10 @@ def count_tokens(place: Place, address: ManifestAddress, sources: tuple[str, ...
 
 
 def to_frequency_rows(counts: Int64s) -> pa.RecordBatch:
-    """Convert token counts (int64, indexed by token id) to a record batch with the schema `FREQUENCIES`. Tokens with a
-    count of zero are omitted.
+    """Convert token counts to a record batch with the schema `FREQUENCIES`, one row per token that occurs.
+
+    Args:
+        counts: int64 [vocabulary], how often each token occurs
     """
     occurring = np.flatnonzero(counts)
     columns = [pa.array(occurring.astype(np.uint32)), pa.array(counts[occurring])]

@@ -35,6 +35,9 @@ _KINDS = Kinds(what="input", key="shards.input", group=GROUP, ours=INPUTS, membe
 def find_input_class(kind: str) -> Any:
     """Look up the dataclass of an input, which is a way to turn documents into examples, by its name.
 
+    Args:
+        kind: Name of a built-in input (see `INPUTS`), such as "segment-pair", or of one from an installed package.
+
     Raises:
         InputError: The name is unknown, or the package that provides the input is broken.
     """
@@ -42,8 +45,9 @@ def find_input_class(kind: str) -> Any:
 
 
 def find_input_package(kind: str) -> str:
-    """Return the name and version of the package that provides an input (a way to turn documents into examples). A
-    built-in input gives "".
+    """Return the name and version of the package that provides an input (a way to turn documents into examples).
+
+    The result is a string for the fingerprint of the shards. A built-in input gives "".
 
     Raises:
         InputError: The name is unknown.
@@ -52,5 +56,5 @@ def find_input_package(kind: str) -> str:
 
 
 def list_inputs_with_key(key: str) -> list[str]:
-    """Return the names of the built-in inputs that have a setting of this name."""
+    """Return the names of the built-in inputs (ways to turn documents into examples) that have this setting."""
     return [kind for kind, each in INPUTS.items() if key in {field.name for field in fields(each)}]

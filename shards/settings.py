@@ -55,14 +55,14 @@ class ShardSettings:
 
     @property
     def common(self) -> Common:
-        """The settings that are common to all inputs."""
+        """The settings that all inputs (ways to turn documents into examples) share: length, copies and seed."""
         return Common(self.length, self.copies, self.seed)
 
     def to_json(self) -> dict[str, Json]:
-        """Return everything that determines the examples, including the version of the input and of the package it is
-        from.
+        """Convert the settings to a dictionary of everything that determines the examples.
 
-        The package is left out for built-in inputs.
+        It has the keys of `[shards]`, and the version of the input and of the package that provides it. The package is
+        left out for built-in inputs.
         """
         package = find_input_package(self.input)
         return {

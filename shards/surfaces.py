@@ -102,7 +102,11 @@ def count_surfaces(sentences: Int64s, segments: Segments, label: Bytes, example_
 
 
 def to_surface_rows(counts: Int64s) -> pa.Table:
-    """Convert the counts from `count_surfaces` to rows of `SURFACES`, one for each cell that is not empty."""
+    """Convert the counts from `count_surfaces` to a table with the schema `SURFACES`, without empty cells.
+
+    Args:
+        counts: int64 [cells], the number of examples of each combination of surface features and label
+    """
     cells = np.flatnonzero(counts)
     columns = {"examples": counts[cells]}
     left = cells
@@ -176,10 +180,12 @@ class _Cells(NamedTuple):
     examples: Int64s
 
     def select(self, chosen: Bools) -> "_Cells":
+        """Return only the cells with True in `chosen`, bool [cells]."""
         return _Cells(self.quarter[chosen], self.features[chosen], self.label[chosen], self.examples[chosen])
 
 
 def _to_cells(rows: pa.Table) -> _Cells:
+    """Convert rows of the schema `SURFACES` to the features, labels and counts that the regression takes."""
     columns = {name: rows.column(name).to_numpy().astype(np.int64) for name in SURFACES.names}
     a, b = ((columns[name] + 0.5) / LENGTH_STEPS for name in ("a_length", "b_length"))
     flags = [columns[name] for name in ("a_begins", "a_ends", "b_begins", "b_ends", "full")]
@@ -188,7 +194,7 @@ def _to_cells(rows: pa.Table) -> _Cells:
 
 
 def _fit_weights(cells: _Cells) -> Float64s:
-    """Fit a logistic regression of the labels by Newton's method, and return its weights."""
+    """Fit a logistic regression of the labels by Newton's method, and return its weights: float64 [features]."""
     weights = np.zeros(cells.features.shape[1])
     ridge = _RIDGE * np.eye(len(weights))
     for _ in range(_NUM_ITERATIONS):

@@ -91,9 +91,18 @@ def plan_tokens(corpus: Corpus, vocabulary: Manifest, seed: int) -> Stage:
 
 
 def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Tokenize one part of the corpus and write its rows sorted by (shuffle hash, id).
+    """Tokenize one part (set of files) of the corpus, and write its rows sorted by (shuffle hash, id).
 
-    Documents without tokens are left out and counted in the ledger.
+    Args:
+        writer: Writes the table "tokens" to the store.
+        plan: The task. Its `job` is a `TokensJob`.
+
+    Returns:
+        A ledger with the numbers of documents, and of documents, tokens, words and sentences by split. Documents
+        without tokens are left out and counted.
+
+    Raises:
+        Damaged: A file of the corpus or the vocabulary is damaged or was changed.
     """
     job: TokensJob = plan.job
     encoder = get_encoder(writer.place, job.vocabulary)
@@ -112,9 +121,12 @@ def build_tokens_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def sort_rows(table: pa.Table) -> pa.RecordBatch:
-    """Sort the rows by (shuffle hash, id) and drop those without tokens.
+    """Sort the rows of tokenized documents by (shuffle hash, id), and drop those without tokens.
 
     Lists are copied by kernels, because Arrow's `take` copies bits one by one.
+
+    Args:
+        table: Rows with the columns of `build_token_schema`.
     """
     lengths = pc.list_value_length(table.column("ids")).to_numpy()
     order = pc.sort_indices(table.select(["shuffle", "id"]), [("shuffle", "ascending"), ("id", "ascending")]).to_numpy()
@@ -146,7 +158,17 @@ _cache = threading.local()
 
 
 def get_encoder(place: Place, vocabulary: ManifestAddress) -> Encoder:
-    """Load the encoder of a vocabulary. Each thread caches the last one, because an encoder caches words."""
+    """Load the encoder of a vocabulary, or return the one that this thread used last if it is the same.
+
+    An encoder is cached because it caches words itself.
+
+    Args:
+        place: The store.
+        vocabulary: Address of the vocabulary's artifact.
+
+    Raises:
+        Damaged: A file of the vocabulary is damaged or was changed.
+    """
     key = (place.address, vocabulary)
     if getattr(_cache, "key", None) != key:
         _cache.encoder = Encoder(read_vocabulary(place, read_manifest_at(place, vocabulary)))
@@ -156,11 +178,14 @@ def get_encoder(place: Place, vocabulary: ManifestAddress) -> Encoder:
 
 
 def _count_by_split(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
-    """Count documents, tokens and words of each split.
+    """Count documents, tokens, words, unknown tokens and sentences of each split.
 
     Args:
         rows: Tokenized documents with the columns of `build_token_schema`.
         unknown: Id of the unknown token, or -1 if there is none.
+
+    Returns:
+        The counts by name, such as "train tokens" and "held-out documents".
     """
     totals, held_out = _count_contents(rows, unknown), _count_contents(rows.filter(rows.column("held_out")), unknown)
     train = {name: count - held_out[name] for name, count in totals.items()}
@@ -172,7 +197,15 @@ def _count_by_split(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
 
 
 def _count_contents(rows: pa.RecordBatch, unknown: int) -> dict[str, int]:
-    """Count the documents, tokens, words, unknown tokens and sentences of these rows."""
+    """Count the documents, tokens, words, unknown tokens and sentences of these rows.
+
+    Args:
+        rows: Tokenized documents with the columns of `build_token_schema`.
+        unknown: Id of the unknown token, or -1 if there is none.
+
+    Returns:
+        The counts by these names, such as "unknown tokens".
+    """
     ids, word_starts, sentences = (rows.column(name).flatten() for name in ("ids", "word_starts", "sentence_lengths"))
     return {
         "documents": rows.num_rows,
@@ -215,8 +248,9 @@ def tokenize_batch(batch: pa.RecordBatch, encoder: Encoder, schema: pa.Schema, s
 
 
 def compute_shuffle_keys(ids: list[bytes], seed: int) -> UInt64s:
-    """Return the shuffle hash of each document: uint64 [documents], a function of the seed and the first 8 bytes of the
-    id.
+    """Compute the shuffle hash of each document: uint64 [documents].
+
+    It is a function of the seed and the first 8 bytes of the id.
 
     Args:
         ids: Document ids, 16 bytes each.
@@ -227,6 +261,7 @@ def compute_shuffle_keys(ids: list[bytes], seed: int) -> UInt64s:
 
 
 def _to_lists(offsets: Int64s, values: pa.Array) -> pa.Array:
+    """Build an Arrow list column with 64-bit offsets: the start of each list in `values`, and the end of the last."""
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values)
 
 
@@ -248,7 +283,18 @@ def plan_merges(tokens: Manifest) -> Stage | None:
 
 
 def build_merged_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Merge several token files, each sorted by (shuffle hash, id), into one sorted file."""
+    """Merge several token files, each sorted by (shuffle hash, id), into one sorted file.
+
+    Args:
+        writer: Writes the table "tokens" to the store.
+        plan: The task. Its `job` is a `MergeJob`, which lists the files.
+
+    Returns:
+        A ledger with the number of documents, and the counts of the merged files added up.
+
+    Raises:
+        Damaged: A file is damaged or was changed.
+    """
     job: MergeJob = plan.job
     figures = Counter[str]()
     for part in job.parts:

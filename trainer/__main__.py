@@ -34,7 +34,15 @@ COMMANDS = {
 
 
 def main(arguments: list[str]) -> int:
-    """Run a command and return its exit code. If the user can fix an error, it is printed, and the exit code is 2."""
+    """Run a command of the trainer, such as `train JOB.json`, and return its exit code.
+
+    Args:
+        arguments: The name of the command and its arguments. `--die-with PID` before them makes this process exit
+            together with that one.
+
+    Returns:
+        The exit code of the command, or 2 for an unknown command or an error that the user can fix, which is printed.
+    """
     if arguments[:1] == ["--die-with"]:
         exit_with_parent(int(arguments[1]))  # before torch is imported, which takes seconds
         arguments = arguments[2:]

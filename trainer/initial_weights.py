@@ -48,7 +48,11 @@ from trainer.start_weights import StartModel
 
 
 def draw_first_model(job: TrainingJob) -> Objective:
-    """Build a model with random weights, drawn on the CPU, so that they do not depend on the number of processes."""
+    """Build the model of a job with random weights from the job's seed.
+
+    The weights are drawn on the CPU, so that they do not depend on the number of processes. Torch's generator is
+    seeded.
+    """
     torch.manual_seed(job.training.seed)
     with torch.device("cpu"):
         model = build_model(job.model, job.inputs)
@@ -61,10 +65,11 @@ def build_initial_model(job: TrainingJob, resumes: bool = False) -> tuple[Object
 
     Args:
         job: The job.
-        resumes: True if the weights will be loaded from a checkpoint.
+        resumes: True if the weights will be loaded from a checkpoint. The start model is then not read.
 
     Returns:
-        The model, and a message about the source of its weights, which is empty if they are random.
+        The model on the CPU, and sentences for the log that say where its weights come from. The text is empty if they
+        are random and there is no teacher.
 
     Raises:
         InputError: If the folder of the start model or teacher has changed or does not fit the job.
@@ -86,8 +91,13 @@ def read_start_weights(
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """Read the weights of a start model under our parameter names, with rows for all tokens of `inputs`.
 
+    Args:
+        start: The start model, with its folder and the pieces of each new token.
+        model: The settings of the model to train.
+        inputs: The vocabulary size and special ids of the model to train.
+
     Returns:
-        The state, and the names of the heads that are missing from the folder.
+        The float32 tensors by parameter name, and the names of the heads that are missing from the folder.
 
     Raises:
         InputError: If a tensor of the encoder is missing, or if a tensor belongs to no head.
@@ -108,9 +118,15 @@ def read_start_weights(
 
 
 def _read_part_state(path: Path, part: ModelPart, model: Objective) -> dict[str, Tensor]:
-    """Read the tensors of one part's file under our parameter names.
+    """Read the tensors of one part of the model from its file, by our parameter names.
 
-    `model` has the shapes of the folder's model, and is on the meta device.
+    A part is a separately saved encoder, such as ELECTRA's generator. Raises InputError if tensors are missing or
+    unknown.
+
+    Args:
+        path: The `model.safetensors` of the part.
+        part: The part, with the names of its heads.
+        model: A model on the meta device that has the shapes of the folder's model.
     """
     family = model.family
     tensors = with_first_part(read_weights(path), family)
@@ -121,18 +137,24 @@ def _read_part_state(path: Path, part: ModelPart, model: Objective) -> dict[str,
 
 
 def _with_rows(tensor: Tensor, rows: dict[int, tuple[int, ...]], size: int) -> Tensor:
-    """Resize a tensor to `size` rows: old rows without padding, and the mean of old rows for each new token."""
+    """Resize a tensor to `size` rows: the old rows, cut off at `size`, then the mean of old rows for each new token.
+
+    `rows` maps the id of each new token to the ids of the old rows that are averaged.
+    """
     numbers = tensor.numpy()
     return torch.from_numpy(with_rows(numbers, rows, max(size, len(numbers)))[:size].copy())
 
 
 def add_teacher(model: Objective, job: TrainingJob, begins: bool) -> str:
-    """Load the teacher of a job, if it has one, and attach it to the student. Return a message about it.
+    """Load the teacher of a job, if it has one, and attach it to the student.
 
     Args:
         model: The student, changed in place.
         job: The job.
         begins: True if the student has random weights, so that layers are copied from the teacher.
+
+    Returns:
+        A sentence for the log about the teacher; empty if the job has none.
 
     Raises:
         InputError: If the teacher's folder has changed, or has another vocabulary.
@@ -152,7 +174,7 @@ def add_teacher(model: Objective, job: TrainingJob, begins: bool) -> str:
 
 
 def load_teacher(folder: Path) -> MaskedModel:
-    """Load the model in a folder. Raises InputError if it has no masked-token head."""
+    """Load the masked language model in a folder. Raises InputError if it has no masked-token head."""
     settings, inputs, state = load_model(folder)
     model = build_model(settings, inputs)
     if not isinstance(model, MaskedModel):

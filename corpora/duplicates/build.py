@@ -107,6 +107,9 @@ def build_signatures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
     Returns:
         The number of documents, as a ledger.
+
+    Raises:
+        Damaged: If a file is missing, damaged or has changed.
     """
     job: SignatureJob = plan.job
     schema = build_signature_schema(job.settings.permutations)
@@ -151,7 +154,7 @@ def hash_groups(source: pa.Array, group: pa.Array) -> pa.Array:
 
 
 def hash_texts(texts: pa.Array) -> list[bytes]:
-    """Return the result of `hash_text` for each text in a large_string array."""
+    """Return the result of `hash_text` (16 bytes) for each text in a large_string array without nulls."""
     data, offsets = to_text_buffers(texts)
     return [hash_text(data.data[first:last]) for first, last in pairwise(offsets.tolist())]
 
@@ -164,6 +167,8 @@ def plan_verdicts(
     tombstones: Tombstones,
 ) -> Stage:
     """Plan the stage that decides which documents of all generations are kept. The stage has a single part (file set).
+
+    A generation is an update of the corpus with new raw files.
 
     Args:
         name: Name of the artifact.
@@ -210,6 +215,10 @@ def build_verdicts(writer: PartWriter, plan: PartPlan) -> Ledger:
 
     Returns:
         The number of documents that are kept, and that are removed for each reason, as a ledger.
+
+    Raises:
+        Damaged: If a file is missing, damaged or has changed.
+        InputError: If there is not enough disk space for temporary files.
     """
     job: VerdictsJob = plan.job
     inputs = [read_input(writer.place, address) for address in job.inputs]

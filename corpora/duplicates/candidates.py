@@ -87,7 +87,7 @@ class Input:
 
     @property
     def address(self) -> "InputAddress":
-        """The same input with the addresses of the manifests, which can be sent to worker processes."""
+        """The same input with addresses instead of manifests, so that it can be sent to worker processes."""
         return InputAddress(
             generation=self.generation,
             priority=self.priority,
@@ -149,7 +149,7 @@ class VerdictsJob:
 
 
 def hash_text_64(text: str) -> int:
-    """Return the first 64 bits of the SHA-256 digest of a string."""
+    """Return the first 64 bits of the SHA-256 digest of a string in UTF-8, as a little-endian integer."""
     return int.from_bytes(hash_text(text.encode())[:8], "little")
 
 
@@ -180,6 +180,9 @@ def open_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSe
         inputs: The inputs.
         settings: Settings of the duplicate search.
 
+    Yields:
+        The table.
+
     Raises:
         Damaged: If a file is missing, damaged or has changed.
         InputError: If there is not enough disk space.
@@ -200,7 +203,13 @@ def _read_sketches(place: Place, item: Input, settings: DuplicateSettings) -> It
 
 
 def _build_columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSettings) -> dict[str, UInt64s]:
-    """Return the columns of the scratch table for a batch of signatures, by column name."""
+    """Return the columns of the scratch table for a batch of signatures, by column name.
+
+    Args:
+        batch: Rows of the "signatures" table.
+        generation: Number of the generation that added the documents. It is the revision of rows that have none.
+        settings: Settings of the duplicate search.
+    """
     text_hashes, set_hash = to_number_pairs(batch.column("text_hash")), batch.column("set_hash").to_numpy().copy()
     num_shingles = batch.column("num_shingles").to_numpy()
     keys = compute_band_keys(to_lanes(batch.column("signature")), settings.band)
@@ -221,9 +230,13 @@ def _build_columns(batch: pa.RecordBatch, generation: int, settings: DuplicateSe
 
 
 def _compute_split_keys(group_keys: pa.Array, ids: pa.Array) -> UInt64s:
-    """Return a hash of each document's group, or of its id if it has no group.
+    """Return a hash of each document's group, or of its id if it has no group: uint64 [n].
 
     It determines which documents are held out.
+
+    Args:
+        group_keys: uint64 column of n group hashes, null for documents without a group.
+        ids: Binary column of n ids.
     """
     keys: UInt64s = group_keys.fill_null(0).to_numpy().copy()
     alone = np.flatnonzero(group_keys.is_null().to_numpy(zero_copy_only=False))
@@ -232,14 +245,14 @@ def _compute_split_keys(group_keys: pa.Array, ids: pa.Array) -> UInt64s:
 
 
 def hash_ids(ids: pa.Array) -> UInt64s:
-    """Return the result of `hash_text_64` for the hexadecimal form of each id: uint64 [n]."""
+    """Return the result of `hash_text_64` for the hexadecimal form of each id in a binary column: uint64 [n]."""
     digits, width = to_byte_matrix(ids).tobytes().hex().encode(), 2 * ID_BYTES
     digests = b"".join([sha256(digits[at : at + width]).digest() for at in range(0, len(digits), width)])
     return np.frombuffer(digests, np.uint64)[::4]
 
 
 def to_lanes(signatures: pa.Array) -> UInt32s:
-    """View a column of n signatures as uint32 [n, permutations], without copying."""
+    """View a binary column of n signatures as uint32 [n, permutations], without copying."""
     return to_byte_matrix(signatures).view(np.uint32)
 
 
@@ -296,7 +309,7 @@ def read_documents_at(place: Place, judged: Sequence[Manifest], rows: Collection
         rows: Zero-based row indices over all manifests.
 
     Returns:
-        Maps row indices to documents.
+        Maps each row index to its document, in ascending order.
 
     Raises:
         ValueError: If a row does not exist.

@@ -93,10 +93,13 @@ def settle_ids(table: ScratchTable, generation: Int32s, dropped: DroppedRecords,
 
     Args:
         table: The scratch table from `open_candidates`.
-        generation: int32 [rows], the generation of each row.
+        generation: int32 [rows], the generation (corpus update) that added each row.
         dropped: The dropped records from `read_dropped`.
         forgotten: bool [rows], True for rows on the tombstone list. They are not reported as repeated or superseded,
             but they can be the newest revision and replace others.
+
+    Raises:
+        InputError: If the scratch table cannot be written.
     """
     since = generation.astype(np.int32)
     rows = _find_shared(table.read_column("id")[:, 0], dropped.ids[:, 0])
@@ -171,7 +174,7 @@ def _find_shared(halves: UInt64s, dropped: UInt64s) -> Int64s:
 
 
 def _count_before(group: Int64s, counted: Bools) -> Int64s:
-    """Count the earlier entries of the same group that are marked in `counted`, for each entry.
+    """Count the earlier entries of the same group that are marked in `counted`, for each entry: int64 [n].
 
     Args:
         group: int64 [n], the group of each entry: zero-based numbers without gaps, in ascending order.

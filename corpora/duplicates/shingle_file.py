@@ -44,6 +44,8 @@ class ShingleFile:
 
         Raises:
             InputError: If the disk is full.
+
+        Exceptions of the function `read` are propagated unchanged.
         """
         by_row = documents[np.argsort(self._order[documents])]
         self._numbers[by_row] = np.arange(len(by_row), dtype=np.int32)
@@ -60,7 +62,9 @@ class ShingleFile:
         self._values = np.frombuffer(self._map or b"", np.uint64, total)
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """Compute the overlap of the documents left[k] and right[k] for all k. The documents must have been loaded.
+        """Compute the overlap of the shingle sets of the documents left[k] and right[k] for all k.
+
+        The documents must have been loaded.
 
         Args:
             left: int64 [n], positions in the total order.

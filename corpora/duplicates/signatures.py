@@ -80,7 +80,7 @@ class SignatureBatch(NamedTuple):
 
 @cache
 def draw_permutations(settings: SignatureSettings) -> tuple[UInt32s, UInt32s]:
-    """Draw the factors and summands of the random permutations, as two uint32 [permutations] arrays.
+    """Draw the factors and summands of the random permutations, as two uint32 [permutations] arrays; cached.
 
     They are equal to those of datasketch, which is not imported here because importing it takes half a second.
     """
@@ -90,7 +90,7 @@ def draw_permutations(settings: SignatureSettings) -> tuple[UInt32s, UInt32s]:
 
 
 def compute_signature_plain(text: str, settings: SignatureSettings) -> UInt32s:
-    """Compute the signature of a text with datasketch, as uint32 [permutations]. This is for tests."""
+    """Compute the MinHash signature of one text with datasketch: uint32 [permutations]. This is for tests."""
     from datasketch import MinHash
 
     sketch = MinHash(num_perm=settings.permutations, seed=settings.seed, hashfunc=int)
@@ -100,7 +100,7 @@ def compute_signature_plain(text: str, settings: SignatureSettings) -> UInt32s:
 
 
 def hash_set_plain(shingles: set[int]) -> int:
-    """Reference implementation of `hash_set` for a set of distinct shingles, for tests."""
+    """Compute the hash of a set of shingles as `hash_set` does. This is its reference implementation, for tests."""
     total = sum(((value ^ value >> 31) * int(_SPREAD)) % 2**64 >> 32 ^ value for value in shingles) % 2**64
     return total if total or not shingles else 1
 
@@ -155,7 +155,7 @@ def sign_rows(
         summands: uint32 [lanes], from `draw_permutations` and padded like `factors`.
         lanes: uint32 [n, lanes], filled with the signatures.
         num_shingles: int32 [n], filled with the numbers of distinct shingles.
-        set_hashes: uint64 [n], filled with the set hashes.
+        set_hashes: uint64 [n], filled with order-independent hashes of the sets of shingles (see `hash_set`).
         values: uint64, filled with the shingles of all rows, in row order. Its length must be 0, to write no shingles,
             or at least `compute_max_shingles(offsets)`.
     """
@@ -256,7 +256,11 @@ class BandSettings:
         check_range("rows", self.rows, 1, 4096)
 
     def check_fits(self, permutations: int) -> None:
-        """Raise InputError if the bands need more values than a signature of `permutations` values has."""
+        """Check that a signature of `permutations` values has enough values for the bands.
+
+        Raises:
+            InputError: If the bands need more.
+        """
         if self.bands * self.rows > permutations:
             raise InputError(
                 f"bands = {self.bands} of rows = {self.rows} need {self.bands * self.rows} numbers a "
@@ -279,7 +283,10 @@ def compute_probability(similarity: float, bands: int, rows: int) -> float:
 
 
 def compute_band_keys_plain(signature: UInt32s, settings: BandSettings) -> UInt64s:
-    """Reference implementation of `compute_band_keys`, for tests."""
+    """Compute the band keys of documents like `compute_band_keys`, as uint64 [n, bands]. This is for tests.
+
+    `signature` is uint32 [n, permutations].
+    """
     runs = signature[:, : settings.bands * settings.rows].reshape(-1, settings.bands, settings.rows)
     keys = np.tile(np.arange(settings.bands, dtype=np.uint64), (len(signature), 1))
     for row in range(settings.rows):

@@ -90,12 +90,12 @@ class DuplicateSettings:
 
     @property
     def signature(self) -> SignatureSettings:
-        """The settings of the signatures."""
+        """The settings of the signatures: the number of values and the number of words in a shingle."""
         return SignatureSettings(permutations=self.permutations, shingle_words=self.shingle_words)
 
     @property
     def band(self) -> BandSettings:
-        """The settings of the bands."""
+        """The settings of the bands: their number, and the number of values in each."""
         return BandSettings(bands=self.bands, rows=self.rows)
 
 
@@ -123,7 +123,10 @@ class Verdicts(NamedTuple):
 def judge_duplicates_plain(
     set_hash: UInt64s, band_keys: UInt64s, similarity: Similarity, settings: DuplicateSettings, num_given: int = 0
 ) -> Verdicts:
-    """Reference implementation of `judge_duplicates`, for tests. It compares one pair at a time."""
+    """Decide which documents are kept like `judge_duplicates`, comparing one pair at a time.
+
+    This is its reference implementation, for tests.
+    """
     threshold, limit = parse_threshold(settings.threshold), settings.max_bucket_comparisons
     kept_sets, buckets = defaultdict[int, list[int]](list), defaultdict[tuple[int, int], list[int]](list)
     verdicts = _keep_all(len(set_hash))

@@ -34,10 +34,16 @@ class Similarity(Protocol):
     """Protocol for comparing the shingle sets of documents, which are given by their positions in the total order."""
 
     def load(self, documents: Int64s) -> None:
-        """Prepare to compare the given documents, for example by reading their shingle sets in bulk."""
+        """Prepare to compare the given documents, for example by reading their shingle sets in bulk.
+
+        It is called once, before `compute_overlaps`. `documents` is int64, positions in the total order.
+        """
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """Compute the overlap of the documents left[k] and right[k] for all k."""
+        """Compute the overlap of the documents left[k] and right[k] for all k.
+
+        `left` and `right` are int64 [n], positions in the total order.
+        """
 
 
 class Buckets(NamedTuple):
@@ -239,7 +245,7 @@ def list_buckets(members: Int32s, offsets: Int64s, numbers: Int32s, buckets_of: 
 
 
 def _count_runs(values: UInt64s) -> Int64s:
-    """Return the number of occurrences of each distinct value in a sorted array, in the order of the values."""
+    """Return the number of occurrences of each distinct value in a sorted array, in the order of the values: int64."""
     ends = np.flatnonzero(np.r_[values[1:] != values[:-1], len(values) > 0]) + 1
     return np.diff(ends, prepend=0)
 

@@ -72,7 +72,9 @@ class Marks:
         return ids
 
     def count_reasons(self) -> list[int]:
-        """Return the number of kept rows, followed by the number of removed rows for each of REMOVAL_REASONS."""
+        """Return the number of kept rows, followed by the number of rows removed for each of REMOVAL_REASONS, in that
+        order.
+        """
         counts: list[int] = np.bincount(self.reason, minlength=1 + len(REMOVAL_REASONS)).tolist()
         return counts
 
@@ -104,7 +106,7 @@ def mark_revisions(table: ScratchTable, generation: Int32s, dropped: DroppedReco
 
     Args:
         table: The scratch table from `open_candidates`.
-        generation: int32 [rows], the generation of each row.
+        generation: int32 [rows], the generation (corpus update) that added each row.
         dropped: Records that were dropped before they became documents.
         tombstones: The ids and texts of forgotten documents.
     """
@@ -145,6 +147,10 @@ def find_duplicates(
         priority: int32 [rows], the priority of each row's source. Lower numbers are preferred.
         inputs: The inputs of `table`.
         settings: Settings of the duplicate search.
+
+    Raises:
+        Damaged: If a file is missing, damaged or has changed.
+        InputError: If there is not enough disk space for temporary files.
     """
     rows = np.flatnonzero(marks.reason == 0) if settings.enabled else np.empty(0, np.int64)
     order = sort_rows(rows, marks, priority, table, settings)
@@ -248,7 +254,7 @@ def _spread(values: Float32s, copy: Bools) -> pa.Array:
 
 
 def _find_held_out(table: ScratchTable, marks: Marks, split: SplitSettings, first: int, stop: int) -> Bools:
-    """Find the rows that are held out, by their group or id: bool [stop - first].
+    """Find the rows that are held out, by a hash of their group or id: bool [stop - first].
 
     Args:
         table: The scratch table from `open_candidates`.

@@ -52,10 +52,13 @@ class ShingleSets(NamedTuple):
     offsets: Int64s
 
     def load(self, documents: Int64s) -> None:
-        """Do nothing, because all sets are in memory already."""
+        """Do nothing, because all sets are in memory already. This method is a part of `Similarity`."""
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """Compute the overlap of the sets of rows left[k] and right[k] for all k."""
+        """Compute the overlap of the sets of rows left[k] and right[k] for all k.
+
+        `left` and `right` are int64 [n], zero-based rows.
+        """
         return compute_overlaps(self.values, self.offsets, left, right)
 
 
@@ -108,7 +111,7 @@ def write_sets(
     values: UInt64s,
     ends: Int64s,
 ) -> None:
-    """Compute the sorted shingle set of each row, and write the sets to `values` and their ends to ends[1:].
+    """Compute the sorted shingle set of each row in a text column, and write the sets to `values`.
 
     Args:
         data: UTF-8 bytes of all rows.
@@ -181,7 +184,10 @@ def sort_hashes(hashes: UInt64s, number: int, counts: UInt64s, out: UInt64s) -> 
 
 
 def count_common_plain(sets: ShingleSets, left: int, right: int) -> tuple[int, int]:
-    """Return the sizes of the intersection and the union of two rows' sets. This is for tests."""
+    """Return the sizes of the intersection and of the union of the sets of rows `left` and `right`.
+
+    This is for tests.
+    """
     one, other = (set(sets.values[sets.offsets[row] : sets.offsets[row + 1]].tolist()) for row in (left, right))
     return len(one & other), len(one | other)
 

@@ -73,6 +73,9 @@ class BatchState:
         Args:
             step: Name of the step, for dropped records and the callback.
             texts: A large_string column without nulls, with one row for each remaining record.
+
+        Raises:
+            ValueError: If `texts` does not have one row for each remaining record.
         """
         self.texts = texts
         self.apply_drops(step, [None] * len(texts))
@@ -99,7 +102,10 @@ class BatchState:
 
 
 def _find_parse_drop(record: Record, max_document_bytes: int) -> StepDrop | None:
-    """Return the reason to drop a record that its parser dropped or that is too large, or None to keep it."""
+    """Return the reason to drop a record that its parser dropped or that is too large; None to keep the record.
+
+    `max_document_bytes` is the maximum size of its text in UTF-8.
+    """
     if record.drop is not None:
         return StepDrop("parse", record.drop.reason, record.drop.detail)
     if 4 * len(record.text) > max_document_bytes and len(record.text.encode()) > max_document_bytes:

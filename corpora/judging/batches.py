@@ -61,7 +61,7 @@ class JudgingStep:
 
 
 def _clean_texts(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Repair and normalize the texts of a batch."""
+    """Repair and normalize the texts of a batch in place. Lines that could be repaired only in part are counted."""
     texts, given_up = clean_and_count(batch.texts, settings.clean)
     if given_up:
         batch.figures["lines repaired in part"] += given_up
@@ -69,7 +69,10 @@ def _clean_texts(batch: BatchState, settings: DocumentsSettings, inputs: Judging
 
 
 def _edit_lines(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Remove lines that fail a line rule, and lines that many documents of the source share."""
+    """Remove lines from the texts of a batch, in place: those that fail a line rule, or that many documents share.
+
+    The removed lines are counted by rule in `batch.figures`. Nothing is done if no rule is enabled.
+    """
     repeated = inputs.statistics.repeated_lines
     if settings.lines != LineSettings() or repeated is not None:
         texts, removed = edit_lines(batch.texts, settings.lines, repeated)
@@ -79,7 +82,7 @@ def _edit_lines(batch: BatchState, settings: DocumentsSettings, inputs: JudgingI
 
 
 def _judge_language(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Drop documents in unwanted languages, and set the column `language` of the others."""
+    """Detect the language of each document in a batch, set the column `language`, and drop unwanted languages."""
     languages, reasons = judge_languages(batch.texts, settings.language)
     codes = languages.to_pylist()
     batch.set_column("language", codes)
@@ -93,7 +96,10 @@ def _judge_language(batch: BatchState, settings: DocumentsSettings, inputs: Judg
 
 
 def _judge_rules(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Drop documents that fail a rule, and set the column `quality` of the others."""
+    """Set the column `quality` of a batch, and drop documents that fail a rule of `settings.rules`.
+
+    Languages without word statistics are counted in `batch.figures`.
+    """
     languages = choose_rule_languages(batch.columns["language"], settings.language)
     counts = measure_texts_in(batch.texts, languages, runs=settings.rules.repetition.enabled)
     codes = judge_counts(counts, settings.rules, languages)
@@ -106,7 +112,10 @@ def _judge_rules(batch: BatchState, settings: DocumentsSettings, inputs: Judging
 
 
 def _mask_personal_data(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Replace personal data in the texts."""
+    """Replace personal data in the texts of a batch, in place.
+
+    The replacements are counted by kind in `batch.figures`.
+    """
     if any(settings.personal_data.kinds):
         languages = choose_rule_languages(batch.columns["language"], settings.language)
         texts, masked = mask_private(batch.texts, settings.personal_data, languages)
@@ -115,7 +124,10 @@ def _mask_personal_data(batch: BatchState, settings: DocumentsSettings, inputs: 
 
 
 def _drop_contaminated(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Drop documents that share a run of words with an evaluation set, or only count them if `drop` is False."""
+    """Drop documents of a batch that share a run of words with an evaluation set, and count them in `batch.figures`.
+
+    They are only counted if the setting `contamination.drop` is False.
+    """
     if inputs.evaluation is not None:
         matches, drop = find_evaluation_matches(batch.texts, inputs.evaluation), settings.contamination.drop
         batch.figures.update(f"meets {match.set}" for match in matches if match is not None)
@@ -124,7 +136,7 @@ def _drop_contaminated(batch: BatchState, settings: DocumentsSettings, inputs: J
 
 
 def _select_by_score(batch: BatchState, settings: DocumentsSettings, inputs: JudgingInputs) -> None:
-    """Drop documents whose score is below the source's minimum score."""
+    """Drop documents of a batch whose score by `score_documents` is below the source's minimum score."""
     least = inputs.statistics.least_score
     if inputs.questions is not None and least is not None:
         values = score_documents(batch.texts, inputs.questions).tolist()
@@ -178,16 +190,22 @@ def judge_watched(
     """Judge records as `judge_records` does, but one at a time if this batch has crashed a worker process before.
 
     Args:
-        records: The records of a batch.
+        records: The records of a batch. Must not be empty.
         source: Name of their source.
         settings: Settings of all steps.
         inputs: Evaluation sets, questions and statistics.
+
+    Raises:
+        InputError: If a step from another package returns an invalid result.
     """
     return merge_judged(run_watched(records, lambda some: judge_records(some, source, settings, inputs)))
 
 
 def merge_judged(pieces: Sequence[JudgedBatch]) -> JudgedBatch:
     """Merge the results of a batch that was judged record by record.
+
+    Args:
+        pieces: The results, in order. Must not be empty.
 
     Returns:
         All rows and reasons in their order, and the sums of `figures`.
@@ -220,6 +238,9 @@ def judge_records(
         settings: Settings of all steps.
         inputs: Evaluation sets, questions and statistics.
         on_step: Called after each step with its name and the state of the batch.
+
+    Raises:
+        InputError: If a step from another package returns an invalid result.
     """
     batch = BatchState(records, settings.max_document_bytes, on_step)
     _apply_added_steps(batch, settings, "parse")
@@ -237,7 +258,11 @@ def judge_records(
 
 
 def _apply_added_steps(batch: BatchState, settings: DocumentsSettings, after: str) -> None:
-    """Apply the steps from other packages that are configured to run directly after the step `after`."""
+    """Apply the steps from other packages that are configured to run directly after the step `after`, in place.
+
+    Raises:
+        InputError: If a step returns an invalid result.
+    """
     for entry in settings.steps:
         if entry.after == after:
             kind = entry.step.kind
@@ -248,7 +273,7 @@ def _apply_added_steps(batch: BatchState, settings: DocumentsSettings, after: st
 
 
 def compute_document_id(record: Record, source: str) -> bytes:
-    """Compute a record's document id by hashing its source and key, or its source and raw bytes if it has no key."""
+    """Compute the document id of a record, 16 bytes, from its source and its key, or its raw bytes if it has no key."""
     return compute_keyed_id(source, record.key) if record.key is not None else compute_record_id(source, record.raw)
 
 

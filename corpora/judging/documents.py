@@ -134,7 +134,8 @@ def collect_settings(
 ) -> dict[str, Json]:
     """Return the settings and versions that, besides the records, determine a source's documents.
 
-    The returned dictionary is part of the stage's fingerprint.
+    The returned dictionary is part of the stage's fingerprint. Its key "source" has the settings of the source, "fit"
+    the content of the statistics; the other keys are those of `DocumentsSettings`, and digests of the inputs.
 
     Args:
         source: The source that parses the files.
@@ -165,7 +166,13 @@ def read_document_libraries(source: Source, files: Sequence[RawFile]) -> dict[st
 
 
 def _plan_parts(job: DocumentsJob, slices: Sequence[Slice], quarantined: Sequence[str]) -> tuple[PartPlan, ...]:
-    """Plan the parts that read all slices in order. Each part reads about `part_bytes` bytes."""
+    """Plan the parts (file sets) that read all slices in order. Each part reads about `part_bytes` bytes.
+
+    Args:
+        job: The job of all parts, without slices.
+        slices: Byte ranges of raw files.
+        quarantined: Locations of the records in quarantine.
+    """
     groups = group_slices(slices, job.settings.part_bytes)
     return tuple(
         _plan_part(f"{number:05d}", replace(job, slices=group), quarantined) for number, group in enumerate(groups)
@@ -173,7 +180,13 @@ def _plan_parts(job: DocumentsJob, slices: Sequence[Slice], quarantined: Sequenc
 
 
 def _plan_part(name: str, job: DocumentsJob, quarantined: Sequence[str]) -> PartPlan:
-    """Plan one part, including the quarantined records that it would otherwise read."""
+    """Plan one part (file set), including the quarantined records that it would otherwise read.
+
+    Args:
+        name: Name of the part.
+        job: The job of the part, with its slices.
+        quarantined: Locations of all records in quarantine. Those in the slices become a part of the plan.
+    """
     here = find_places_in_slices(quarantined, job.slices)
     key: list[Json] = [piece.to_json() for piece in job.slices]
     return PartPlan(
@@ -182,13 +195,19 @@ def _plan_part(name: str, job: DocumentsJob, quarantined: Sequence[str]) -> Part
 
 
 def find_quarantined_places(quarantine: Collection[str], files: Sequence[RawFile]) -> list[str]:
-    """Return the quarantine locations that are in one of the files, sorted."""
+    """Return the quarantine locations that are in one of the files, sorted.
+
+    A location is a string of the file's SHA-256, the stream and the offset, separated by spaces.
+    """
     digests = {file.sha256 for file in files}
     return sorted(place for place in quarantine if place.split(" ")[0] in digests)
 
 
 def find_places_in_slices(places: Sequence[str], slices: Sequence[Slice]) -> tuple[str, ...]:
-    """Return the record locations (file, stream, offset) that are read with one of the slices."""
+    """Return the record locations that are read with one of the slices, in the given order.
+
+    A location is a string of the file's SHA-256, the stream and the offset, separated by spaces.
+    """
     return tuple(place for place in places if any(_is_in_slice(place, piece) for piece in slices))
 
 
@@ -213,8 +232,16 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
     This is the documents stage's build function.
 
+    Args:
+        writer: Writes the tables "documents" and "dropped".
+        plan: The plan of the part; its job is a `DocumentsJob`.
+
     Returns:
         The counts of the part. Each record is counted as a document or as dropped, with its reason.
+
+    Raises:
+        FileFault: If raw files cannot be read. It names all of them.
+        InputError: If a step from another package returns an invalid result.
     """
     job: DocumentsJob = plan.job
     tally, drops, figures = Tally(job.quarantine), Counter[str](), Counter[str]()
@@ -237,7 +264,11 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def read_job_inputs(place: Place, job: DocumentsJob) -> JudgingInputs:
-    """Return the inputs for judging a part's documents, including the source's statistics read from the store."""
+    """Return the inputs for judging a part's documents, including the source's statistics read from the store.
+
+    Raises:
+        Damaged: If the statistics are missing or damaged.
+    """
     if job.statistics is None:
         return job.inputs
     return replace(job.inputs, statistics=read_statistics(place, *job.statistics))
@@ -318,10 +349,13 @@ def name_file_in_errors(source: Source, file: RawFile) -> Iterator[None]:
 
 
 def _check_unchanged(source: Source, file: RawFile) -> None:
-    """Raise LostFile if a file was changed after it was hashed.
+    """Check that a file was not changed after it was hashed.
 
     On the machine that hashed the file, its size, time and inode are compared, and elsewhere its size only. Pipes and
     object-store objects are not checked.
+
+    Raises:
+        LostFile: If it was changed.
     """
     path = parse_raw_path(file.path)
     if not (now := read_state(path)):
@@ -367,6 +401,8 @@ def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> Counter[st
 def pool_counts(counts: Sequence[Counter[str]], min_total: int) -> Counter[str]:
     """Add up the last counter and as many of the counters before it as are needed for a total of `min_total`.
 
+    If the total of all counters is smaller, all are added up.
+
     >>> pool_counts([Counter(damaged=5), Counter(sound=9), Counter(damaged=1)], 10)
     Counter({'sound': 9, 'damaged': 1})
     """
@@ -381,16 +417,19 @@ def pool_counts(counts: Sequence[Counter[str]], min_total: int) -> Counter[str]:
 def check_damage(
     place: Place, manifest: Manifest, settings: DocumentsSettings, earlier: Sequence[Counter[str]] = ()
 ) -> None:
-    """Raise InputError if the share of a source's damaged records exceeds `max_damaged_share`.
+    """Check that the share of a source's damaged records does not exceed `max_damaged_share`.
 
     If this generation has fewer than `rule_share_from` records, they are pooled with those of earlier generations (runs
-    that added raw files). The error is then raised only if both shares, pooled and unpooled, exceed the limit.
+    that added raw files). An error is then raised only if both shares, pooled and unpooled, exceed the limit.
 
     Args:
         place: The store.
         manifest: Manifest of this generation's documents stage.
         settings: Settings of this stage.
         earlier: Counts of the earlier generations, oldest first, as `count_damaged` returns them.
+
+    Raises:
+        InputError: If the share exceeds the limit. The message includes the first damage.
     """
     newest = count_damaged(manifest, settings)
     together = pool_counts([*earlier, newest], settings.rule_share_from)
@@ -439,6 +478,9 @@ def find_rules_over_limit(source: str, outcomes: Mapping[str, int], settings: Do
         source: Name of the source, for the result.
         outcomes: Number of records by outcome ("documents" or "dropped: STEP: REASON"), as in the ledger.
         settings: Settings of the documents stage.
+
+    Returns:
+        The rules, in the order of `outcomes`; empty if none dropped too many.
     """
     parsed = sum(count for outcome, count in outcomes.items() if not outcome.startswith("dropped: parse:"))
     asked = ("rules", *(entry.step.kind for entry in settings.steps))

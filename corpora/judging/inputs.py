@@ -43,7 +43,10 @@ def read_inputs(settings: DocumentsSettings) -> JudgingInputs:
 
 
 def _read_stamp(path: Path) -> tuple[int, ...]:
-    """Return a file's size, times and inode, which change with its content, or () if the file does not exist."""
+    """Return a file's size, modification time, change time and inode, or () if the file does not exist.
+
+    They change with its content.
+    """
     if not path.expanduser().exists():
         return ()
     stat = path.expanduser().stat()

@@ -54,5 +54,5 @@ class DocumentsSettings:
 
     @property
     def needs_statistics(self) -> bool:
-        """Return True if the documents can be judged only after their source's statistics were computed."""
+        """True if the documents can be judged only after their source's statistics were computed."""
         return self.repeated_lines.enabled or bool(self.selection.questions)

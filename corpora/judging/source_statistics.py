@@ -74,6 +74,9 @@ def read_statistics(place: Place, folder: str, part: Part) -> SourceStatistics:
         place: The store.
         folder: Folder of the stage in the store.
         part: The part, as listed in the stage's manifest.
+
+    Raises:
+        Damaged: If a file is missing, damaged or was changed.
     """
     schemas = {"lines": LINES, "cut": CUT}
     kinds = {file.table: schemas[file.table] for file in part.files}

@@ -113,6 +113,11 @@ def plan_statistics(
 def sample_slices(source: Source, files: Sequence[RawFile], size_bytes: int) -> tuple[Slice, ...]:
     """Choose slices of raw files with about `size_bytes` bytes in total, by a hash of each slice.
 
+    Args:
+        source: The source that parses the files.
+        files: The raw files.
+        size_bytes: Size of the sample.
+
     Returns:
         The chosen slices in file order, or all slices if the files have fewer than `size_bytes` bytes.
 
@@ -130,6 +135,16 @@ def build_statistics(writer: PartWriter, plan: PartPlan) -> Ledger:
     """Read the sample, count lines and scores, and write the statistics.
 
     This is the build function of the `fits` stage.
+
+    Args:
+        writer: Writes the tables "lines" and "cut", each only if the settings need it.
+        plan: The plan of the part; its job is a `StatisticsJob`.
+
+    Returns:
+        The number of records in the sample that became documents and that were dropped, as a ledger.
+
+    Raises:
+        FileFault: If raw files cannot be read. It names all of them.
     """
     job: StatisticsJob = plan.job
     tally, kept, dropped = Tally(job.quarantine), 0, 0
@@ -171,7 +186,10 @@ def _measure(job: StatisticsJob, records: list[Record]) -> _BatchMeasures:
 
 
 def _join_lines(pieces: Sequence[tuple[UInt64s, Int64s]]) -> tuple[UInt64s, Int64s]:
-    """Concatenate the line hashes of several batches, and shift their offsets accordingly."""
+    """Concatenate the line hashes of several batches, and shift their offsets accordingly.
+
+    Each batch, and the result, is a pair of hashes and offsets as `hash_lines` returns them.
+    """
     before = np.cumsum([0, *(hashes.size for hashes, _ in pieces)])
     offsets = [starts[:-1] + shift for (_, starts), shift in zip(pieces, before, strict=False)]
     return np.concatenate([hashes for hashes, _ in pieces]), np.concatenate([*offsets, before[-1:]])
@@ -212,7 +230,8 @@ class RepeatedLines:
             self._merge_waiting()
 
     def build_table(self, settings: RepeatedLineSettings) -> pa.Table:
-        """Build the table of lines that many documents share, in ascending order of their hashes.
+        """Build the table of lines that many documents share, with the columns of `LINES`, in ascending order of their
+        hashes.
 
         A line is included if it occurs in at least `min_documents` documents and in a share of at least `min_share` of
         all added documents.
@@ -224,7 +243,9 @@ class RepeatedLines:
         return pa.table(arrange_columns(columns, LINES), schema=LINES)
 
     def _merge_waiting(self) -> None:
-        """Add the buffered documents to the counts."""
+        """Add the buffered documents to the counts, store the texts of lines that have become frequent, and empty the
+        buffer.
+        """
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         together = np.concatenate([self._hashes, *(hashes for _, hashes, _ in waiting)])
         counts = np.ones(together.size, np.int64)
@@ -236,7 +257,13 @@ class RepeatedLines:
             self._store_texts(texts, hashes, offsets, wanted)
 
     def _store_texts(self, texts: pa.Array, hashes: UInt64s, offsets: Int64s, wanted: set[int]) -> None:
-        """Store the text of each wanted line that occurs in these documents, and remove its hash from `wanted`."""
+        """Store the text of each wanted line that occurs in these documents, and remove its hash from `wanted`.
+
+        Args:
+            texts: The documents, a large_string column without nulls.
+            hashes, offsets: The line hashes of these documents, as `hash_lines` returns them.
+            wanted: Hashes of the lines to store. Modified.
+        """
         here = np.flatnonzero(np.isin(hashes, np.fromiter(wanted, np.uint64, len(wanted))))
         for row in np.unique(np.searchsorted(offsets, here, "right") - 1).tolist():
             for line in texts[row].as_py().split("\n"):

@@ -24,13 +24,23 @@ def format_call(kernel: Kernel, arguments: tuple[Any, ...]) -> str:
 
 
 def compile_call(line: str) -> None:
-    """Compile a kernel for the types in a line from `format_call`, unless it has been compiled for them already."""
+    """Compile a kernel for the types in a line from `format_call`, unless it has been compiled for them already.
+
+    Raises:
+        ModuleNotFoundError: If the module does not exist.
+        AttributeError: If the module does not contain the kernel.
+    """
     kernel, arguments = parse_call(line)
     kernel.compile_ahead(arguments)
 
 
 def parse_call(line: str) -> tuple[Kernel, tuple[Any, ...]]:
-    """Parse a line from `format_call`, and return the kernel and the numba types of its arguments."""
+    """Parse a line from `format_call`, and return the kernel and the numba types of its arguments.
+
+    Raises:
+        ModuleNotFoundError: If the module does not exist.
+        AttributeError: If the module does not contain the kernel.
+    """
     tokens = deque(_TOKEN.findall(line))
     return _import_name(tokens.popleft()).numba_object, _parse_types(tokens)
 
@@ -47,7 +57,10 @@ def _format_type(kind: Any) -> str:
 
 
 def _parse_types(tokens: deque[str]) -> tuple[Any, ...]:
-    """Parse a list of types in parentheses. The parsed tokens are removed from `tokens`."""
+    """Parse a list of types in parentheses, and return them as numba types.
+
+    The parsed tokens are removed from `tokens`.
+    """
     assert tokens.popleft() == "("
     kinds = []
     while tokens[0] != ")":

@@ -219,7 +219,7 @@ def compute_shipped_name() -> str:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Create a folder that only the current user can access, or make an existing folder private.
+    """Create a folder that only the current user can access, with its parents, or make an existing folder private.
 
     Raises:
         OSError: If the folder cannot be created, belongs to another user, remains accessible to others, or is not
@@ -260,6 +260,12 @@ def compute_source_digest(path: Path, root: Path = ROOT) -> str:
     Args:
         path: Path of the source file.
         root: Root folder of the source tree.
+
+    Returns:
+        The SHA-256 digest in hexadecimal digits.
+
+    Raises:
+        OSError: If a file cannot be read.
     """
     sources: dict[Path, bytes] = {}
     waiting = [path]
@@ -289,7 +295,7 @@ def _read_source(path: Path, root: Path) -> tuple[bytes, list[Path]]:
 
 
 def _read_processor() -> str:
-    """Return the model and instruction sets of the processor, or only its architecture if they are not reported."""
+    """Return lines that name the processor's model and instruction sets, or its architecture if they are unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -131,7 +131,10 @@ class _Borrower(_Compiler):
     """A compiler that omits unneeded passes, and omits reference counts in kernels that only borrow arrays."""
 
     def define_pipelines(self) -> Any:
-        """Return numba's pipeline without unneeded passes, and with `_SkipReferenceCounts` before code generation."""
+        """Return a list with numba's pipeline, changed as described.
+
+        Unneeded passes are removed, and `_SkipReferenceCounts` is inserted before code generation.
+        """
         [passes] = super().define_pipelines()
         passes.passes = [each for each in passes.passes if each[0] not in _UNUSED]
         passes.add_pass_after(_SkipReferenceCounts, IRLegalization)
@@ -327,7 +330,9 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return form
 
     def compute_path(self, arguments: tuple[Any, ...], native: bool = True) -> Path:
-        """Return the path of the cache file for a compiled form. The file has the same name in the installed package.
+        """Return the path of the cache file for one compiled form of the kernel, such as "FOLDER/tidy-0f3a....kernel".
+
+        The file has the same name in the installed package.
 
         Args:
             arguments: The numba types of the arguments.
@@ -346,7 +351,16 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return content
 
     def _read_form(self, path: Path, arguments: tuple[Any, ...], native: bool) -> CompiledForm | None:
-        """Load a compiled form from a file; return None if the file is missing or damaged."""
+        """Load a compiled form of the kernel from a file.
+
+        Args:
+            path: Path of the file in the cache.
+            arguments: The numba types of the arguments.
+            native: True if the file contains machine code, False for bitcode to link with other kernels.
+
+        Returns:
+            The compiled form; None if the file is missing, damaged or for other argument types.
+        """
         content = self._read_stored(path)
         if content is None:
             return None
@@ -363,7 +377,13 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._build_form(library, stored, native)
 
     def _compile_form(self, path: Path, arguments: tuple[Any, ...], native: bool) -> CompiledForm:
-        """Compile the kernel for the given argument types and store the result. A failure to store it is ignored."""
+        """Compile the kernel for the given argument types and store the result. A failure to store it is ignored.
+
+        Args:
+            path: Path of the file to write.
+            arguments: The numba types of the arguments.
+            native: True to compile to machine code, False to bitcode that can be linked with other kernels.
+        """
         self._cache_misses[arguments] += 1
         self.targetctx.refresh()  # half a second of imports, which a process that only reads does without
         self._native = native
@@ -391,7 +411,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]
         return self._build_form(library, stored, native)
 
     def _compile(self, arguments: tuple[Any, ...]) -> Any:
-        """Compile without reference counts where possible.
+        """Compile for the given argument types without reference counts if possible, and return numba's compile result.
 
         If numba then reports an allocation, compile again with them.
         """
@@ -435,10 +455,14 @@ _call_signatures: dict[Any, Any] = {}  # of numba's own functions, operators amo
 
 @contextmanager
 def _patch_numba(target: Any, typing: Any) -> Iterator[None]:
-    """Context manager that changes two things in numba while kernels are compiled.
+    """Context manager that changes two things in numba while kernels are compiled, and restores them at the end.
 
     Library functions that numba compiles for a kernel remain bitcode. The result type of a library function is resolved
     only once for each combination of argument types, because numba tries all variants of `+` for each `+`.
+
+    Args:
+        target: numba's target context (code generation).
+        typing: numba's typing context (type inference).
     """
     codegen, resolve = target.codegen(), typing.resolve_function_type
 

@@ -55,7 +55,8 @@ def reduce_modulo(upper: np.uint64, lower: np.uint64) -> Number127:
 def multiply_add(factor: Number127, other_factor: Number127, added: Number127) -> Number127:
     """Return factor * other_factor + added modulo the prime 2^127 - 1.
 
-    All numbers are given as two 64-bit words, upper word first. All arguments must be below the prime.
+    All numbers, including the result, are pairs of 64-bit words, upper word first. All arguments must be below the
+    prime.
     """
     # The product in four words, the lowest first; none of the sums of two words' halves passes its room.
     first, second = factor[1] * other_factor[1], high_product(factor[1], other_factor[1])
@@ -124,7 +125,10 @@ def xxh3_128(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Ha
 
 @kernel
 def _hash_short(data: Bytes, start: Integer, length: Integer) -> Hash:
-    """Hash 17 to 128 bytes, in pairs of 16 bytes from both ends, starting with the innermost pair."""
+    """Hash 17 to 128 bytes, in pairs of 16 bytes from both ends, starting with the innermost pair.
+
+    Return the hash of `length` bytes, starting at `data[start]`, as two words, upper word first.
+    """
     low, high = np.uint64(length) * _PRIME64_1, _U64_0
     for pair in range((length - 1) // 32, -1, -1):
         other = start + length - 16 * (pair + 1)
@@ -134,7 +138,10 @@ def _hash_short(data: Bytes, start: Integer, length: Integer) -> Hash:
 
 @kernel
 def _hash_medium(data: Bytes, start: Integer, length: Integer) -> Hash:
-    """Hash 129 to 240 bytes, in pairs of 16 bytes from the beginning. The last pair is hashed in reverse order."""
+    """Hash 129 to 240 bytes, in pairs of 16 bytes from the beginning. The last pair is hashed in reverse order.
+
+    Return the hash of `length` bytes, starting at `data[start]`, as two words, upper word first.
+    """
     low, high = np.uint64(length) * _PRIME64_1, _U64_0
     for pair in range(4):
         at = start + 32 * pair
@@ -150,9 +157,18 @@ def _hash_medium(data: Bytes, start: Integer, length: Integer) -> Hash:
 
 @kernel
 def _hash_long(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> Hash:
-    """Hash 241 or more bytes.
+    """Hash 241 or more bytes: `length` bytes, starting at `data[start]`.
 
     Stripes of 64 bytes are mixed into eight lanes, which are scrambled after each block of stripes.
+
+    Args:
+        data: uint8, the bytes.
+        start: Index of the first byte.
+        length: Number of bytes.
+        lanes: uint64 [8], scratch memory, which is overwritten.
+
+    Returns:
+        The hash as two words, upper word first.
     """
     for lane in range(8):
         lanes[lane] = _INITIAL_LANES[lane]
@@ -170,6 +186,14 @@ def _hash_long(data: Bytes, start: Integer, length: Integer, lanes: UInt64s) -> 
 
 @kernel
 def _add_stripes(lanes: UInt64s, data: Bytes, start: Integer, stripes: Integer) -> None:
+    """Mix consecutive stripes of 64 bytes into the lanes, in place.
+
+    Args:
+        lanes: uint64 [8], the state of the hash. Modified.
+        data: uint8, the bytes.
+        start: Index of the first byte of the first stripe.
+        stripes: Number of stripes.
+    """
     for stripe in range(stripes):
         add_stripe(lanes, data, start + _STRIPE * stripe, _SECRET, 8 * stripe)
 
@@ -208,12 +232,22 @@ def _mix_pair(low: np.uint64, high: np.uint64, data: Bytes, one: Integer, other:
 
 @kernel
 def _mix_key(data: Bytes, start: Integer, key: Integer) -> np.uint64:
+    """Mix 16 bytes of data with 16 bytes of the secret into one word.
+
+    Args:
+        data: uint8, the bytes.
+        start: Index of the first of the 16 bytes.
+        key: Byte offset in the secret.
+    """
     one, other = load8(_SECRET, key), load8(_SECRET, key + 8)
     return _multiply_fold(load8(data, start) ^ one, load8(data, start + 8) ^ other)
 
 
 @kernel
 def _finish(low: np.uint64, high: np.uint64, length: Integer) -> Hash:
+    """Combine the two halves of the hash state and the number of hashed bytes into the hash: two words, upper word
+    first.
+    """
     upper = low * _PRIME64_1 + high * _PRIME64_4 + np.uint64(length) * _PRIME64_2
     return _U64_0 - _avalanche(upper), _avalanche(low + high)
 
@@ -226,5 +260,6 @@ def _multiply_fold(one: np.uint64, other: np.uint64) -> np.uint64:
 
 @kernel
 def _avalanche(value: np.uint64) -> np.uint64:
+    """Spread the bits of a word, so that every input bit affects the result. This is a bijection."""
     value = (value ^ value >> _37) * _PRIME_MX1
     return value ^ value >> _32

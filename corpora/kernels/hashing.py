@@ -39,7 +39,7 @@ def absorb(state: np.uint64, chunk: np.uint64) -> np.uint64:
 
 @kernel
 def finish(value: np.uint64) -> np.uint64:
-    """Apply the 64-bit finalizer of MurmurHash3, in which every input bit affects every output bit."""
+    """Apply the 64-bit finalizer of MurmurHash3 to a hash state. Every input bit then affects every output bit."""
     value = (value ^ value >> _33) * _FINISH_1
     value = (value ^ value >> _33) * _FINISH_2
     return value ^ value >> _33

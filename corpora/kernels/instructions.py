@@ -15,7 +15,16 @@ _NEIGHBOURS = ir.Constant(ir.VectorType(ir.IntType(32), 8), [1, 0, 3, 2, 5, 4, 7
 
 
 def _compute_pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    """Generate code for a pointer to element `index` of an array, cast to a pointer to a 64-bit word."""
+    """Generate code for a pointer to element `index` of an array, cast to a pointer to a 64-bit word, and return the
+    pointer.
+
+    Args:
+        context: numba's target context.
+        builder: The LLVM IR builder of the function.
+        array_type: The numba type of the array.
+        array: LLVM value of the array.
+        index: LLVM value of the index.
+    """
     start = context.make_array(array_type)(context, builder, array).data
     return builder.bitcast(builder.gep(start, [index]), _WORD.as_pointer())
 
@@ -106,6 +115,8 @@ def below_bits(typing_context: Any, data: Any, index: Any, byte: Any) -> Any:
 
 def _build_comparison(sign: str) -> Any:
     """Return a code generator that compares 64 bytes with one byte, and returns the results as the bits of a word.
+
+    The bit of the first byte is the lowest.
 
     Args:
         sign: The comparison operator, such as "==" or "<".

@@ -31,7 +31,7 @@ CASE_BITS = np.uint64(0x2020202020202020)
 
 
 def from_byte(first: int) -> np.uint64:
-    """Return a word to add to eight bytes below 0x80, in order to compare all of them with `first`.
+    """Return a word to add to eight ASCII bytes (below 0x80), in order to compare all of them with the byte `first`.
 
     In the sum, the top bit of a byte is 1 if the byte was at least `first`.
 
@@ -71,9 +71,9 @@ add_stripe: Callable[[UInt64s, Bytes, Integer, Bytes, Integer], None] = Instruct
 
 @kernel
 def load_tail(data: Bytes, index: Integer, end: Integer) -> np.uint64:
-    """Load the bytes from `index` to `end` (exclusive) into a word.
+    """Load the bytes from `index` to `end` (exclusive), but at most eight, into a word. The first byte is the lowest.
 
-    At most eight bytes are loaded. Missing bytes are zero.
+    Missing bytes are zero.
     """
     word = np.uint64(0)
     for i in range(min(8, end - index)):
@@ -91,7 +91,10 @@ def keep_bytes(word: np.uint64, num_bytes: int) -> np.uint64:
 
 @kernel
 def load_up_to(data: Bytes, index: Integer, end: Integer) -> np.uint64:
-    """Load eight bytes into a word, starting at `index`. Bytes from `end` on are not read and become zero."""
+    """Load eight bytes into a word, starting at `index`. The first byte is the lowest.
+
+    Bytes from `end` on are not read and become zero.
+    """
     if index + 8 <= end:
         return load8(data, index)
     return load_tail(data, index, end)

@@ -65,7 +65,7 @@ def find_start_before(data: Bytes, at: int) -> int:
 def encode(code: int) -> tuple[np.uint64, int]:
     """Encode a code point as UTF-8.
 
-    Return a word that contains the bytes, first byte lowest, and the number of bytes.
+    Return a word that contains the bytes (the first is the lowest), and the number of bytes (1 to 4).
     """
     value = np.uint64(code)
     low = _HIGH_1 | (value & _SIX_BITS)

@@ -48,13 +48,16 @@ def describe_files(folder: Path, names: Iterable[str]) -> dict[str, Json]:
         names: Relative paths of the files.
 
     Returns:
-        Maps each name to a JSON object with the file's size and digest.
+        Maps each name to a JSON object: `size_bytes`, and `xxh3_128`, a digest in hexadecimal digits.
+
+    Raises:
+        OSError: If a file cannot be read.
     """
     return {name: _build_description((folder / name).stat().st_size, _hash_file(folder / name)) for name in names}
 
 
 def describe_bytes(data: bytes) -> Json:
-    """Return the size and digest that `describe_files` would return for a file with these bytes."""
+    """Return the size and digest of some bytes, in the form of `describe_files`: keys `size_bytes` and `xxh3_128`."""
     return _build_description(len(data), xxhash.xxh3_128_hexdigest(data))
 
 
@@ -74,6 +77,9 @@ def write_complete_file(folder: Path, facts: Mapping[str, Json], files: Mapping[
         folder: The folder.
         facts: Additional fields of complete.json.
         files: The result of `describe_files`.
+
+    Raises:
+        OSError: If the file cannot be written.
     """
     with (folder / COMPLETE_FILE).open("wb") as file:
         file.write(seal(json.dumps({**facts, "files": files}, indent=1, ensure_ascii=False).encode()))
@@ -84,6 +90,9 @@ def write_complete_file(folder: Path, facts: Mapping[str, Json], files: Mapping[
 
 def read_complete_file(folder: Path) -> dict[str, Json]:
     """Read complete.json of a folder and verify its digest.
+
+    Returns:
+        The fields of the JSON object: `files` (see `describe_files`), and the facts that were stored with them.
 
     Raises:
         Damaged: If complete.json is missing or damaged.
@@ -171,7 +180,14 @@ def check_folder(folder: Path, names: Collection[str] | None = None, other_recor
 def _check_against_complete(folder: Path, prefix: str, wanted_names: Collection[str] | None, other_record: str) -> bool:
     """Verify files with complete.json. Return True if it records any file below `prefix`.
 
-    `prefix` is the path of the folder to verify, relative to the folder with complete.json.
+    Args:
+        folder: The folder that contains complete.json.
+        prefix: Path of the folder to verify, relative to `folder`, with a slash at the end; "" for `folder` itself.
+        wanted_names: Paths of the files to verify, relative to `folder`; None for all.
+        other_record: See `check_folder`.
+
+    Raises:
+        InputError: If a file is missing, damaged or was changed, or if complete.json is damaged.
     """
     if not _is_ours((folder / COMPLETE_FILE).read_bytes(), b'"xxh3_128": '):
         return False
@@ -195,7 +211,13 @@ def _check_against_complete(folder: Path, prefix: str, wanted_names: Collection[
 def _check_against_manifest(folder: Path, prefix: str, wanted_names: Collection[str] | None) -> bool:
     """Verify files other than tables with a manifest. Return True if it records any file below `prefix`.
 
-    `prefix` is the path of the folder to verify, relative to the folder with the manifest.
+    Args:
+        folder: The folder that contains the manifest.
+        prefix: Path of the folder to verify, relative to `folder`, with a slash at the end; "" for `folder` itself.
+        wanted_names: Paths of the files to verify, relative to `folder`; None for all.
+
+    Raises:
+        InputError: If a file is missing, damaged or was changed, or if the manifest is damaged.
     """
     data = (folder / MANIFEST).read_bytes()
     if not _is_ours(data, b'"build_version": '):
@@ -212,7 +234,9 @@ def _check_against_manifest(folder: Path, prefix: str, wanted_names: Collection[
 def _is_ours(data: bytes, mark: bytes) -> bool:
     """Return True if a file was written by this program, and not by another program that uses the same file name.
 
-    `mark` is a field that this program's file contains even if its digest is lost.
+    Args:
+        data: All bytes of the file.
+        mark: A field that this program's file contains even if its digest is lost.
     """
     return bool(find_digest(data)) or mark in data
 
@@ -230,7 +254,9 @@ def _check_stored_file(path: Path, name: str, file: StoredFile) -> None:
 
 
 def _compute_file_content(path: Path, name: str) -> Content:
-    """Memory-map a file, and return its content as recorded in a store: that of one row with the name and the bytes."""
+    """Memory-map a file, and compute the content that a store records for it: that of one row with the name and the
+    bytes.
+    """
     data = pa.memory_map(str(path)).read_buffer() if path.stat().st_size else pa.py_buffer(b"")
     ends = pa.py_buffer(np.array([0, data.size], np.int64))
     cell = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, ends, data])

@@ -83,7 +83,7 @@ _suspect_batches: Collection[str] = ()
 
 
 def set_sheet(sheet: Any) -> None:
-    """Set the shared memory in which this process reports its activity."""
+    """Set the shared memory (an `ActivitySheet`) in which this process reports its activity. None ends reporting."""
     global _sheet
     _sheet = sheet
 
@@ -117,12 +117,12 @@ def report_part(part: str) -> None:
 
 
 def report_record(record: str) -> None:
-    """Report the record that this process begins to read; "" when no record is being read."""
+    """Report the name of the record that this process begins to read; "" when no record is being read."""
     _write_field("record", record)
 
 
 def report_step(step: str) -> None:
-    """Report the current processing step of the record or batch."""
+    """Report the name of the current processing step of the record or batch; "" when no step is running."""
     if _sheet is not None:
         _sheet.step = step.encode(errors="replace")[: ActivitySheet.step.size - 1]
 
@@ -185,7 +185,9 @@ def _hold_report(field: str, value: str) -> Iterator[None]:
 
 
 def _cut(text: str, field: str) -> bytes:
-    """Encode a string as UTF-8, truncated at a character boundary to the length of a field."""
+    """Encode a string as UTF-8, truncated at a character boundary so that it fits in the named field of
+    `ActivitySheet`.
+    """
     value = text.encode(errors="replace")[: getattr(ActivitySheet, field).size - 1]
     return value.decode(errors="ignore").encode()
 

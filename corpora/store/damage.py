@@ -39,7 +39,9 @@ class Damaged(InputError):
 
 
 def seal(document: bytes) -> bytes:
-    """Append a digest field to a JSON object that is formatted over several lines: the SHA-256 of the object itself.
+    """Append a digest field to a JSON object: the SHA-256 of the object itself, in hexadecimal digits.
+
+    The object must be formatted over several lines.
 
     >>> seal(b'{\\n "a": 1\\n}\\n')[:20]
     b'{\\n "a": 1,\\n "digest"'

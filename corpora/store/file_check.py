@@ -37,7 +37,7 @@ _SORT_COLUMNS = {("tokens", "tokens"): "shuffle"}  # (kind, table): the column t
 
 @contextmanager
 def open_checked_bytes(place: Place, path: str, file: StoredFile) -> Iterator[memoryview]:
-    """Verify the size and SHA-256 of a file, and memory-map it inside the block.
+    """Verify the size and SHA-256 of a file, and memory-map it inside the block. The block gets its bytes.
 
     Args:
         place: The store.
@@ -66,7 +66,19 @@ def open_checked_bytes(place: Place, path: str, file: StoredFile) -> Iterator[me
 
 
 def _open_hashed(place: Place, path: str, opened: ExitStack) -> tuple[IO[bytes], str]:
-    """Return an open local file with the bytes of a stored file, and their SHA-256. `opened` will close the file."""
+    """Return an open local file with the bytes of a stored file, and their SHA-256 in hexadecimal digits.
+
+    A file of an object store is copied to an unnamed temporary file.
+
+    Args:
+        place: The store.
+        path: Path of the file, relative to the store.
+        opened: Closes the returned file when it is closed itself.
+
+    Raises:
+        FileNotFoundError: If the file does not exist.
+        OSError: If the file cannot be read.
+    """
     digest = hashlib.sha256()
     if place.is_local:
         image = opened.enter_context(Path(place.to_full_path(path)).open("rb", buffering=0))

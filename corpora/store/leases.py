@@ -167,6 +167,8 @@ class HeartbeatWriter:
     def stop(self, keep: bool = False) -> None:
         """Stop reporting and remove the file. This method is thread-safe and can be called more than once.
 
+        No error is raised if the file cannot be removed.
+
         Args:
             keep: If True, the file with the last report is not removed.
         """
@@ -224,6 +226,9 @@ def _lock_shared(owner: object, path: str) -> None:
     """Hold a shared lock on a file until `owner` is garbage-collected.
 
     Does nothing if the file does not exist or its file system does not support locks.
+
+    Raises:
+        InputError: If another process has an exclusive lock on the file, because it is removing the artifact.
     """
     try:
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -246,11 +251,16 @@ def _lock_shared(owner: object, path: str) -> None:
 def remove_unless_held(place: Place, folder: str) -> bool:
     """Remove the manifest of an artifact, unless an `ArtifactHold` protects it.
 
+    Args:
+        place: The store.
+        folder: The folder of the artifact in the store, `KIND/NAME/FINGERPRINT`.
+
     Returns:
         True if the manifest was removed or was already missing, False if it is protected.
 
     Raises:
         FileNotFoundError: If an object store reports that the manifest is missing.
+        InputError: If the manifest cannot be removed.
     """
     path = f"{folder}/{MANIFEST}"
     if not place.is_local:
@@ -271,7 +281,10 @@ def remove_unless_held(place: Place, folder: str) -> bool:
 
 
 def is_held(place: Place, folder: str) -> bool:
-    """Return True if an `ArtifactHold` protects the artifact in a folder; False if the store does not support locks."""
+    """Return True if an `ArtifactHold` protects the artifact in a folder, `KIND/NAME/FINGERPRINT`.
+
+    The result is False if the store does not support locks, or if there is no such artifact.
+    """
     if not place.is_local:
         return False
     try:

@@ -104,7 +104,11 @@ class Ledger:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "Ledger":
-        """Create a Ledger from the JSON object that `to_json` returns. It is not checked for balance."""
+        """Create a Ledger from the JSON object that `to_json` returns. It is not checked for balance.
+
+        Raises:
+            KeyError: If a field is missing.
+        """
         accounts = tuple(
             Account(unit=unit, total=entry["total"], outcomes=entry["outcomes"])
             for unit, entry in data["accounts"].items()

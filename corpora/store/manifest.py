@@ -61,9 +61,10 @@ def to_canonical_json(value: Json) -> str:
 
 
 def fingerprint_json(facts: Mapping[str, str]) -> str:
-    """Compute the fingerprint of facts that are already serialized with `to_canonical_json`. See `compute_fingerprint`.
+    """Compute the fingerprint of facts whose values are already serialized with `to_canonical_json`.
 
-    This way, settings that many parts share are serialized only once.
+    The result is that of `compute_fingerprint` for the same facts. Settings that many parts share are serialized only
+    once this way.
     """
     pairs = ",".join(f"{_CANONICAL.encode(name)}:{fact}" for name, fact in sorted(facts.items()))
     return hashlib.sha256(f"{{{pairs}}}".encode()).hexdigest()[:24]
@@ -110,7 +111,13 @@ class StoredFile:
 
     @staticmethod
     def from_json(data: Mapping[str, Json]) -> "StoredFile":
-        """Create a StoredFile from the JSON object that `to_json` returns."""
+        """Create a StoredFile from the JSON object that `to_json` returns.
+
+        Raises:
+            KeyError: If `content` is missing.
+            TypeError: If another field is missing or unknown.
+            ValueError: If `content` has another form.
+        """
         return StoredFile(**{**data, "content": Content.parse(data["content"])})
 
 
@@ -155,7 +162,10 @@ class Part:
 
     @property
     def content(self) -> str:
-        """A digest of the rows of all tables of the part. The fingerprints of dependent parts include this digest."""
+        """A digest of the rows of all tables of the part: 24 hexadecimal digits.
+
+        The fingerprints of dependent parts include this digest.
+        """
         return compute_fingerprint(**_to_tables_json(_sum_tables([self])))
 
     def count_rows(self, table: str) -> int:
@@ -171,7 +181,13 @@ class Part:
 
     @staticmethod
     def from_json(data: Mapping[str, Json]) -> "Part":
-        """Create a Part from the JSON object that `to_json` returns."""
+        """Create a Part from the JSON object that `to_json` returns.
+
+        Raises:
+            KeyError: If a field is missing.
+            TypeError: If a field is unknown.
+            ValueError: If the content of a file has another form.
+        """
         files = tuple(StoredFile.from_json(file) for file in data["files"])
         record = RecordAddress(**data["record"]) if "record" in data else None
         return Part(**{**data, "files": files, "ledger": Ledger.from_json(data["ledger"]), "record": record})
@@ -277,7 +293,10 @@ class Manifest:
 
     @cached_property
     def content(self) -> str:
-        """A digest of the rows of all tables."""
+        """A digest of the rows of all tables: 24 hexadecimal digits.
+
+        How the rows are divided into parts does not affect it.
+        """
         return compute_fingerprint(**_to_tables_json(self.tables))
 
     @cached_property
@@ -393,6 +412,10 @@ def _check_not_format_1(data: bytes, path: str) -> None:
     """Raise InputError if a document without a digest has format version 1.
 
     Part records of that format do not contain a version, so they are recognized by their fields.
+
+    Args:
+        data: All bytes of the document. They need not be valid JSON.
+        path: Path in the store, for the message.
     """
     try:
         fields = json.loads(data)

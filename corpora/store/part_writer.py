@@ -60,6 +60,9 @@ class PartWriter:
 
         Yields:
             The `TableSink` to write rows to.
+
+        Raises:
+            InputError: If the file cannot be written, e.g. because the disk is full.
         """
         path = self._build_path(f"{self._name}.{table}.arrow")
         options = pa.ipc.IpcWriteOptions(compression=compression)
@@ -80,6 +83,9 @@ class PartWriter:
             data: All bytes of the file.
             table: Name under which the file is recorded. Its recorded content is that of a table with one row,
                 consisting of the name and the bytes.
+
+        Raises:
+            InputError: If the file cannot be written.
         """
         path = self._build_path(name)
         with self._out.create(f"{self._folder}/{path}", is_final=True) as sink:
@@ -107,16 +113,16 @@ class _Tap:
         self._last: list[bytes] = []
 
     def write(self, data: Any) -> int:
-        """Write bytes or an Arrow buffer, and store a copy."""
+        """Write bytes or an Arrow buffer, store a copy, and return the number of bytes written."""
         self._last.append(bytes(data))
         return self._sink.write(self._last[-1])
 
     def flush(self) -> None:
-        """Write buffered data to the operating system."""
+        """Flush the underlying file, so that buffered data reach the operating system."""
         self._sink.flush()
 
     def tell(self) -> int:
-        """Return the number of bytes written so far."""
+        """Return the number of bytes written to the underlying file so far."""
         return self._sink.tell()
 
     def take_written(self) -> memoryview:
@@ -140,6 +146,10 @@ class TableSink:
         """Append rows, which must have the schema of the table.
 
         Each record batch of `rows` becomes a record batch of the file.
+
+        Raises:
+            InputError: If the rows cannot be written, e.g. because the disk is full.
+            pyarrow.ArrowInvalid: If the rows have another schema.
         """
         for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
             content = compute_content(batch)
@@ -160,7 +170,10 @@ class TableSink:
         )
 
     def _without_head(self, written: memoryview) -> memoryview:
-        """Remove the file's head, which precedes the first batch, from the bytes written so far."""
+        """Remove the head of the file, which precedes the first batch, from newly written bytes.
+
+        The head is stored when the first bytes are given. Later bytes are returned unchanged.
+        """
         if self._head:
             return written
         length = measure_head(written)

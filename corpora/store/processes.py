@@ -34,7 +34,7 @@ def list_children(pid: int) -> list[int]:
 
 
 def list_process_tree(pid: int) -> list[int]:
-    """List the id of a process, followed by those of its living descendants, parents before children."""
+    """List the id of a process, followed by the ids of its living descendants, parents before children."""
     members = [pid]
     for member in members:  # grows on the way
         members += list_children(member)
@@ -53,7 +53,7 @@ def read_start_ticks(pid: int) -> int:
 
 
 def is_any_runnable(pids: Iterable[int]) -> bool:
-    """Return True if any of the processes is running or waiting for a processor."""
+    """Return True if any of the processes (given by their ids) is running or waiting for a processor."""
     return any(_read_stat(pid)[:1] == ["R"] for pid in pids)
 
 
@@ -109,7 +109,7 @@ def name_process(name: str) -> None:
 
 
 def exit_now(code: int) -> NoReturn:
-    """Flush the standard streams and exit immediately, without finalizing the interpreter.
+    """Flush the standard streams and exit immediately with an exit code, without finalizing the interpreter.
 
     During finalization, a torch thread that still holds a tensor of a finished collective can abort the process,
     although its work is done.
@@ -130,7 +130,10 @@ def install_handlers(handler: Callable[[int, FrameType | None], None]) -> Mappin
 
 
 def _read_stat(pid: int) -> list[str]:
-    """Return the fields of `/proc/PID/stat` after the process name, or an empty list if the process is gone."""
+    """Return the fields of `/proc/PID/stat` after the process name: the state, such as "R", then numbers as strings.
+
+    The list is empty if the process is gone.
+    """
     return _read_file(pid, "stat").rpartition(")")[2].split()
 
 

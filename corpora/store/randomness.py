@@ -52,6 +52,9 @@ def fold(state: npt.ArrayLike, item: npt.ArrayLike) -> UInt64s:
     Args:
         state: The state to start from, as returned by `compute_address`.
         item: The item's number, from 0 up to, but not including, 2^64.
+
+    Raises:
+        OverflowError: If a Python integer is out of range. Negative numbers in an array are not detected.
     """
     with np.errstate(over="ignore"):
         return np.asarray(_mix(_mix(_to_words(state) + GOLDEN_RATIO) ^ _to_words(item)))
@@ -82,6 +85,9 @@ def compute_root(seed: int, purpose: str) -> np.uint64:
     Args:
         seed: The seed, from 0 up to, but not including, 2^64.
         purpose: Any string. Different purposes give unrelated random numbers.
+
+    Raises:
+        OverflowError: If the seed is out of range.
     """
     return np.uint64(fold(int.from_bytes(sha256(purpose.encode()).digest()[:8], "little"), seed))
 
@@ -161,13 +167,16 @@ _mix_one = kernel(_mix)
 
 @kernel
 def fold_one(state: np.uint64, item: np.uint64) -> np.uint64:
-    """Combine a state with one item's number, inside a compiled kernel. See `fold`."""
+    """Combine a state with one item's number into the item's key, inside a compiled kernel. See `fold`."""
     return _mix_one(_mix_one(state + GOLDEN_RATIO) ^ item)
 
 
 @kernel
 def draw_one(key: np.uint64, counter: int | np.int64 | np.uint64) -> np.uint64:
-    """Draw one random integer that is uniform in [0, 2^64), inside a compiled kernel. See `draw`."""
+    """Draw one random integer that is uniform in [0, 2^64), inside a compiled kernel.
+
+    `key` is the key of an item, and `counter` the zero-based index of the number in its sequence. See `draw`.
+    """
     return _mix_one(key + (np.uint64(counter) + _1) * GOLDEN_RATIO)
 
 
@@ -175,7 +184,8 @@ def draw_one(key: np.uint64, counter: int | np.int64 | np.uint64) -> np.uint64:
 def draw_below_one(key: np.uint64, counter: int | np.int64, bound: int) -> int:
     """Draw one random integer that is uniform in [0, bound), inside a compiled kernel. `bound` is not checked.
 
-    The result is signed, because numba converts to float when uint64 and int64 are mixed. See `draw_below`.
+    `key` is the key of an item, and `counter` the zero-based index of the number in its sequence. See `draw_below`. The
+    result is signed, because numba converts to float when uint64 and int64 are mixed.
     """
     word, factor = draw_one(key, counter), np.uint64(bound)
     high = ((word >> _32) * factor + (((word & _LOW_32) * factor) >> _32)) >> _32
@@ -184,5 +194,8 @@ def draw_below_one(key: np.uint64, counter: int | np.int64, bound: int) -> int:
 
 @kernel
 def draw_uniform_one(key: np.uint64, counter: int | np.int64) -> float:
-    """Draw one random number that is uniform in [0, 1), inside a compiled kernel. See `draw_uniform`."""
+    """Draw one random number that is uniform in [0, 1), inside a compiled kernel.
+
+    `key` is the key of an item, and `counter` the zero-based index of the number in its sequence. See `draw_uniform`.
+    """
     return np.float64(draw_one(key, counter) >> _11) * _UNIT

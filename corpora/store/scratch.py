@@ -63,7 +63,10 @@ def explain_scratch_errors(folder: str, size_bytes: int = 0) -> Iterator[None]:
 
 @contextmanager
 def open_scratch_file(folder: str) -> Iterator[Any]:
-    """Open an anonymous file in a folder. The operating system removes it when it is closed.
+    """Open an anonymous file in a folder, for reading and writing. The operating system removes it when the block ends.
+
+    Yields:
+        The file, without a buffer.
 
     Raises:
         InputError: If the file cannot be created.
@@ -83,7 +86,7 @@ def append_bytes(file: Any, folder: str, data: memoryview) -> None:
         data: The bytes to write.
 
     Raises:
-        InputError: If the disk is full.
+        InputError: If they cannot be written, e.g. because the disk is full.
     """
     with explain_scratch_errors(folder):
         while data:
@@ -98,7 +101,7 @@ def read_bytes(file: Any, offset: int, buffer: memoryview) -> None:
     Args:
         file: The file.
         offset: Offset in the file of the first byte to read.
-        buffer: The buffer to fill.
+        buffer: The buffer to fill. Its length is the number of bytes that are read.
     """
     while buffer:
         num_read = os.preadv(file.fileno(), [buffer[:_MAX_CALL_BYTES]], offset)
@@ -184,7 +187,11 @@ class ScratchTable:
             stop: Index of the row after the last one, at most `rows` (default: `rows`).
 
         Returns:
-            Array with `stop - first` values.
+            Array with `stop - first` values, with the dtype and the further dimensions of the column.
+
+        Raises:
+            KeyError: If there is no such column.
+            InputError: If rows that are still in memory cannot be written first.
         """
         self.flush()
         stop = self.rows if stop is None else stop
@@ -208,7 +215,11 @@ class ScratchTable:
             rows: int64 [n], zero-based row indices in ascending order.
 
         Returns:
-            Array with n values.
+            Array with n values, with the dtype and the further dimensions of the column.
+
+        Raises:
+            KeyError: If there is no such column.
+            InputError: If rows that are still in memory cannot be written first.
         """
         self.flush()
         found = [self.read_column(name, 0, 0)]

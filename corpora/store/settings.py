@@ -67,7 +67,7 @@ def later_table(kind: type[Settings]) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML text. A byte order mark at the beginning is ignored.
+    """Parse TOML text to a dictionary. A byte order mark at the beginning is ignored.
 
     Raises:
         ValueError: If the text is not valid TOML, or if tables and lists are nested more than MAX_NESTING levels deep.
@@ -143,7 +143,11 @@ class NumberRange(NamedTuple):
         return number and not isinstance(value, bool) and bool(self.low <= value <= self.high)
 
     def check(self, key: str, value: Any) -> None:
-        """Raise InputError if a value is not valid. `key` is the name of the value in the message."""
+        """Check that a value is a number of this kind and in the range. `key` is the name of the value in the message.
+
+        Raises:
+            InputError: If it is not. Booleans and NaN are not valid.
+        """
         if not self.is_valid(value):
             raise InputError(f"{key} = {value!r} is out of range: it must be {self}.")
 
@@ -159,7 +163,7 @@ SHARE = NumberRange(float, 0, 1)
 
 
 def check_range(key: str, value: float, low: float, high: float = math.inf, remedy: str = "") -> None:
-    """Raise InputError unless low <= value <= high. NaN also raises InputError.
+    """Check that low <= value <= high.
 
     Args:
         key: Name of the value, for the message.
@@ -167,6 +171,9 @@ def check_range(key: str, value: float, low: float, high: float = math.inf, reme
         low: The smallest valid value.
         high: The largest valid value (default: no limit).
         remedy: Text that follows the key and the value in the message (default: the valid range).
+
+    Raises:
+        InputError: If the value is not in the range, or is NaN.
     """
     if not low <= value <= high:
         if remedy:
@@ -175,12 +182,15 @@ def check_range(key: str, value: float, low: float, high: float = math.inf, reme
 
 
 def check_choice(key: str, value: str, choices: Collection[str]) -> None:
-    """Raise InputError if a value is not one of the choices.
+    """Check that a value is one of the choices.
 
     Args:
         key: Name of the value, for the message.
         value: The value to check.
         choices: The valid values.
+
+    Raises:
+        InputError: If it is not. The message lists the choices, and suggests the most similar one.
     """
     if value not in choices:
         raise InputError(f"{key} = {value!r} is not known: {suggest(value, choices)}")
@@ -235,12 +245,15 @@ def _list_fields(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def check_keys(keys: Iterable[str], known: Collection[str], owner: str) -> None:
-    """Raise InputError for the first unknown key. The message suggests a similar known key.
+    """Check that all keys of a table are known.
 
     Args:
         keys: The keys to check.
         known: The valid keys.
         owner: A description of the table, for the message.
+
+    Raises:
+        InputError: For the first unknown key. The message suggests a similar known key.
     """
     for key in keys:
         if key not in known:
@@ -254,6 +267,11 @@ def convert_value(value: Json, kind: Any, name: str) -> Any:
         value: The parsed value.
         kind: The type annotation of the setting: a dataclass, tuple, mapping, union or plain type.
         name: Name of the value, for messages.
+
+    Returns:
+        An instance of the type. Lists become tuples, tables become dataclasses or dictionaries, and an integer becomes
+        a
+        float if the setting is one.
 
     Raises:
         InputError: If the value has the wrong type, is not finite, or is an integer that does not fit in 64 bits.
@@ -292,7 +310,7 @@ def convert_value(value: Json, kind: Any, name: str) -> Any:
 
 
 def _is_of_kind(value: Json, kind: Any) -> bool:
-    """Return True if a recipe value matches one member of a union. Nested values are not checked."""
+    """Return True if a recipe value matches the type `kind`, one member of a union. Nested values are not checked."""
     if dataclasses.is_dataclass(kind):
         return isinstance(value, Mapping)
     return isinstance(value, (list, tuple)) if get_origin(kind) is tuple else type(value) is kind

@@ -116,7 +116,11 @@ class Stage:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The artifact's fingerprint, computed from its settings, parents and libraries. Parts do not affect it."""
+        """The artifact's fingerprint, 24 hexadecimal digits.
+
+        It is computed from the kind, build version, settings, parents and libraries. The name and the parts do not
+        affect it.
+        """
         return compute_fingerprint(
             kind=self.kind,
             build_version=self.build_version,
@@ -126,7 +130,10 @@ class Stage:
         )
 
     def compute_part_fingerprint(self, part: PartPlan) -> str:
-        """Return the fingerprint of a part. It is the same in every artifact that contains the part."""
+        """Return the fingerprint of a part: 24 hexadecimal digits.
+
+        It is the same in every artifact that contains the part.
+        """
         return part.known_fingerprint or fingerprint_json(
             {**self._shared_facts, "key": to_canonical_json(part.key), "labels": to_canonical_json(part.labels)}
         )
@@ -362,6 +369,9 @@ def find_complete_stage(place: Place, stages: Sequence[Stage]) -> tuple[Stage, M
 
     Returns:
         The stage and its manifest, or None if no stage is complete.
+
+    Raises:
+        InputError: If the store cannot be read, or a manifest was written by an incompatible version of this program.
     """
     sizes = place.list_files(stages[0].stage_folder) if stages else {}
     found = ((stage, _read_if_complete(place, stage, sizes)) for stage in stages)
@@ -379,6 +389,9 @@ def read_complete_manifests(place: Place, stages: Sequence[Stage]) -> list[Manif
 
     Returns:
         The manifests in the order of `stages`, or None if a stage is not complete.
+
+    Raises:
+        InputError: If the store cannot be read, or a manifest was written by an incompatible version of this program.
     """
     listed = {folder: place.list_files(folder) for folder in dict.fromkeys(stage.stage_folder for stage in stages)}
     manifests = []
@@ -391,7 +404,11 @@ def read_complete_manifests(place: Place, stages: Sequence[Stage]) -> list[Manif
 
 
 def _read_if_complete(place: Place, stage: Stage, sizes: Mapping[str, int]) -> Manifest | None:
-    """Return a stage's manifest, or None if it is missing or damaged, or if a file of its parts is missing."""
+    """Return the manifest of a stage if the artifact is complete in the store, else None.
+
+    It is not complete if the manifest is missing or damaged, or if a file of its parts is missing or has the wrong
+    size. `sizes` has the size in bytes of each file in the stage's folder, by its path in the store.
+    """
     manifest = _read_if_sound(place, f"{stage.folder}/{MANIFEST}", sizes, [])
     is_incomplete = manifest is None or any(
         list_missing_files(sizes, stage.stage_folder, part) for part in manifest.parts
@@ -434,20 +451,26 @@ class _FinishedParts:
     faults: list[Damaged] = field(default_factory=list)
 
     def add(self, parts: Iterable[Part]) -> None:
-        """Add the given parts, except those that the stage does not need and those with missing files."""
+        """Add the given parts to `parts`, except those that the stage does not need and those with missing files."""
         for part in parts:
             if part.fingerprint in self.wanted and not list_missing_files(self.sizes, self.folder, part):
                 self.parts[part.fingerprint] = part
 
     def add_record(self, path: str) -> None:
-        """Add the part described by the part record at `path`. A damaged record is added to `faults` and skipped."""
+        """Add the part described by the part record at `path`, relative to the store.
+
+        A damaged record is added to `faults` and skipped.
+        """
         try:
             self.add([read_part(self.place, self.folder, path.removeprefix(f"{self.folder}/"))])
         except Damaged as fault:
             self.faults.append(fault)
 
     def add_manifest(self, path: str) -> None:
-        """Add the parts of another artifact. A damaged manifest is added to `faults` and skipped."""
+        """Add the parts of another artifact, whose manifest is at `path` in the store.
+
+        A damaged manifest is added to `faults` and skipped.
+        """
         other = _read_if_sound(self.place, path, self.sizes, self.faults)
         if other is not None:
             self.add(other.parts)
@@ -455,7 +478,9 @@ class _FinishedParts:
 
 
 def _find_finished_parts(finished: _FinishedParts, stage: Stage, promised: Iterable[Part]) -> None:
-    """Collect finished parts. Those in the artifact's own folder take precedence over those of other artifacts.
+    """Collect the finished parts that a stage can reuse, in `finished`.
+
+    Parts in the artifact's own folder take precedence over those of other artifacts.
 
     Args:
         finished: Filled with the parts that are found.
@@ -475,7 +500,10 @@ def _find_finished_parts(finished: _FinishedParts, stage: Stage, promised: Itera
 
 
 def _find_parts_of_others(finished: _FinishedParts, paths: Sequence[str]) -> None:
-    """Collect finished parts of other artifacts, published or not, from the paths of all their files."""
+    """Collect finished parts of other artifacts, published or not, in `finished`.
+
+    `paths` are the paths, in the store, of all files of these artifacts.
+    """
     others = [path for path in paths if path.endswith(f"/{MANIFEST}")]
     published = {path.removesuffix(MANIFEST) for path in others}
     for path in paths:
@@ -578,9 +606,15 @@ def _read_finished_part(place: Place, stage: Stage, plan: PartPlan, sizes: Mappi
 
 
 def _check_same_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
-    """Compare a rebuilt part with the published one.
+    """Check that a rebuilt part has the same rows as the published one. Nothing is checked if none is published.
 
-    If their rows differ, the new files are deleted and NotReproducible is raised.
+    Args:
+        place: The store.
+        stage: The stage that the part belongs to.
+        rebuilt: The new part.
+
+    Raises:
+        NotReproducible: If the rows differ. The new files are deleted before.
     """
     for part in _read_promised_parts(place, stage.folder):
         if part.name == rebuilt.name and list_contents(part) != list_contents(rebuilt):
@@ -593,7 +627,7 @@ def _check_same_rows(place: Place, stage: Stage, rebuilt: Part) -> None:
 
 
 def _read_promised_parts(place: Place, folder: str) -> tuple[Part, ...]:
-    """Return the parts of the published manifest, or an empty tuple if it is missing or damaged."""
+    """Return the parts in the published manifest of the artifact in `folder`; empty if it is missing or damaged."""
     try:
         return read_manifest_at(place, read_manifest_address(place, folder)).parts
     except (FileNotFoundError, Damaged):
@@ -626,6 +660,8 @@ def publish_stage(place: Place, stage: Stage, survey: Survey, parts: Iterable[Pa
 
     Raises:
         ValueError: If a part is not finished.
+        LedgerError: If the ledger of a part does not balance.
+        InputError: If the manifest cannot be written.
     """
     if survey.manifest is not None:
         return survey.manifest

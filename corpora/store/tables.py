@@ -147,7 +147,7 @@ def _find_checks(place: Place, stage_folder: str, part: Part, file: StoredFile) 
 
 
 def _shift_rows(rows: Sequence[int], first: int) -> Sequence[int]:
-    """Convert row indices so that they are relative to row `first`."""
+    """Subtract `first` from row indices. A `range` gives a `range`, any other sequence a list."""
     return range(rows.start - first, rows.stop - first) if isinstance(rows, range) else [row - first for row in rows]
 
 
@@ -243,14 +243,26 @@ def compute_slice_contents(place: Place, manifest: Manifest, table: str, bounds:
 
 
 def _read_batch_contents(place: Place, stage_folder: str, part: Part, table: str) -> list[tuple[int, Content]]:
-    """Return (number of rows, content) for each record batch of a table of a part, without empty batches."""
+    """Return (number of rows, content) for each record batch of a table of a part, without empty batches.
+
+    They are taken from the part's record, so no rows are read.
+
+    Args:
+        place: The store.
+        stage_folder: The folder of the part's stage in the store, `KIND/NAME`.
+        part: The part (a set of files).
+        table: Name of the table.
+
+    Raises:
+        Damaged: If the part's record is missing or damaged, or does not describe a file of the table.
+    """
     files = (file for file in part.files if file.table == table)
     batches = (batch for file in files for batch in _find_checks(place, stage_folder, part, file).batches)
     return [(batch.rows, batch.content) for batch in batches if batch.rows]
 
 
 def read_file(place: Place, stage_folder: str, file: StoredFile) -> bytes:
-    """Read a file that is not a table, and verify it.
+    """Read a file that is not a table, verify it, and return its bytes.
 
     Args:
         place: The store.
@@ -309,7 +321,15 @@ class _TableFile:
     columns: Sequence[str] | None
 
     def iter_batches(self, rows: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
-        """Yield the batches that contain the given rows, cut to these rows. If `rows` is None, yield all batches."""
+        """Yield the batches that contain the given rows, cut to these rows.
+
+        Args:
+            rows: Zero-based indices relative to the file: a `range`, or a sequence in ascending order, which gives one
+                batch per row; None for all rows.
+
+        Raises:
+            Damaged: If the file is missing, damaged or was changed.
+        """
         self._check_record()
         slices = self._locate_rows(rows)
         if not slices:
@@ -324,7 +344,15 @@ class _TableFile:
                 yield batch if stop - start == batch.num_rows else batch.slice(start, stop - start)
 
     def iter_rows(self, rows: Int64s) -> Iterator[pa.RecordBatch]:
-        """Yield the selected rows, as one batch for each record batch that contains any of them."""
+        """Yield the selected rows, as one batch for each record batch that contains any of them.
+
+        Args:
+            rows: int64 [rows], zero-based indices relative to the file, ascending. Indices outside the file are
+                ignored.
+
+        Raises:
+            Damaged: If the file is missing, damaged or was changed.
+        """
         self._check_record()
         bounds = self._compute_bounds()
         ends = np.searchsorted(rows, bounds)
@@ -339,7 +367,11 @@ class _TableFile:
                 yield batch if is_chosen.all() else batch.filter(pa.array(is_chosen))
 
     def iter_mapped(self) -> Iterator[MappedBatch]:
-        """Yield all batches, each with a function that verifies it."""
+        """Yield all batches, each with a function that verifies it. See `MappedBatch`.
+
+        Raises:
+            Damaged: If the file is missing, or is damaged outside the columns.
+        """
         self._check_record()
         with self._open_image() as image:
             for number in range(len(self.checks.batches)):
@@ -394,7 +426,11 @@ class _TableFile:
         return source
 
     def _check_record(self) -> None:
-        """Raise Damaged if the part's record does not match the size or the number of rows of the file."""
+        """Check that the part's record matches the size and the number of rows of the file.
+
+        Raises:
+            Damaged: If it does not.
+        """
         ends = [self.checks.head_bytes, *(batch.end for batch in self.checks.batches)]
         is_wrong = (
             sum(batch.rows for batch in self.checks.batches) != self.file.content.rows
@@ -406,7 +442,7 @@ class _TableFile:
             raise self.build_damage("the record of its part describes other batches than such a file can have")
 
     def list_column_numbers(self, schema: pa.Schema) -> list[int]:
-        """Return the indices of the columns to read, in ascending order."""
+        """Return the indices in `schema`, the file's own one, of the columns to read, in ascending order."""
         return (
             list(range(len(schema)))
             if self.columns is None
@@ -418,19 +454,36 @@ class _TableFile:
         return pa.ipc.IpcReadOptions(included_fields=self.list_column_numbers(schema), use_threads=False)
 
     def check_piece(self, data: Any, digest: str, what: str) -> None:
-        """Raise Damaged if the digest of `data` is not `digest`. `what` describes the data in the message."""
+        """Check that the digest of some bytes of the file is the recorded one.
+
+        `what` describes the bytes in the message.
+
+        Raises:
+            Damaged: If it is not.
+        """
         if compute_digest(data) != digest:
             raise self.build_damage(f"the bytes of {what} are not those that were written")
 
     def check_metadata(self, number: int, data: memoryview) -> None:
-        """Verify the metadata of record batch `number`. `data` must begin with the metadata."""
+        """Verify the metadata of record batch `number`. `data` must begin with the metadata.
+
+        Raises:
+            Damaged: If they are not the recorded bytes.
+        """
         batch = self.checks.batches[number]
         self.check_piece(data[: batch.metadata_bytes], batch.digests[0], f"the metadata of record batch {number}")
 
     def check_columns(self, number: int, schema: pa.Schema, spans: Sequence[Span], body: memoryview) -> None:
         """Verify the required columns of record batch `number`.
 
-        `spans` has the first byte of every column in `body`, and the byte after its last one.
+        Args:
+            number: Index of the batch.
+            schema: The schema of all columns of the file.
+            spans: The offset in `body` of each column's first byte, and of the byte after its last one.
+            body: The body of the batch. Bytes of other columns are not looked at.
+
+        Raises:
+            Damaged: If a column's bytes are not the recorded ones, or the record describes other columns.
         """
         digests = self.checks.batches[number].digests
         if len(digests) != 1 + len(schema):
@@ -460,7 +513,11 @@ class _MappedFile:
             raise table.build_damage("the record of its part describes other batches than it has")
 
     def check(self, number: int) -> None:
-        """Verify the metadata and the required columns of record batch `number`."""
+        """Verify the metadata and the required columns of record batch `number`.
+
+        Raises:
+            Damaged: If they are not the recorded bytes.
+        """
         checks = self._table.checks.batches[number]
         message = self._data[checks.offset : checks.end]
         self._table.check_metadata(number, message)
@@ -468,7 +525,11 @@ class _MappedFile:
         self._table.check_columns(number, self._schema, locate_columns(metadata, self._schema, len(body)), body)
 
     def read_batch(self, number: int) -> pa.RecordBatch:
-        """Return record batch `number` with the required columns, without verifying it."""
+        """Return record batch `number` with the required columns, without verifying it.
+
+        Raises:
+            pyarrow.ArrowInvalid: If it cannot be decoded.
+        """
         return self._reader.get_batch(number)
 
 
@@ -487,7 +548,12 @@ class _FetchedFile:
         """Do nothing, because `read_batch` has already verified the batch."""
 
     def read_batch(self, number: int) -> pa.RecordBatch:
-        """Fetch, verify and decode the required columns of record batch `number`."""
+        """Fetch, verify and decode the required columns of record batch `number`.
+
+        Raises:
+            Damaged: If the file is missing, or the fetched bytes are not the recorded ones.
+            InputError: If the object store does not answer.
+        """
         checks = self._table.checks.batches[number]
         message = bytearray(len(self._head) + checks.end - checks.offset)
         view = memoryview(message)[len(self._head) :]
@@ -514,7 +580,7 @@ class _FetchedFile:
 
 
 def join_spans(spans: Sequence[Span]) -> list[Span]:
-    """Merge neighboring byte ranges that are at most 64 KB apart.
+    """Merge neighboring byte ranges that are at most 64 KB apart, so that each can be fetched with one request.
 
     Args:
         spans: Pairs of (first byte, byte after the last), in ascending order and without overlaps.

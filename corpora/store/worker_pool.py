@@ -122,11 +122,11 @@ class PoolClosed(WorkerDied):
 
 
 def discard_line(line: str) -> None:
-    """Do nothing. This is the default for `WorkerPool(tell=...)`."""
+    """Ignore a message. This is the default for `WorkerPool(tell=...)`."""
 
 
 def keep_waiting() -> None:
-    """Do nothing. This is the default for `WorkerPool(on_poll=...)`."""
+    """Return at once, so that the call goes on. This is the default for `WorkerPool(on_poll=...)`."""
 
 
 class WorkerPool:
@@ -208,7 +208,7 @@ class WorkerPool:
             PoolClosed: If the pool was closed meanwhile.
             InputError: If three workers hang in this call.
 
-        Exceptions of the function are raised here with their original type.
+        Exceptions of the function are raised here with their original type, and so are those of `on_poll`.
         """
         stalls = 0
         while True:
@@ -246,7 +246,12 @@ class WorkerPool:
             worker.end()
 
     def _call(self, function: Callable[..., object], args: Any, kwargs: Any) -> Any:
-        """Run one call on one worker, without repeating it.
+        """Run one call on one worker, without repeating it, and return the function's result.
+
+        Args:
+            function: A module-level function.
+            args: Positional arguments.
+            kwargs: Keyword arguments.
 
         Raises:
             PoolClosed: If the pool was closed meanwhile.
@@ -271,7 +276,13 @@ class WorkerPool:
         return value
 
     def _take_worker(self, purpose: str) -> "_Worker":
-        """Return an idle worker, or start a new one. Wait for a worker if the maximum number is reached."""
+        """Return an idle worker, or start a new one. Wait for a worker if the maximum number is reached.
+
+        `purpose` is the name of the function to run, for the message.
+
+        Raises:
+            PoolClosed: If the pool is closed while waiting.
+        """
         with self._changed:
             closings = self._closings
             while self._closings == closings:
@@ -324,7 +335,7 @@ class _WorkerEnded(Exception):
 
 
 def _build_error(end: _WorkerEnded, activity: Activity, purpose: str, suspect_batches: Collection[str]) -> Exception:
-    """Build the exception to raise for a worker that has ended.
+    """Build the exception to raise for a worker that has ended: `_WorkerStalled`, `_DiedOverBatch` or `WorkerDied`.
 
     Args:
         end: The reason why the worker has ended.
@@ -422,7 +433,7 @@ class _Worker:
         return read_activity(self._sheet)
 
     def is_alive(self) -> bool:
-        """Return True if the process is running and can accept a call."""
+        """Return True if the worker can accept a call: the process is running and has not been killed by this pool."""
         return not self._killed and self._process.is_alive()
 
     def kill(self) -> None:
@@ -523,7 +534,15 @@ def _block_signals(numbers: Collection[signal.Signals]) -> Iterator[None]:
 
 
 def _serve_as_fork(parent_pipe: Connection, pipe: Connection, sheet: Any) -> None:
-    """Close the parent's end of the pipe, reset the signal handlers, and run the worker loop in a forked process."""
+    """Run the worker loop (`_serve_calls`) in a forked process, until the pipe is closed.
+
+    Before that, the parent's end of the pipe, which the fork inherits, is closed, and the signal handlers are reset.
+
+    Args:
+        parent_pipe: The parent's end of the pipe.
+        pipe: The worker's end of the pipe.
+        sheet: The shared memory in which the worker reports its current activity.
+    """
     parent_pipe.close()
     signal.set_wakeup_fd(-1)
     for number in PARENT_SIGNALS:

@@ -29,7 +29,7 @@ class TextBuffers(NamedTuple):
 
 
 def to_text_buffers(column: pa.Array) -> TextBuffers:
-    """Return the buffers of a large_string or large_binary array without nulls. Slices are allowed; nothing is copied.
+    """Return the buffers of a large_string or large_binary array without nulls, without copying. Slices are allowed.
 
     Raises:
         InputError: If the column has another type, nulls, or rows that are not valid UTF-8.
@@ -78,7 +78,11 @@ def check_texts(data: Bytes, starts: Int64s, ends: Int64s) -> None:
 
 
 def _check_column(column: pa.Array) -> None:
-    """Raise InputError if a large_string column is not valid UTF-8, or if offsets lie outside its data."""
+    """Check that a large_string column is valid UTF-8, and that its offsets lie inside its data.
+
+    Raises:
+        InputError: If not.
+    """
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:

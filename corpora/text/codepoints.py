@@ -38,7 +38,7 @@ BULLETS = "-*•‣▪●◦"
 
 
 def classify_character(character: str) -> int:
-    """Return a character's class for the sentence splitter: one of the fifteen constants from SPACE to OTHER."""
+    """Return the class of one character for the sentence splitter: one of the fifteen constants from SPACE to OTHER."""
     code = ord(character)
     return int(read_character_classes()[code]) if code < _TABLE_SIZE else LETTER if code < 0x40000 else OTHER
 
@@ -76,7 +76,9 @@ def classify_at(data: Bytes, at: int, classes: Bytes) -> tuple[int, int]:
 
 
 def pack_word(word: bytes) -> int:
-    """Pack a word into an integer as `pack_bytes` does.
+    """Pack a word into a signed 64-bit integer, its bytes from high to low, as `pack_bytes` does.
+
+    ASCII capitals are converted to lower case. The result is 0 for an empty word or one of more than eight bytes.
 
     >>> pack_word(b"Dr") == pack_word(b"dr") == 0x6472
     True

@@ -112,7 +112,7 @@ def find_bad_pairs(pattern: str) -> list[tuple[frozenset[int], frozenset[int]]]:
 
 
 def _list_characters(element: str) -> frozenset[int]:
-    """Return the non-ASCII code points in a character class, or of a single character."""
+    """Return the non-ASCII code points that an element of a pattern, a character class or a single character, lists."""
     spans = re.findall("([^\0-\x7f])-([^\0-\x7f])", element)
     ranges = chain.from_iterable(range(ord(low), ord(high) + 1) for low, high in spans)
     escaped = (int(code, 16) for code in re.findall(r"\\x([0-9a-f]{2})", element))
@@ -142,12 +142,13 @@ def find_suspect_lines(
 
     Args:
         data: UTF-8 bytes of all rows.
-        offsets: int64 `(n + 1,)`, the first byte of each row in `data`.
+        offsets: int64 [n + 1], the first byte of each row in `data`.
         flags, classes, pairs: Lookup tables, the fields of `Signs`.
 
     Returns:
-        Five arrays with an entry for each line: its row, its first byte in `data`, the byte after it, whether an
-        earlier line of the row holds a "<", and why it is suspect (a sum of PAIRED, JOINED, SIGNED and ESCAPED).
+        Five arrays with an entry for each line that is found: its row, its first byte in `data`, the byte after it,
+        whether an earlier line of the row holds a "<", and why it is suspect (a sum of PAIRED, JOINED, SIGNED and
+        ESCAPED).
     """
     suspects = [(0, 0, 0, False, 0) for _ in range(0)]
     for row in range(offsets.size - 1):
@@ -168,7 +169,7 @@ def find_suspect_lines(
 
 @kernel
 def _flag_not_plain(word: np.uint64) -> np.uint64:
-    """Return 0x80 in each byte that is not printable ASCII, or is "&" or "<"."""
+    """Return a word with 0x80 in each byte that is not printable ASCII, or is "&" or "<", and 0 in the others."""
     seven = word & LOW_SEVEN
     marks = ~((seven ^ _AMPERSANDS) + LOW_SEVEN) | ~((seven ^ _TAGS) + LOW_SEVEN)
     return (word | ~(seven + _FROM_SPACE) | (seven + _FROM_DELETE) | marks) & TOP_BITS
@@ -178,7 +179,15 @@ def _flag_not_plain(word: np.uint64) -> np.uint64:
 def _inspect_line(data: Bytes, at: int, stop: int, flags: Bytes, classes: Bytes, pairs: Bytes) -> tuple[int, int, bool]:
     """Inspect the line at byte `at` for anything that ftfy might change.
 
-    Returns the end of the line, the reasons (bit flags, or 0 if there are none), and whether the line contains "<".
+    Args:
+        data: UTF-8 bytes of all rows.
+        at: First byte of the line.
+        stop: End of the row in `data`.
+        flags, classes, pairs: Lookup tables, the fields of `Signs`.
+
+    Returns:
+        The byte after the line, without its line break; why it is suspect (a sum of PAIRED, JOINED, SIGNED and ESCAPED,
+        or 0); and True if it contains "<".
     """
     suspect, tagged = 0, False
     before, kind = 0, 0  # the flags and the class of the character before this one

@@ -29,7 +29,10 @@ _MASK64 = (1 << 64) - 1
 
 
 def hash_ngram(run: Sequence[str]) -> int:
-    """Compute the 64-bit hash of a run of words: a polynomial in the word hashes, then MurmurHash3's finalizer."""
+    """Compute the 64-bit hash of a run of folded words.
+
+    It is a polynomial in the hashes of the words, followed by MurmurHash3's finalizer.
+    """
     value = 0
     for word in run:
         value = (value * int(SHINGLE_FACTOR) + hash_word(word.encode())) & _MASK64
@@ -37,9 +40,9 @@ def hash_ngram(run: Sequence[str]) -> int:
 
 
 def hash_text_ngrams(text: str, n: int) -> list[int]:
-    """Return the hashes of all runs of `n` words in a text, in order. Returns [] if there are fewer words.
+    """Return the hashes of all runs of `n` words in a text, in order; empty if there are fewer words.
 
-    Reference implementation of `hash_ngrams`, for tests.
+    This is the reference implementation of `hash_ngrams`, for tests.
 
     >>> hash_text_ngrams("One two THREE", 2) == hash_text_ngrams("one, two;\\nthree!", 2)
     True
@@ -55,7 +58,11 @@ def hash_ngrams(texts: pa.Array, n: int) -> tuple[UInt64s, Int64s]:
     """Hash the n-grams of each row of a large_string column without nulls, as `hash_text_ngrams` does.
 
     Returns:
-        The hashes of all rows (uint64), and n + 1 offsets: row i has hashes[offsets[i]:offsets[i + 1]].
+        The hashes of all rows (uint64), and int64 offsets, one more than rows: row i has hashes[offsets[i]:offsets[i +
+        1]].
+
+    Raises:
+        InputError: If the column has another type or nulls.
     """
     data, offsets = to_text_buffers(texts)
     # A word and what parts it from the next are two bytes at least, or one character of three.
@@ -67,7 +74,16 @@ def hash_ngrams(texts: pa.Array, n: int) -> tuple[UInt64s, Int64s]:
 
 @kernel
 def _hash_rows(data: Bytes, offsets: Int64s, n: int, tables: WordTables, out: UInt64s, ends: Int64s) -> int:
-    """Write the hashes of all rows to `out`, and the end of each row to `ends`. Return the number of hashes."""
+    """Write the n-gram hashes of all rows to `out`, one row after another. Return the number of hashes.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 [rows + 1], the first byte of each row in `data`.
+        n: Number of words in an n-gram.
+        tables: Lookup tables, as `read_word_tables` returns them.
+        out: Filled with the hashes. It needs room for the words of all rows.
+        ends: int64 [rows + 1], with a 0 first. Filled with the end of each row's hashes in `out`.
+    """
     size = 0
     for row in range(offsets.size - 1):
         rest = out[size:]
@@ -78,7 +94,13 @@ def _hash_rows(data: Bytes, offsets: Int64s, n: int, tables: WordTables, out: UI
 
 @kernel
 def hash_runs(hashes: UInt64s, num_words: int, n: int) -> int:
-    """Replace the word hashes, in place, by the hashes of all runs of `n` words. Return the number of runs."""
+    """Replace word hashes, in place, by the hashes of all runs of `n` words. Return the number of runs.
+
+    Args:
+        hashes: uint64, the hash of each word. Its first entries become the hashes of the runs, in order.
+        num_words: Number of words.
+        n: Number of words in a run. If there are fewer words, there is no run.
+    """
     leave, value, leaving = _1, _0, _0
     for _ in range(n):
         leave *= SHINGLE_FACTOR
@@ -91,7 +113,9 @@ def hash_runs(hashes: UInt64s, num_words: int, n: int) -> int:
 
 
 def make_slots(keys: UInt64s) -> Int32s:
-    """Build the hash table that `find_key` searches: open addressing, -1 in empty slots, at most half full.
+    """Build the hash table that `find_key` searches: int32, the index of a key in each slot, or -1.
+
+    It uses open addressing and is at most half full.
 
     Args:
         keys: Distinct, well-mixed 64-bit hashes. Their low bits select the slot.
@@ -107,7 +131,7 @@ def make_slots(keys: UInt64s) -> Int32s:
 
 @kernel
 def _fill_slots(keys: UInt64s, slots: Int32s) -> None:
-    """Store each key's index in its slot, or in the next empty one."""
+    """Store the index of each key in its slot, or in the next empty one. All `slots` must be -1 at first."""
     mask = np.uint64(slots.size - 1)
     for index in range(keys.size):
         place = keys[index] & mask

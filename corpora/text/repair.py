@@ -92,7 +92,7 @@ def repair(text: str, config: TextFixerConfig) -> RepairedText:
 
 
 def _repair_line(line: str, config: TextFixerConfig, readings: _ReadingBudget) -> str:
-    """Apply all fixes repeatedly until the line no longer changes or the budget is spent."""
+    """Apply all fixes repeatedly until the line no longer changes or the budget is spent. Return the line."""
     while readings.take(line):
         before = line
         if config.unescape_html:
@@ -108,7 +108,10 @@ def _repair_line(line: str, config: TextFixerConfig, readings: _ReadingBudget) -
 
 
 def _decode(text: str, readings: _ReadingBudget) -> str:
-    """Decode a text in its intended encoding, as `ftfy.fix_encoding` does."""
+    """Decode a text in its intended encoding, as `ftfy.fix_encoding` does.
+
+    It is decoded repeatedly until it no longer changes or the budget is spent.
+    """
     while readings.take(text):
         before = text
         text = _decode_once(text, readings)
@@ -118,7 +121,10 @@ def _decode(text: str, readings: _ReadingBudget) -> str:
 
 
 def _decode_once(text: str, readings: _ReadingBudget) -> str:
-    """Apply the first of ftfy's repairs that changes the text: of the whole text, parts, or control characters."""
+    """Apply the first of ftfy's repairs that changes the text, and return the result; the text itself if none does.
+
+    The repairs decode the whole text, then the parts of it that are encoded differently, then control characters.
+    """
     if text.isascii() or not is_bad(text):
         return text
     possible = [encoding for encoding in CHARMAP_ENCODINGS if possible_encoding(text, encoding)]
@@ -141,14 +147,21 @@ def _decode_once(text: str, readings: _ReadingBudget) -> str:
 
 
 def _restore_lost_bytes(data: bytes, encoding: str) -> bytes:
-    """Restore bytes of UTF-8 text that other programs removed or replaced by spaces."""
+    """Restore bytes of UTF-8 text that other programs removed or replaced by spaces.
+
+    `encoding` is the name of the encoding from which the bytes were obtained. It decides which repairs apply.
+    """
     if encoding != "macroman" and ALTERED_UTF8_RE.search(data):
         data = fixes.restore_byte_a0(data)
     return bytes(fixes.replace_lossy_sequences(data)) if encoding.startswith("sloppy") else data
 
 
 def _decode_utf8(data: bytes) -> str:
-    """Decode UTF-8, including Java's encoding of NUL and surrogate pairs. Raises UnicodeDecodeError."""
+    """Decode UTF-8, including Java's encoding of NUL and of surrogate pairs.
+
+    Raises:
+        UnicodeDecodeError: If the bytes are not valid.
+    """
     if 0xED not in data and 0xC0 not in data:
         return data.decode()
     halves = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
@@ -156,7 +169,10 @@ def _decode_utf8(data: bytes) -> str:
 
 
 def _decode_pieces(text: str, readings: _ReadingBudget) -> str:
-    """Decode each part of a text that looks like UTF-8 by itself, as `fixes.decode_inconsistent_utf8` does."""
+    """Decode each part of a text that looks like wrongly decoded UTF-8, as `fixes.decode_inconsistent_utf8` does.
+
+    `readings` is the budget of characters that may still be decoded.
+    """
 
     def meant(match: re.Match[str]) -> str:
         piece = match[0]
@@ -171,7 +187,15 @@ def _decode_pieces(text: str, readings: _ReadingBudget) -> str:
 
 @kernel
 def replace_curly_quotes(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
-    """Replace curly quotes in a column by straight quotes. Return new bytes and new offsets, which start at 0."""
+    """Replace curly quotes in a column by straight quotes.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 [n + 1], the first byte of each row in `data`.
+
+    Returns:
+        New bytes and new offsets, which start at 0.
+    """
     out = np.empty(offsets[-1] - offsets[0], np.uint8)
     ends = np.zeros(offsets.size, np.int64)
     size = 0

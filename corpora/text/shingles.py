@@ -31,7 +31,10 @@ _MASK64 = (1 << 64) - 1
 
 
 def hash_shingle(word_hashes: Sequence[int]) -> int:
-    """Compute the 64-bit hash of a run of word hashes: a polynomial in the hashes, then MurmurHash3's finalizer."""
+    """Compute the 64-bit hash of a run of words from the hashes of the words.
+
+    It is a polynomial in the hashes, followed by MurmurHash3's finalizer.
+    """
     value = 0
     for word in word_hashes:
         value = (value * int(SHINGLE_FACTOR) + word) & _MASK64
@@ -40,6 +43,8 @@ def hash_shingle(word_hashes: Sequence[int]) -> int:
 
 def hash_text_shingles(text: str, length: int = 5) -> set[int]:
     """Return the shingle set of a text: the 64-bit hashes of all runs of `length` consecutive words.
+
+    A text with fewer words has one shingle, and a text without words has none.
 
     >>> [len(hash_text_shingles(text)) for text in ("one two three four five six", "One!", "...")]
     [2, 1, 0]
@@ -63,6 +68,11 @@ def hash_shingles(words: UInt64s, num_words: int, length: int) -> int:
     Return the number of runs.
 
     If there are fewer words than `length`, they form one run, padded with zero hashes. Without words there is no run.
+
+    Args:
+        words: uint64, the hashes of the words, at least [num_words]. Its first entries become the hashes of the runs.
+        num_words: Number of words.
+        length: Number of words in a run.
     """
     if num_words == 0:
         return 0
@@ -141,7 +151,10 @@ def compute_max_shingles(offsets: Int64s) -> int:
 
 @kernel
 def compute_buffer_sizes(offsets: Int64s) -> tuple[int, int]:
-    """Compute the sizes of `out` and `table` that `write_shingles` needs for the longest row of a column."""
+    """Compute the sizes of `out` and `table`, in entries, that `write_shingles` needs for the longest row of a column.
+
+    `offsets` has the first byte of each row, and the end of the last one.
+    """
     room, size = compute_max_words(offsets), 2
     while size < 2 * room:
         size *= 2

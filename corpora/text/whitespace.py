@@ -28,14 +28,17 @@ _LEAD_2, _LEAD_3, _UP_TO_3 = (ONES * np.uint64(byte) for byte in (0xC2, 0xE0, 0x
 
 
 def tidy_text(text: str) -> str:
-    """Normalize white space: unify line breaks and spaces, collapse repeated ones, and trim both ends."""
+    """Normalize white space: unify line breaks and spaces, collapse repeated ones, and trim both ends.
+
+    Line breaks become newlines, of which at most two are kept in a row; other white space becomes single spaces.
+    """
     text = _SPACES.sub(" ", LINE_BREAK.sub("\n", text))
     return re.sub("\n{3,}", "\n\n", re.sub(" ?\n ?", "\n", text)).strip(" \n")
 
 
 @kernel
 def measure_break(data: Bytes, at: int, stop: int) -> int:
-    """Return the width in bytes of the line break at `at`, or 0 if there is none.
+    """Return the width in bytes of the line break at byte `at`, or 0 if there is none or `at` is not before `stop`.
 
     Line breaks are LF, VT, FF, CR, CR LF, U+2028 and U+2029.
     """
@@ -68,7 +71,12 @@ def _measure_space(data: Bytes, at: int) -> int:
 def tidy(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
     """Normalize the white space of a column, as `tidy_text` does.
 
-    Returns new bytes and new offsets, which start at 0.
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 [n + 1], the first byte of each row in `data`.
+
+    Returns:
+        New bytes and new offsets, which start at 0.
     """
     out = np.empty(offsets[-1] - offsets[0] + WORD_BYTES, np.uint8)
     ends = np.zeros(offsets.size, np.int64)
@@ -81,16 +89,17 @@ def tidy(data: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
 
 @kernel
 def _flag_equal(word: np.uint64, bytes_: np.uint64) -> np.uint64:
-    """Return 0x80 in each byte position at which both words have the same byte."""
+    """Return a word with 0x80 in each byte that is the same in both words, and 0 in the others."""
     differing = word ^ bytes_
     return ~(((differing & LOW_SEVEN) + LOW_SEVEN) | differing) & TOP_BITS
 
 
 @kernel
 def _count_plain_bytes(word: np.uint64) -> int:
-    """Return the number of leading bytes that are text, including single spaces that are followed by more text.
+    """Return how many of a word's eight bytes, from the first on, are text that needs no change.
 
-    Text is printable ASCII, and the bytes of non-ASCII characters whose first byte cannot start a space or line break.
+    Text is printable ASCII, single spaces that are followed by more text, and the bytes of non-ASCII characters whose
+    first byte cannot start a space or line break.
     """
     seven = word & LOW_SEVEN
     spaces = ~((seven ^ CASE_BITS) + LOW_SEVEN) & ~word & TOP_BITS  # the bit of case is the space itself
@@ -102,7 +111,10 @@ def _count_plain_bytes(word: np.uint64) -> int:
 
 @kernel
 def _tidy_row(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> int:
-    """Append a normalized row after the first `size` bytes of `out`. Return the new size."""
+    """Append the normalized text of data[at:stop] after the first `size` bytes of `out`. Return the new size.
+
+    `out` needs room for the whole row and eight more bytes.
+    """
     begin, newlines, spaces = size, 0, 0
     while at < stop:
         if newlines + spaces == 0 and size > begin and at + WORD_BYTES <= stop:

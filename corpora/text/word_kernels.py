@@ -51,9 +51,14 @@ def compute_max_words(offsets: Int64s) -> int:
 
 @kernel
 def read_entry(chunk: np.uint64, entries: UInt32s) -> tuple[int, int, int]:
-    """Decode the first character of an eight-byte chunk.
+    """Decode the first character of an eight-byte chunk, and look it up.
 
-    Return its code point, its entry in `entries`, and its width in bytes.
+    Args:
+        chunk: The bytes, the first one lowest.
+        entries: The array `WordTables.entries`.
+
+    Returns:
+        The code point, its entry in `entries` (OUTSIDE if it is beyond them), and its width in bytes.
     """
     code, width = decode_word(chunk)
     return code, (int(entries[code]) if code < entries.size else OUTSIDE), width
@@ -113,7 +118,15 @@ def hash_words(data: Bytes, start: int, stop: int, tables: WordTables, out: UInt
 def _hash_ascii(data: Bytes, at: Integer, stop: int, out: UInt64s, num_words: int) -> tuple[int, Integer]:
     """Hash words 64 bytes at a time from byte `at`, up to the first non-ASCII byte or the last 72 bytes.
 
-    Returns the new number of words, and a byte at which a word may start.
+    Args:
+        data: UTF-8 bytes.
+        at: Byte at which to start, not inside a word.
+        stop: End of the text in `data`.
+        out: Filled with the hashes, from index `num_words` on.
+        num_words: Number of words hashed so far.
+
+    Returns:
+        The new number of words, and a byte at which a word may start.
     """
     while at + _WINDOW + 8 <= stop:
         bits, wide = word_bits(data, at), ~below_bits(data, at, _WIDE)
@@ -223,14 +236,17 @@ def _hash_characters(
 
 @kernel
 def _read_ascii_run(chunk: np.uint64) -> tuple[np.uint64, int]:
-    """Return the leading ASCII letters and digits of an eight-byte chunk in lower case, and their number."""
+    """Return the leading ASCII letters and digits of an eight-byte chunk in lower case, as a word, and their number."""
     size = find_first_flag(flag_non_alphanumeric(chunk))
     return keep_bytes(lower_word(chunk), size), size
 
 
 @kernel
 def _fold_pairs(chunk: np.uint64, pairs: UInt32s) -> tuple[np.uint64, int]:
-    """Fold the leading two-byte characters of an eight-byte chunk. Return the folded bytes and their number."""
+    """Fold the leading two-byte characters of an eight-byte chunk. Return the folded bytes and their number.
+
+    `pairs` is the array `WordTables.pairs`. Folding stops at the first character that it does not contain.
+    """
     others = (chunk & _PAIR_BITS) ^ _PAIR_FORM
     codes = (chunk & _LEADS) << _6 | chunk >> _8 & _TRAILS
     run, size = _0, 0
@@ -248,7 +264,10 @@ def _fold_pairs(chunk: np.uint64, pairs: UInt32s) -> tuple[np.uint64, int]:
 def _is_in_word(kind: int, inside: bool, alone: bool) -> bool:
     """Return True if a character continues the current word.
 
-    `alone` is True if that word is a single spaceless character.
+    Args:
+        kind: What `find_character_kind` returns for the character.
+        inside: True if there is a current word.
+        alone: True if that word is a single character of a script without spaces.
     """
     return inside and (kind == MARK or (kind == INSIDE and not alone))
 
@@ -257,9 +276,17 @@ def _is_in_word(kind: int, inside: bool, alone: bool) -> bool:
 def _mix_bytes(
     state: np.uint64, pending: np.uint64, filled: np.uint64, form: np.uint64, size: int
 ) -> tuple[np.uint64, np.uint64, np.uint64]:
-    """Mix one to eight bytes into the hash, eight at a time.
+    """Mix one to eight bytes into the hash of a word. They are absorbed eight at a time; the rest stays pending.
 
-    Return the hash, the pending bytes and their number of bits.
+    Args:
+        state: The hash so far.
+        pending: The bytes that are not yet mixed in, the first one lowest.
+        filled: Number of bits in `pending`.
+        form: The bytes to mix in, the first one lowest.
+        size: Number of these bytes.
+
+    Returns:
+        The new `state`, `pending` and `filled`.
     """
     bits = np.uint64(size << 3)
     pending |= form << filled
@@ -271,10 +298,14 @@ def _mix_bytes(
 
 @kernel
 def _hash_in_order(data: Bytes, start: Integer, begin: Integer, stop: Integer, tables: WordTables) -> np.uint64:
-    """Hash a word with combining marks out of order: read it again and sort its marks.
+    """Hash a word with combining marks out of order: read it again and sort its marks. Return the hash.
 
-    The word ends before `stop`. It starts at byte `begin`, or with the ASCII letters and digits before `begin`, but not
-    before `start`.
+    Args:
+        data: UTF-8 bytes.
+        start: Byte before which the word cannot begin.
+        begin: First byte that is known to belong to the word. ASCII letters and digits before it belong to it, too.
+        stop: Byte after the word.
+        tables: Lookup tables, as `read_word_tables` returns them.
     """
     while begin > start and flag_non_alphanumeric(np.uint64(data[begin - 1])) & _LOWEST_TOP == _0:
         begin -= 1
@@ -295,7 +326,7 @@ def _hash_in_order(data: Bytes, start: Integer, begin: Integer, stop: Integer, t
 
 @kernel
 def _read_decomposed(data: Bytes, begin: Integer, stop: Integer, tables: WordTables) -> tuple[Int64s, Int64s]:
-    """Return the folded code points of a word, and their combining classes."""
+    """Return the folded code points of the word data[begin:stop], and their combining classes."""
     room, at, entries = 0, begin, tables.entries
     while at < stop:
         _, entry, width = read_entry(load_up_to(data, at, stop), entries)
@@ -318,7 +349,10 @@ def _read_decomposed(data: Bytes, begin: Integer, stop: Integer, tables: WordTab
 
 @kernel
 def _sort_marks(codes: Int64s, orders: Int64s, begin: int, stop: int) -> None:
-    """Sort a run of combining marks by their classes, in place and stably. Each class takes one pass."""
+    """Sort the combining marks codes[begin:stop] by their classes in `orders`, in place and stably.
+
+    `orders` is not changed. Each class takes one pass.
+    """
     sorted_codes, size, lowest = np.empty(stop - begin, np.int64), 0, 0
     while size < stop - begin:
         lowest = _find_next_order(orders, begin, stop, lowest)
@@ -331,7 +365,7 @@ def _sort_marks(codes: Int64s, orders: Int64s, begin: int, stop: int) -> None:
 
 @kernel
 def _find_next_order(orders: Int64s, begin: int, stop: int, lowest: int) -> int:
-    """Return the smallest combining class in a run that is larger than `lowest`, or 256 if there is none."""
+    """Return the smallest combining class in orders[begin:stop] that exceeds `lowest`, or 256 if there is none."""
     smallest = 256
     for at in range(begin, stop):
         if lowest < orders[at] < smallest:

@@ -156,7 +156,7 @@ def _is_word_character(character: str) -> bool:
 
 
 def _trim_to_word(form: str) -> str:
-    """Remove invisible characters everywhere, and at both ends characters that are never part of a word."""
+    """Remove invisible characters from a string, and at both ends all characters that are never part of a word."""
     shown = [character for character in form if not is_hidden(character)]
     inside = [at for at, character in enumerate(shown) if _is_word_character(character)]
     return "".join(shown[inside[0] : inside[-1] + 1]) if inside else ""
@@ -232,9 +232,9 @@ def read_word_tables() -> WordTables:
 
 
 def make_tables() -> Arrays:
-    """Compute the arrays of `WordTables`.
+    """Compute the arrays of `WordTables`, by name.
 
-    Instead of `entries`, it contains the entries of the code points in `_ASSIGNED`, in order.
+    Instead of `entries`, the result has "assigned": the entries of the code points in `_ASSIGNED`, in order.
     """
     entries, forms = list[int](), [""]
     for block in (codes[at : at + _BLOCK] for codes in _ASSIGNED for at in range(0, len(codes), _BLOCK)):
@@ -267,19 +267,21 @@ def _is_plain(text: str) -> bool:
 
 
 def _to_utf8_words(form: str) -> tuple[int, int]:
-    """Return up to 16 bytes of UTF-8 as two 64-bit integers, lowest byte first."""
+    """Return the UTF-8 of a string, at most 16 bytes, as two 64-bit integers, lowest byte first."""
     raw = form.encode()
     assert len(raw) <= 16
     return int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")
 
 
 def _find_pair(character: str) -> int:
-    """Return a character's entry in `WordTables.pairs`."""
+    """Return a character's entry in `WordTables.pairs`: its folded two bytes as an integer, or 0."""
     form = fold(character)
     plain = len(form) == 1 and len(form.encode()) == 2 <= len(character.encode()) and not combining(form)
     return int.from_bytes(form.encode(), "little") if plain and find_character_kind(character) == INSIDE else 0
 
 
 def _pack_shape(form: str) -> int:
-    """Return a form's entry in `WordTables.shapes`."""
+    """Return the entry in `WordTables.shapes` for a folded form: its size and two combining classes, in eight bits
+    each.
+    """
     return len(form.encode()) | combining(form[0]) << 8 | combining(form[-1]) << 16 if form else 0

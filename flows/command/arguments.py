@@ -45,7 +45,7 @@ def is_standard_output(path: Path) -> bool:
 
 
 def bound_by(number: NumberRange) -> Parameter:
-    """Build a command-line parameter that rejects numbers outside a range."""
+    """Build a cyclopts parameter, for a command's signature, that rejects numbers outside a range. None is accepted."""
 
     def check(_: Any, value: Any) -> None:
         if value is not None and not number.is_valid(value):
@@ -86,6 +86,9 @@ def complete_recipe_name(context: "CompletionContext") -> Iterator[str]:
     """Yield shell completions for a partly typed recipe: built-in recipes, `.toml` files, and folders.
 
     The shell calls the command each time the Tab key is pressed. Hidden files are omitted. Folders end with a slash.
+
+    Args:
+        context: The state of the command line, with the typed text as `incomplete`.
     """
     from flows.recipes.recipe import read_shipped_recipes
 
@@ -135,9 +138,9 @@ def load_recipe(
     overrides: list[str] | None = None,
     engine: str | None = None,
 ) -> "Recipe":
-    """Load the recipe selected by a command's arguments, and prevent pandas from being imported in this process.
+    """Load the recipe that a command's arguments name, and prevent pandas from being imported in this process.
 
-    See `find_recipe` for the arguments and errors.
+    The arguments and errors are those of `find_recipe`.
     """
     hide_pandas_from_pyarrow()  # a process of the command has no use for it; a program that calls Python's doors may
     return find_recipe(name, source, store, overrides, engine)
@@ -150,7 +153,7 @@ def find_recipe(
     overrides: list[str] | None = None,
     engine: str | None = None,
 ) -> "Recipe":
-    """Load the recipe selected by a command's arguments. Writes nothing.
+    """Find the recipe that a command's arguments name, and parse it. Writes nothing.
 
     Args:
         name: A recipe file, or the name of a built-in recipe; a file with that name takes precedence. None if `source`
@@ -184,8 +187,13 @@ def find_recipe(
 def _build_folder_recipe(source: Path, overrides: dict[str, str]) -> "Recipe":
     """Build the recipe of a folder of text, with its store in the current folder.
 
-    A `vocabulary.path` among the overrides is relative to the current folder if it exists there. Raises InputError if
-    the folder does not exist.
+    Args:
+        source: The folder.
+        overrides: Settings by key, with values as in TOML. A `vocabulary.path` is relative to the current folder if it
+            exists there.
+
+    Raises:
+        InputError: If the folder does not exist, or a setting is not valid.
     """
     from flows.recipes.tables import parse_setting, to_toml
     from flows.run.inputs.folder_defaults import build_folder_recipe

@@ -59,11 +59,12 @@ def check_data(
         files: The files: the training file first, then the evaluation files.
         task: The kind of task, such as "classes".
         overrides: Settings of the task or of its fine-tuning, by key.
-        model: The model whose tokenizer counts tokens. If None, lengths in tokens are not checked.
+        model: A model's folder, its folder in a store, or a release; its tokenizer counts tokens. If None, lengths in
+            tokens are not checked.
         accept: Names of the findings to accept, or "all".
 
     Raises:
-        InputError: If a file or a setting is not valid.
+        InputError: If a file, a setting or the model is not valid.
     """
     table, settings = split_settings(task, overrides, "check")
     if model is None:
@@ -81,7 +82,9 @@ def check_data_first(
     max_length: int | None = None,
     model: Path | None = None,
 ) -> Iterator[Event]:
-    """Check the files of a task before training, and yield each finding as a warning event.
+    """Check the files of a task before training, and yield each finding as an event.
+
+    An event is a dict with the keys "event" ("warning") and "message" (a line for the user).
 
     Args:
         table: The settings of the task, as in a recipe's `[[task]]` table.

@@ -72,7 +72,7 @@ def compile_in_background() -> None:
 
 
 def read_calls(first: bool = False) -> list[str]:
-    """Read the listed kernel calls, each a compiled function with the types of its arguments.
+    """Read the listed kernel calls, each a line with a compiled function and the types of its arguments.
 
     Args:
         first: True to return only the calls that a run on a folder of text makes.
@@ -88,6 +88,9 @@ def _compile_calls(pool: WorkerPool, first: bool, tell: Tell) -> None:
         pool: The pool of workers.
         first: True to compile only the calls that a run on a folder of text makes.
         tell: Called with a progress line every LINE_SECONDS.
+
+    Raises:
+        WorkerDied: If a worker dies, or the pool is closed.
     """
     calls, last = read_calls(first), time.monotonic()
     with ThreadPoolExecutor(pool.num_workers) as threads:
@@ -101,7 +104,7 @@ def _compile_calls(pool: WorkerPool, first: bool, tell: Tell) -> None:
 
 
 def _write_tables() -> None:
-    """Split a text into words with each algorithm, which writes the character tables to the cache."""
+    """Write the tables of character properties that word splitting reads to the cache, by splitting a short text."""
     import pyarrow as pa  # here: the help of the command asks for this module, and is not to wait for these
 
     from corpora.text.words import read_word_tables
@@ -126,7 +129,8 @@ def is_compiled(first: bool = False) -> bool:
 def compute_marker_name(first: bool = False) -> str:
     """Compute the name of the marker file that is written once all kernels are compiled.
 
-    The name is a digest of the listed calls and the sources of their modules, so any change requires a new marker.
+    The name is "compiled-" and a digest of the listed calls and the sources of their modules, so any change requires a
+    new marker.
 
     Args:
         first: True for the kernels that a run on a folder of text calls.
@@ -167,7 +171,10 @@ def _compile_until_it_ends(pool: WorkerPool) -> None:
 
 
 def compile_for_wheel() -> int:
-    """Compile the kernels for a wheel in a new process with empty caches, and return the process's exit code."""
+    """Compile the kernels for a wheel in a new process with empty caches, and return the process's exit code.
+
+    They are compiled for the processor BASELINE, not for this machine.
+    """
     with tempfile.TemporaryDirectory() as home:
         variables = {**os.environ, "CLOZE_HOME": home, "NUMBA_CPU_NAME": BASELINE, "NUMBA_CPU_FEATURES": ""}
         again = [sys.executable, "-m", "flows.command.compile_kernels", "--into-checkout"]
@@ -175,7 +182,7 @@ def compile_for_wheel() -> int:
 
 
 def compile_into_checkout() -> None:
-    """Compile the kernels, and copy them to the folder of the checkout that becomes part of the wheel."""
+    """Compile the kernels for the current Python, and copy them to the checkout's folder that goes into the wheel."""
     compile_kernels(print, count_cores())
     folder = SHIPPED_FOLDER / compute_shipped_name()
     shutil.rmtree(folder, ignore_errors=True)

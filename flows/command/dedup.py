@@ -114,8 +114,8 @@ def build_similar_json(found: "SimilarDocument") -> dict[str, Any]:
     """Build the JSON object of a document that is similar to a text.
 
     Returns:
-        A dict with the keys "id", "source", "title", "place" (its location in the raw file), "similarity",
-        "missing", "is_exact" and "excerpt".
+        A dict with the keys "id" (hexadecimal), "source", "title", "place" (its location in the raw file), "similarity"
+        (0 to 1), "missing" (share of the text that the document lacks), "is_exact" and "excerpt".
     """
     document = found.document
     return {
@@ -156,7 +156,7 @@ def _print_similar(paths: list[str], text: str, threshold: float, as_json: bool)
         as_json: True to print JSON.
 
     Raises:
-        InputError: If not exactly one corpus is given.
+        InputError: If not exactly one corpus is given, or it cannot be read.
     """
     from flows.dedup.similar import find_similar
 

@@ -99,7 +99,11 @@ def _find_two_runs(first: str, second: str | None, store: str) -> tuple[Compared
 
 
 def _read_figures(place: Place, record: RunRecord) -> ComparedRun:
-    """Read the metrics of a run.
+    """Read the metrics of a recorded run.
+
+    Args:
+        place: The store that contains the run.
+        record: The run record.
 
     Raises:
         InputError: If the run recorded no metrics, and the results of its stages are no longer in the store.
@@ -114,7 +118,7 @@ def _read_figures(place: Place, record: RunRecord) -> ComparedRun:
 
 
 def _iter_heading(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
-    """Yield two lines that name the runs, with their stores if the stores differ."""
+    """Yield two lines that name the compared runs, with their stores if the stores differ."""
     several = before.place.address != after.place.address
     for role, run in (("before", before), ("after", after)):
         where = f", in {run.place.to_address('')}" if several else ""
@@ -142,9 +146,15 @@ def _build_table(compared: RunComparison, shown: Any) -> Table:
 def _build_json(before: ComparedRun, after: ComparedRun, compared: RunComparison) -> dict[str, Any]:
     """Build the JSON object of a comparison.
 
+    Args:
+        before: The earlier run.
+        after: The later run.
+        compared: The comparison of their metrics.
+
     Returns:
-        A dict with the keys "before" and "after" (the runs), and "figures": a list with each metric, its values, and
-        its absolute ("change") and relative ("relative") change.
+        A dict with the keys "before" and "after" (each a run with "run_id", "recipe", "state", "started" and "store"),
+        and "figures": a list of metrics with "name", "unit", "kind", the values "before" and "after", and their
+        absolute ("change") and relative ("relative") change.
     """
     runs = {
         role: {"run_id": r.record.run_id, "recipe": r.record.recipe, "state": r.record.state,

@@ -66,6 +66,9 @@ def describe_engine(address: str) -> list[str]:
 
     Args:
         address: The address of the Dask scheduler. For "local", the result is an empty list.
+
+    Raises:
+        InputError: If the address is malformed.
     """
     lines = []
     for finding in check_engine(address):

@@ -80,7 +80,8 @@ def embed_file(
         show: Called with each line of the results. If None, `tell` is called instead.
 
     Returns:
-        The last event of the trainer, without its name: counts of rows and, after a search, scores and results.
+        The fields of the trainer's last event, by name: after a search, "results" and "scores" as in
+        `iter_result_lines`; otherwise "rows" and "width" of the vectors, and the record counts as "ledger".
 
     Raises:
         InputError: If an argument is not valid.
@@ -149,7 +150,12 @@ def is_query(query: str) -> bool:
 
 
 def iter_event_lines(event: Event) -> Iterator[str]:
-    """Yield lines that describe a trainer event to people. Yields nothing for events that need no line."""
+    """Yield lines that describe a trainer event to people. Yields nothing for events that need no line.
+
+    Args:
+        event: A dict with the key "event" (its kind) and, for "step", "step" (texts read) and "rows" (vectors written);
+            if it has "rows" and is of another kind, also "ledger" (record counts).
+    """
     if event["event"] == "step":
         yield f"{format_count(event['step'], 'text')} read, {format_count(event['rows'], 'vector')} written"
     elif "rows" in event:
@@ -160,6 +166,11 @@ def iter_result_lines(event: Event, search: SearchSettings) -> Iterator[str]:
     """Yield lines that describe search results to people: counts, scores, then the best texts for each query.
 
     Yields nothing for an event without results. The texts are omitted if the search has relevance judgments.
+
+    Args:
+        event: The trainer's event, with the counts "documents", "queries", "unjudged" and "missing", the "scores" by
+            metric, and the "results", a dict for each query.
+        search: The settings of the search.
     """
     if "results" not in event:
         return

@@ -166,7 +166,13 @@ def write_card(
 
 
 def find_provenance(address: str) -> Provenance | None:
-    """Return the descriptions (manifests) of everything that a model was built from; None if it is not in a store."""
+    """Return the descriptions (manifests) of everything that a model was built from.
+
+    Returns None if the address is not that of a model in a store.
+
+    Args:
+        address: A model's folder, its folder in a store, or a release.
+    """
     try:
         artifact = pick_newest(find_artifacts(address, "models"))
     except InputError:  # no artifact exists at the address
@@ -181,7 +187,7 @@ def iter_table_lines(
 
     Args:
         result: The scores.
-        comparison: The comparison, or None.
+        comparison: The comparison with another model; None to omit it.
         width: The width of the terminal in characters. A wider table is printed as one block of lines per row.
     """
     rows = [tables.HEAD, *map(tables.format_cells, result.rows)]
@@ -239,7 +245,7 @@ def copy_answers(medians: Iterable[SuiteRun], folder: Path) -> None:
 def run_suite(
     suite: Suite, model: str, output: Path, tell: Tell, accept: Sequence[str], control: bool = False
 ) -> list[SuiteRun]:
-    """Run the unfinished runs of a suite after checking their data, and return all runs.
+    """Run the unfinished runs of a suite after checking their data, and return all runs of it, one per task and seed.
 
     Args:
         suite: The tasks and seeds.
@@ -308,7 +314,10 @@ def run_jobs(runs: Sequence[SuiteRun], tell: Tell) -> None:
 
 
 def read_results(runs: Sequence[SuiteRun]) -> tables.JudgedSplits:
-    """Read the scores of finished runs.
+    """Read the scores of finished runs from the runs' folders.
+
+    Args:
+        runs: The runs.
 
     Returns:
         The scores by (task name, seed, split name).

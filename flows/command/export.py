@@ -127,9 +127,13 @@ def find_training_folders(address: str) -> list[TrainingFolder]:
 
 
 def _list_training_folders(address: str, patterns: Sequence[str]) -> list[TrainingFolder]:
-    """List the folders with a job file that match glob patterns below an address.
+    """List the folders with a job file that match glob patterns below an address. Returns [] if there are none.
 
     For an object store, searches the local cache of its training runs.
+
+    Args:
+        address: The address of a folder, or of an object store or a part of it.
+        patterns: The glob patterns, relative to the address; "" is the address itself.
     """
     plain = normalize_address(address).rstrip("/")
     if not is_object_address(plain):
@@ -142,7 +146,7 @@ def _list_training_folders(address: str, patterns: Sequence[str]) -> list[Traini
 
 
 def _list_job_folders(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    """List the folders with a job file that match glob patterns below a folder."""
+    """List the folders with a job file that match glob patterns below a local folder, sorted for each pattern."""
     jobs = (job for pattern in patterns for job in sorted(folder.glob(f"{pattern}/{JOB}".removeprefix("/"))))
     return [job.parent for job in jobs]
 
@@ -151,6 +155,9 @@ def _find_store(work: Path) -> str | None:
     """Return the local store that contains a training folder, or None if its path is not that of a store.
 
     The path in a store is STORE/models/NAME/FINGERPRINT/work.
+
+    Args:
+        work: The training folder, which has the job file and the checkpoints.
     """
     whole = work.resolve()
     in_store = whole.name == "work" and len(whole.parts) > 4 and whole.parts[-4] == MODELS
@@ -194,7 +201,7 @@ def export_onnx(model: str, folder: Path, int8: bool) -> str:
 
     Args:
         model: A model's folder, its folder in a store, or a release; fine-tuned or not.
-        folder: The folder to write.
+        folder: The folder to write, which must be empty or not exist.
         int8: True to also write a file with 8-bit integer weights.
 
     Returns:

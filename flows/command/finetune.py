@@ -192,7 +192,7 @@ class FinetuneRequest(NamedTuple):
 
 
 def finetune_model(request: FinetuneRequest, tell: Tell) -> None:
-    """Fine-tune a model, and report its progress. Raises the same errors as `finetune_events`.
+    """Fine-tune a model on a task, and print its progress. Raises the same errors as `finetune_events`.
 
     Args:
         request: The model, the task, the files and the settings.
@@ -207,8 +207,7 @@ def finetune_folds(request: FinetuneRequest, tell: Tell) -> None:
     """Fine-tune a model once per fold of the labeled examples, which is used for evaluation.
 
     Writes the mean and standard deviation of each score over the folds to the file FOLDS in the output folder, and
-    reports them. Finished folds are
-    not repeated. Raises the same errors as `finetune_events`.
+    reports them. Finished folds are not repeated. Raises the same errors as `finetune_events`.
 
     Args:
         request: The model, the task, the files and the settings; `files.folds` must not be 0.
@@ -231,7 +230,12 @@ def finetune_folds(request: FinetuneRequest, tell: Tell) -> None:
 
 
 def finetune_events(request: FinetuneRequest) -> Iterator[Event]:
-    """Check the labeled files, fine-tune a model on them, and yield the trainer's events.
+    """Check the labeled files, then fine-tune a model on them.
+
+    Yield a warning for each finding and the trainer's events.
+
+    Args:
+        request: The model, the task, the files and the settings.
 
     Raises:
         InputError: During iteration, if the request is not valid, or the data make a score meaningless.

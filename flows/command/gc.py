@@ -90,7 +90,12 @@ class FreedReporter:
 
 
 def describe_garbage(result: Garbage, deleted: bool) -> Iterator[str]:
-    """Yield lines that say what was removed or, if `deleted` is False, would be removed."""
+    """Yield lines that say what was removed or would be removed from a store.
+
+    Args:
+        result: The unneeded artifacts, files and run records.
+        deleted: True if they were removed; False if they are only listed.
+    """
     verb = "removed" if deleted else "would go"
     for folder in result.artifacts[:MAX_ARTIFACTS_SHOWN]:
         yield f"  {shorten_folder(folder)}: {verb}"

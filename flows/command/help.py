@@ -36,7 +36,7 @@ EXAMPLES: Mapping[str, str] = _TEXTS["examples"]  # the same
 
 
 def list_command_names(program: App) -> list[str]:
-    """List the commands of a program in the order of its help. Subcommands are listed like `vocabulary show`."""
+    """List the commands of a program in the order of its help. Subcommands are listed as in "vocabulary show"."""
     names = []
     for name in sorted((name for name in program if not name.startswith("-")), key=get_rank):
         inner = list_command_names(program[name])
@@ -45,7 +45,11 @@ def list_command_names(program: App) -> list[str]:
 
 
 def find_command(program: App, name: str) -> App:
-    """Return the command with a name that `list_command_names` returns. Raises KeyError if there is none."""
+    """Return the command with a name that `list_command_names` returns, such as "vocabulary show".
+
+    Raises:
+        KeyError: If there is none.
+    """
     for part in name.split():
         program = program[part]
     return program
@@ -57,7 +61,7 @@ def get_summary(command: App) -> str:
 
 
 def get_rank(name: str) -> int:
-    """Return the position of a command in `cloze --help`, or 0 if the command is in no group."""
+    """Return the zero-based position of a command in `cloze --help`; 0 also if the command is in no group."""
     ordered = " ".join(GROUPS.values()).split()
     return ordered.index(name) if name in ordered else 0
 
@@ -87,7 +91,11 @@ def add_commands(program: App, commands: Mapping[str, str]) -> None:
 
 
 def format_examples(name: str) -> str | None:
-    """Format the examples of a command for the end of its help, or return None if it has none."""
+    """Format the examples of a command, as Markdown for the end of its help. Returns None if it has none.
+
+    Args:
+        name: The name of the command.
+    """
     return f"Examples:\n\n```text\n{EXAMPLES[name]}```\n" if name in EXAMPLES else None
 
 
@@ -113,7 +121,11 @@ def show_group(files: Mapping[str, str], console: "Console", options: "ConsoleOp
 
 
 def _read_summary(file: str, name: str) -> str:
-    """Read the first line of a command's help from the source of its file.
+    """Read the first line of a command's help from the source of its file, without importing the file.
+
+    Args:
+        file: The name of the file in this folder, without `.py`.
+        name: The name of the command.
 
     Raises:
         LookupError: If the file does not define the command.

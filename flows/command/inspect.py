@@ -90,7 +90,7 @@ def render_manifest(manifest: Manifest) -> RenderableType:
 
 
 def _build_tables_table(manifest: Manifest) -> Table:
-    """Build a table that lists the artifact's tables, with their row counts, sizes and digests."""
+    """Build a terminal table that lists the tables of an artifact, with their row counts, sizes and digests."""
     table = build_table("table", "rows", "size", "content")
     called = describe_rows(manifest)
     for name, content in manifest.tables.items():
@@ -101,7 +101,7 @@ def _build_tables_table(manifest: Manifest) -> Table:
 
 
 def _build_ledger_table(manifest: Manifest) -> Table:
-    """Build a table of the artifact's record counts (records read, then records by outcome) and of its metrics."""
+    """Build a terminal table of an artifact's record counts (records read, and records by outcome) and metrics."""
     table = build_table("ledger", "count")
     for account in manifest.ledger.accounts:
         table.add_row(Text(account.unit, "bold"), Text(f"{account.total:,}", "bold"))
@@ -113,7 +113,7 @@ def _build_ledger_table(manifest: Manifest) -> Table:
 
 
 def _build_two_column_table(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
-    """Build a table of names and values.
+    """Build a terminal table of names and values. Each value is shortened to one line.
 
     Args:
         title: The header of the first column.
@@ -148,9 +148,12 @@ def _format_dropped(row: DroppedDocument) -> Text:
 
 
 def render_lines(batches: Iterable[pa.RecordBatch]) -> RenderableType:
-    """Render the most frequent lines that were removed as repeated.
+    """Render the most frequent lines that were removed as repeated, at most MAX_LINES.
 
     Each line has the number of sampled documents that contain it.
+
+    Args:
+        batches: The rows of the stored table of such lines, with the columns `documents` and `line`.
     """
     rows = [row for batch in batches for row in batch.to_pylist()]
     rows.sort(key=lambda row: (-row["documents"], row["line"]))

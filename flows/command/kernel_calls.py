@@ -70,7 +70,9 @@ def record_calls() -> list[str]:
 def _parse_store_recipe(
     path: Path, vocabularies: Sequence[str], shards: Sequence[tuple[str, str, str]]
 ) -> tuple[Recipe, Lock]:
-    """Build the recipe of a small store next to `path`, and its lock (which records the raw files to use).
+    """Build the recipe of a small store next to `path`, and the content of its lock file.
+
+    The lock file lists the raw files to use, which are samples that come with Cloze.
 
     Args:
         path: The recipe's file, which need not exist.
@@ -88,7 +90,12 @@ def _parse_store_recipe(
 
 
 def build_all(recipe: Recipe, lock: Lock) -> list[ShardSet]:
-    """Build all stages of a recipe in this process, and return its shard sets."""
+    """Build all stages of a recipe in this process, and return its shard sets in the order of the recipe.
+
+    Args:
+        recipe: The recipe.
+        lock: The content of its lock file, which lists the raw files to use.
+    """
     place = Place(recipe.store)
 
     def perform(stages: Sequence[Stage]) -> list[Manifest]:
@@ -98,7 +105,7 @@ def build_all(recipe: Recipe, lock: Lock) -> list[ShardSet]:
 
 
 def _read_examples(shards: ShardSet) -> None:
-    """Read examples of a shard set in the way that training does."""
+    """Read examples of a shard set in the way that training does, so that the kernels of reading are called."""
     loader = Loader(shards, seed=0, with_word_starts=True)
     mixture = Mixture([loader, loader], Interleave((1, 1)))
     plan_micro_batches(mixture.find_lengths(range(2)), 1, mixture.gather(range(2)).max_length or 1)

@@ -53,7 +53,7 @@ def examine_machine(home: Path, store: Path | None, environ: Mapping[str, str] |
     """Check everything that a run needs: the machine, the folders, the network, and the installed packages.
 
     Args:
-        home: The CLOZE_HOME folder.
+        home: The CLOZE_HOME folder, which holds caches and the Prefect database.
         store: The folder of the store; None if the store is remote or not known yet.
         environ: The environment variables. If None, those with which this process was started.
 
@@ -100,17 +100,29 @@ def read_start_environment() -> dict[str, str]:
 
 
 def report_ok(name: str, fact: str) -> Finding:
-    """Return a finding with the status "ok"."""
+    """Build a finding with the status "ok". The arguments are the attributes of `Finding`."""
     return Finding(name=name, ok="ok", fact=fact)
 
 
 def report_warning(name: str, fact: str, remedy: str) -> Finding:
-    """Return a finding with the status "warn": something that the user should know."""
+    """Build a finding with the status "warn", about something that the user should know.
+
+    Args:
+        name: The name of what was checked.
+        fact: What was found.
+        remedy: How to fix it.
+    """
     return Finding(name=name, ok="warn", fact=fact, remedy=remedy)
 
 
 def report_failure(name: str, fact: str, remedy: str) -> Finding:
-    """Return a finding with the status "fail": something that must be fixed before a run."""
+    """Build a finding with the status "fail", about something that must be fixed before a run.
+
+    Args:
+        name: The name of what was checked.
+        fact: What was found.
+        remedy: How to fix it.
+    """
     return Finding(name=name, ok="fail", fact=fact, remedy=remedy)
 
 
@@ -118,7 +130,11 @@ def report_failure(name: str, fact: str, remedy: str) -> Finding:
 
 
 def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
-    """Check that the Python version is one that the pinned packages were tested with."""
+    """Check that a Python version is one that the pinned packages were tested with; the check fails if it is not.
+
+    Args:
+        version: The version, such as (3, 11, 5).
+    """
     fact = ".".join(map(str, version))
     if any(version[:2] == first[:2] and version >= first for first in MIN_PYTHONS):
         return report_ok("python", fact)
@@ -126,7 +142,12 @@ def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
 
 
 def check_platform(system: str = sys.platform, processor: str = platform.machine()) -> Finding:
-    """Check that this is Linux on x86-64, the only tested platform."""
+    """Check that this is Linux on x86-64, the only tested platform; the check fails if it is not.
+
+    Args:
+        system: The name of the operating system, as in `sys.platform`.
+        processor: The name of the processor, as in `platform.machine()`.
+    """
     fact = f"{system} {processor}"
     if (system, processor) == ("linux", "x86_64"):
         return report_ok("platform", fact)
@@ -140,6 +161,8 @@ def check_cores() -> Finding:
 
 def check_memory(root: Path = Path("/")) -> Finding:
     """Check how much memory this process may use: the available memory, or a container's limit if that is lower.
+
+    The finding is a warning below 4 GB.
 
     Args:
         root: The root of the file system that has `proc` and `sys`. Tests pass another folder.
@@ -204,7 +227,13 @@ def check_writable(name: str, folder: Path) -> Finding:
 
 
 def check_server_port(environ: Mapping[str, str]) -> Finding:
-    """Check that the port of the Prefect server is free: PREFECT_SERVER_API_PORT, or 4200 if that is not set."""
+    """Check that the port of the Prefect server is free: PREFECT_SERVER_API_PORT, or 4200 if that is not set.
+
+    A port in use is a warning; a variable that is not a port makes the check fail.
+
+    Args:
+        environ: The environment variables.
+    """
     text = environ.get("PREFECT_SERVER_API_PORT") or str(SERVER_PORT)
     if not (text.isdecimal() and 0 < int(text) < 65536):
         fact = f"PREFECT_SERVER_API_PORT is {text!r}, which is not a port"
@@ -222,6 +251,8 @@ def check_server_port(environ: Mapping[str, str]) -> Finding:
 
 def check_packages(constraints: Path = CONSTRAINTS) -> Finding:
     """Check that all required packages are installed, in the tested versions.
+
+    The check fails if a package is missing; another version is a warning.
 
     Args:
         constraints: The file of pinned versions. If it does not exist, only missing packages are reported.
@@ -271,7 +302,11 @@ def _normalize_name(requirement: str) -> str:
 
 
 def check_gpus(environ: Mapping[str, str]) -> Finding:
-    """Report the GPUs and their driver. A machine without a GPU passes."""
+    """Report the GPUs and their driver. A machine without a GPU passes; a driver that fails is a warning.
+
+    Args:
+        environ: The environment variables, whose PATH is searched for the driver's tool.
+    """
     try:
         lines = query_gpus(environ, "name,memory.total,driver_version")
     except (OSError, subprocess.SubprocessError) as error:

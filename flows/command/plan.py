@@ -70,6 +70,10 @@ def estimate_plan(recipe: Recipe, planned: RunPlan, workers: int | None, quick: 
         planned: The plan of a run of that recipe.
         workers: The number of worker processes. If None, as many as the run would have.
         quick: True to skip the sample, and return empty estimates.
+
+    Raises:
+        FileFault: If a raw file cannot be divided into slices for the sample.
+        InputError: If a labeled file is missing.
     """
     if quick:
         return Estimates(stages=())
@@ -79,7 +83,14 @@ def estimate_plan(recipe: Recipe, planned: RunPlan, workers: int | None, quick: 
 
 
 def print_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Estimates) -> None:
-    """Print a plan: each pipeline stage and why it is built or reused, the estimated costs, and warnings."""
+    """Print a plan: each pipeline stage and why it is built or reused, the estimated costs, and warnings.
+
+    Args:
+        console: Where to print.
+        recipe: The recipe.
+        planned: The plan of a run of that recipe.
+        estimates: The estimated costs; empty estimates are not printed.
+    """
     for line in planned.notes:
         console.print(line, markup=False)
     stages = build_table("stage", "state", "parts", "reason", texts=("stage", "state", "reason"))
@@ -118,7 +129,7 @@ def build_estimates_table(estimates: Estimates) -> Table:
 
 
 def _format_cells(stage: StageEstimate) -> tuple[str, ...]:
-    """Format the cost estimates of a stage as a table row.
+    """Format the cost estimates of a stage as the cells of a table row.
 
     The cells are the name, documents, tokens, disk space, memory, CPU time, and duration.
     """

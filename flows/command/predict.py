@@ -51,9 +51,9 @@ def predict(
 
 
 def print_predictions(model: str, file: FileSettings, labelled: bool, tell: Callable[[str], None]) -> None:
-    """Print a JSON line with a fine-tuned model's prediction for each record of a file.
+    """Print, on standard output, a JSON line with a fine-tuned model's prediction for each record of a file.
 
-    Takes the same arguments and raises the same errors as `predict_file`.
+    The arguments and errors are those of `predict_file`.
     """
     with open_scratch_folder() as scratch:
         answers = scratch / "answers.jsonl"
@@ -64,14 +64,14 @@ def print_predictions(model: str, file: FileSettings, labelled: bool, tell: Call
 
 
 def predict_file(model: str, file: FileSettings, output: Path, labelled: bool, tell: Callable[[str], None]) -> Event:
-    """Write a JSON line with a fine-tuned model's prediction for each record of a file.
+    """Write a JSON line with a fine-tuned model's prediction for each record of a file to another file.
 
     Args:
         model: A fine-tuned model's folder, its folder in a store, or a release.
         file: The records.
         output: The file to write.
         labelled: True if the records have labels. Then each line has a score, and overall scores are reported.
-        tell: Called with the counts of records, and with each overall score.
+        tell: Called with a line that has the counts of records, and with a line for each overall score.
 
     Returns:
         A dict with the keys "task", "ledger" (counts of records, by outcome), "scores" (by metric) and "output" (the

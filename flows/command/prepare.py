@@ -38,7 +38,7 @@ def prepare() -> None:
 
 
 def prepare_home(home: Path, tell: Tell) -> None:
-    """Compile the kernels and create the Prefect database of a CLOZE_HOME folder, unless that was already done.
+    """Prepare a CLOZE_HOME folder: compile the kernels and create the Prefect database, unless that was already done.
 
     Args:
         home: The CLOZE_HOME folder, which holds caches and the Prefect database.
@@ -69,12 +69,16 @@ def prepare_home(home: Path, tell: Tell) -> None:
 
 
 def is_prepared(home: Path) -> bool:
-    """Return True if the kernels are compiled and intact, and the Prefect database exists."""
+    """Return True if the kernels are compiled and intact, and the Prefect database of a CLOZE_HOME folder exists."""
     return is_compiled() and not find_damaged_kernels() and get_database_path(home / "prefect").exists()
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove compiled kernels that were not read for UNUSED_SECONDS, such as those of older sources."""
+    """Remove the files of compiled kernels that were not read for UNUSED_SECONDS, such as those of older sources.
+
+    Args:
+        folder: The cache, with a subfolder for each state of the sources.
+    """
     for path in folder.glob("*/*"):
         state = path.stat()
         if max(state.st_atime, state.st_mtime) < time.time() - UNUSED_SECONDS:
@@ -82,13 +86,13 @@ def _remove_unused(folder: Path) -> None:
 
 
 def find_damaged_kernels() -> list[Path]:
-    """List the files of compiled kernels and character tables whose checksum is wrong."""
+    """List the files of compiled kernels and character tables in the user's cache that have a wrong checksum."""
     files = (path for path in sorted(make_kernel_folder().iterdir()) if path.suffix in SEALED)
     return [path for path in files if read_sealed(path) is None]
 
 
 def check_database(home: Path) -> Finding:
-    """Check that a server can use the Prefect database. A missing database passes."""
+    """Check that a server can use the Prefect database of a CLOZE_HOME folder. A missing database passes."""
     path = get_database_path(home / "prefect")
     if fault := find_database_fault(path.parent):
         return report_failure("UI database", *fault)
@@ -96,7 +100,7 @@ def check_database(home: Path) -> Finding:
 
 
 def check_kernels() -> Finding:
-    """Check that the kernels are compiled for the current sources, and intact."""
+    """Check that the kernels are compiled for the current sources, and intact; otherwise, the finding is a warning."""
     folder, bad = make_kernel_folder(), find_damaged_kernels()
     if bad:
         fact = f"{len(bad)} damaged in {folder}, first {bad[0].name}: a run that needs it compiles it again"

@@ -192,7 +192,12 @@ def preview_source(
 
 
 def preview_record(record: Record, entry: SourceEntry) -> RecordPreview:
-    """Pass one record of a raw file through all processing steps, and return the effect of each step."""
+    """Pass one record of a raw file through all processing steps, and return the effect of each step.
+
+    Args:
+        record: The record.
+        entry: The source's table in the recipe, with the settings of the steps.
+    """
     passed: list[StepEffect] = []
     text = record.text
 
@@ -219,7 +224,7 @@ def preview_record(record: Record, entry: SourceEntry) -> RecordPreview:
 
 
 def render_preview(preview: RecordPreview) -> RenderableType:
-    """Render a record before and after every step, and whether it is kept."""
+    """Render a record for the terminal: its text before and after every step, and whether it is kept."""
     kept = preview.verdict == "kept"
     head = Text.assemble(
         (to_one_line(preview.title or "(no title)", TITLE_WIDTH), "bold"),

@@ -57,7 +57,7 @@ class _ProgressDisplay:
         self._open.close()
 
     def tell(self, line: str) -> None:
-        """Print a line above the bar."""
+        """Print a line above the bar, without markup."""
         self._console.print(escape(line), highlight=False)
         self._last = time.monotonic()
 
@@ -81,7 +81,7 @@ class RunProgress(_ProgressDisplay):
         self._tasks: dict[str, TaskID] = {}
 
     def advance(self, stage: str, built: int, parts: int) -> None:
-        """Report how many parts (files) of a pipeline stage are done. Removes the stage's bar when all parts are done.
+        """Show how many parts (files) of a pipeline stage are done. Removes the stage's bar when all parts are done.
 
         Args:
             stage: The stage's folder KIND/NAME, followed by " steps" if training steps are counted.
@@ -103,7 +103,12 @@ class RunProgress(_ProgressDisplay):
 
 
 def _build_bar(console: Console, *counts: ProgressColumn) -> Progress:
-    """Build a progress bar with the given columns and the time left. It disappears at the end."""
+    """Build a progress bar with the given columns and the time left. It disappears at the end.
+
+    Args:
+        console: Where to draw the bar.
+        counts: The columns between the bar and the time left.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), *counts, TextColumn("left"))
     return Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
 
@@ -124,7 +129,7 @@ class FetchProgress(_ProgressDisplay):
         self._here = self._whole = self._num_done = self._num_open = 0
 
     def advance(self, name: str, num_bytes: int, whole: int | None) -> None:
-        """Report the progress of one file.
+        """Show the progress of one downloaded file, as part of the total.
 
         Args:
             name: The name of the file.
@@ -164,7 +169,7 @@ class CheckProgress(_ProgressDisplay):
         self._task = self._bar.add_task(what, total=None)
 
     def advance(self, done: int, total: int) -> None:
-        """Report the number of bytes checked so far, and the total."""
+        """Show the number of bytes checked so far, and the total number of bytes to check."""
         self._bar.update(self._task, completed=done, total=total)
         if done < total:
             self._tell_seldom(f"{self._what}: {done / 1e6:,.1f} of {total / 1e6:,.1f} MB")

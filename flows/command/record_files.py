@@ -44,7 +44,12 @@ def to_absolute(path: Path) -> str:
 
 @contextmanager
 def hold_piped_file(file: FileSettings) -> Iterator[FileSettings]:
-    """Within the block, provide a file of records as a regular file, to which the records of a pipe are copied.
+    """Within the block, provide a file of records as a regular file.
+
+    The records of a pipe are copied to a temporary file.
+
+    Args:
+        file: The settings of the file. If it is not a pipe, they are yielded unchanged.
 
     Yields:
         The settings of the regular file.
@@ -65,7 +70,12 @@ def hold_piped_file(file: FileSettings) -> Iterator[FileSettings]:
 
 
 def _copy_stream(stream: BufferedReader, scratch: Path, file: FileSettings) -> Path:
-    """Copy a pipe to a file with a suitable file extension, and return the file's path.
+    """Copy the records of a pipe to a file with a suitable file extension, and return the file's path.
+
+    Args:
+        stream: The pipe.
+        scratch: The folder in which the file is written.
+        file: The settings of the pipe, whose column names help to recognize its format.
 
     Raises:
         InputError: If the pipe is empty.
@@ -81,7 +91,7 @@ def _copy_stream(stream: BufferedReader, scratch: Path, file: FileSettings) -> P
 
 
 def guess_ending(head: bytes, file: FileSettings) -> str:
-    """Guess the file extension of a file of records from its first bytes.
+    """Guess the file extension of a file of records from its first bytes, such as ".jsonl"; ".txt" by default.
 
     Args:
         head: The first bytes.

@@ -113,7 +113,7 @@ def render_reference() -> str:
 
 
 def _render_commands() -> str:
-    """Render a section for each command, with its arguments and examples, in the order of `cloze --help`."""
+    """Render a Markdown section for each command, with its arguments and examples, in the order of `cloze --help`."""
     page = app.generate_docs(heading_level=3, max_heading_level=3, flatten_commands=True, usage_name="cloze")
     page = re.sub(r"(?m)^(cloze .*?) -m [\w.]+", r"\1", page)  # of the program that writes the page
     sections = page[page.index("### cloze ") + len("### cloze ") :].split("\n### cloze ")
@@ -136,12 +136,12 @@ def _format_keys(text: str) -> str:
 
 
 def _format_examples(name: str) -> str:
-    """Format the examples of a command as Markdown. Returns "" for a command without examples."""
+    """Format the examples of a command as Markdown, for the end of its section. Returns "" if it has none."""
     return f"\n\nExamples:\n\n```console\n{EXAMPLES[name]}```" if name in EXAMPLES else ""
 
 
 def render_commands_table() -> str:
-    """Render the table of commands and their summaries, which the README also contains."""
+    """Render the Markdown table of commands and their summaries, which the README also contains."""
     rows = [(f"`cloze {name}`", get_summary(find_command(app, name))) for name in list_command_names(app)]
     return format_table(("command", "what it does"), rows)
 
@@ -150,7 +150,7 @@ def render_commands_table() -> str:
 
 
 def _iter_recipe_blocks() -> Iterator[str]:
-    """Yield the Markdown paragraphs and tables about the recipe."""
+    """Yield the Markdown paragraphs and tables of the part of the page about recipes."""
     yield "## The recipe"
     yield (
         "A recipe is a TOML file. An unknown key is an error that names the nearest valid one. Any key can be "
@@ -187,6 +187,8 @@ def _iter_recipe_blocks() -> Iterator[str]:
 def _iter_section(heading: str, settings: type, *paragraphs: str, skip: Sequence[str] = ()) -> Iterator[str]:
     """Yield a heading, the description of a settings dataclass, more paragraphs, and the table of its keys.
 
+    All of them are Markdown.
+
     Args:
         heading: The heading.
         settings: The dataclass.
@@ -216,7 +218,7 @@ def _iter_inputs() -> Iterator[str]:
 
 
 def list_setting_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()) -> list[Row]:
-    """List the key, type, default and meaning of each field of a settings dataclass.
+    """List the key, type, default and meaning of each field of a settings dataclass, formatted as cells of a table.
 
     Fields of nested dataclasses get dotted keys.
 
@@ -240,7 +242,7 @@ def list_setting_rows(settings: type, prefix: str = "", skip: Sequence[str] = ()
 
 
 def read_summary(settings: type) -> str:
-    """Return the docstring of a settings dataclass without the descriptions of its fields."""
+    """Return the docstring of a settings dataclass without its fields' descriptions, one line per paragraph."""
     names = {field.name for field in dataclasses.fields(settings)}
     paragraphs = (inspect.getdoc(settings) or "").split("\n\n")
     plain = [text for text in paragraphs if text.partition(":")[0].split(", ")[0] not in names]
@@ -285,7 +287,7 @@ TYPE_NAMES: Mapping[object, str] = {
 
 
 def describe_type(hint: Any) -> str:
-    """Describe a type in words.
+    """Describe the type of a setting in words, such as "whole number". None among the types is omitted.
 
     >>> describe_type(tuple[str, ...]), describe_type(int | str | None)
     ('list of text', 'whole number or text')
@@ -299,7 +301,12 @@ def describe_type(hint: Any) -> str:
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format a Markdown table, escaping vertical bars in its cells."""
+    """Format a Markdown table, escaping vertical bars in its cells.
+
+    Args:
+        head: The column headers.
+        rows: The cells of each row, as many as there are headers.
+    """
     lines = [head, ["---"] * len(head), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

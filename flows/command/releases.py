@@ -50,8 +50,6 @@ def release(
 
     Its files are verified first. Figures outside the recipe's bounds need the approval of a person.
     """
-    pass
-
     if "/runs/" in run or (is_run_id(run) and not Path(run).exists()):
         recipe, record = find_run_at(run, store or "store")
     else:
@@ -83,8 +81,6 @@ def releases(
 
     A star marks what a name means now.
     """
-    pass
-
     place = Place(store)
     if name is not None:
         read_current_release(place, name)
@@ -112,8 +108,6 @@ def rollback(
 
     The history keeps both.
     """
-    pass
-
     place = Place(store)
     print_entry(place, roll_back(place, name, to, reason), as_json)
 
@@ -152,7 +146,7 @@ def describe_action(entry: Release) -> str:
 
 
 def build_release_json(place: Place, entry: Release, current: bool) -> dict[str, Json]:
-    """Build the JSON object of a release: its store ("store"), "current", and the fields of `Release`.
+    """Build the JSON object of a release, with the keys "store" (its address), "current", and the fields of `Release`.
 
     Args:
         place: The store that contains the release.

@@ -33,9 +33,16 @@ from flows.run.addresses import Artifact
 from flows.run.record.counts_text import format_count, format_seconds
 from flows.run.record.figures import read_stored_manifests
 from flows.run.record.ledger_balance import Accounts, build_accounts, list_losses
-from flows.run.record.task_scores import iter_summaries, read_result
+from flows.run.record.task_scores import (
+    compare_within,
+    format_task_worth,
+    iter_summaries,
+    iter_task_worth,
+    read_result,
+)
 from shards.reading.files.shard_set import ShardSet
 from trainer.build import read_events
+from trainer.tasks.build import CONTROL
 
 Watch = Annotated[bool | None, Parameter(help="Run as a Prefect flow, or do not; default: if somebody watches.")]
 
@@ -95,6 +102,13 @@ def _run_recipe(
         own_server: True to use the embedded Prefect server.
         watch: True to run as a Prefect flow, False not to; if None, a flow is used if the run trains or is
             expected to take minutes, or if a Prefect API responds.
+
+    Returns:
+        The state of the completed run.
+
+    Raises:
+        InputError: For an error that the user can fix.
+        Exception: Any exception that a stage of the run raises.
     """
     with compile_meanwhile(print_lines), RunProgress(console) as progress:
         return run_recipe(load(), arguments.find_home(), progress.tell, workers, own_server, progress.advance, watch)
@@ -153,7 +167,11 @@ def find_ui_command(cloze: str, home: Path) -> str:
 def print_sample_comparison(console: Console, compared: Sequence[SampleComparison]) -> None:
     """Print whether the built-in samples gave the same documents as those published with Cloze.
 
-    Prints one line for each sample if any of them differs.
+    Prints one line if they did, and one line for each sample if any of them differs.
+
+    Args:
+        console: Where to print.
+        compared: The comparison of each sample.
     """
     if not any(item.differing_tables for item in compared):
         number = format_count(len(compared), "shipped sample")
@@ -170,6 +188,10 @@ def print_model_results(console: Console, finished: RunState) -> None:
     """Print a model's results on held-out text and on its tasks, and its predictions for DEMO_SENTENCES.
 
     Prints nothing if the run has no model.
+
+    Args:
+        console: Where to print.
+        finished: The run.
     """
     model, recipe = finished.outcome.model, finished.recipe
     if model is None or recipe.model is None:
@@ -186,8 +208,11 @@ def print_model_results(console: Console, finished: RunState) -> None:
             f"{words} of the words outside the 100 commonest pieces"
         )
     for name, tasks in finished.outcome.tasks.items():
-        for line in iter_summaries(read_result(finished.place, tasks, name)):
+        result, control = read_result(finished.place, tasks, name), compare_within(finished.place, tasks, CONTROL)
+        for line in iter_summaries(result):
             console.print(f"  {line}", markup=False)
+        worth = format_task_worth([*iter_task_worth(result, control)])
+        console.print(f"  Was pre-training worth it? {worth}", markup=False)
     console.print()
     with open_model_folder(finished.place.to_address(model.folder)) as folder:
         asked = ["fill", "--brief", "--top", str(TOP_WORDS), "--", str(folder), *DEMO_SENTENCES]
@@ -195,7 +220,10 @@ def print_model_results(console: Console, finished: RunState) -> None:
 
 
 def find_first_source_example(finished: RunState) -> int:
-    """Find a training example with a document of the recipe's first source.
+    """Find a training example that contains a document of the recipe's first source.
+
+    Args:
+        finished: The run.
 
     Returns:
         The zero-based index of the example in the training split; 0 if there is none.
@@ -218,7 +246,11 @@ def find_command_name() -> str:
 
 
 def render_ledger(manifests: Sequence[Manifest]) -> RenderableType:
-    """Render a run's record counts: the counts after each stage, and the main reasons for dropped records."""
+    """Render a run's record counts for the terminal: the counts after each stage, and the main reasons for drops.
+
+    Args:
+        manifests: The descriptions of the run's artifacts, in the order of the run.
+    """
     accounts = build_accounts(manifests)
     headline = Text(" → ").join(_format_counts(unit, counts) for unit, counts in accounts.headline.items())
     lost = list_losses(accounts.steps)
@@ -240,9 +272,7 @@ def _format_counts(unit: str, counts: Mapping[str, int]) -> Text:
 def _format_balance(accounts: Accounts) -> Text:
     """Format a line that says that all record counts balance, or a line for each count that does not.
 
-    Counts balance if the number of records read is the sum over all outcomes.
-
-    The text is empty if there are no counts.
+    Counts balance if the number of records read is the sum over all outcomes. The text is empty if there are no counts.
     """
     if accounts.wrong:
         return Text("\n".join(f"✗ {line}" for line in accounts.wrong), "bold red")
@@ -250,7 +280,7 @@ def _format_balance(accounts: Accounts) -> Text:
 
 
 def _draw_bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
-    """Draw a bar for each name and count, one per line. The largest count has the longest bar."""
+    """Draw a bar for each (name, count) pair, one per line. The largest count has the longest bar."""
     most = max((count for _, count in counts), default=1)
     widest = max((len(name) for name, _ in counts), default=0)
     digits = len(f"{most:,}")

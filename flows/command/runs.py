@@ -108,7 +108,8 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
         output: The file to write. If None, the report is written next to the run's record.
 
     Raises:
-        InputError: If there is no such run, or its record is damaged.
+        InputError: If there is no such run, or its recipe is no longer valid.
+        DamagedRun: If the record of the run that `run_id` or `address` names is damaged.
     """
     from flows.report.page import build_page  # with templates, which lists do not need
 
@@ -133,9 +134,13 @@ def write_report(address: str, run_id: str | None, output: Path | None) -> str:
 
 
 def _read_run_lock(place: Place, run_id: str) -> Lock | None:
-    """Read the lock file of a run, which lists its raw files.
+    """Read the lock file of a recorded run, which lists its raw files.
 
     If the file is damaged, prints a warning on standard error and returns None.
+
+    Args:
+        place: The store.
+        run_id: The full id of the run.
     """
     try:
         return read_recorded_lock(place, run_id)
@@ -145,7 +150,7 @@ def _read_run_lock(place: Place, run_id: str) -> Lock | None:
 
 
 def build_runs_table(states: Sequence[ListedRun], short: Mapping[str, str], width: int) -> Table:
-    """Build a table with one row per run.
+    """Build a terminal table with one row per run.
 
     Args:
         states: The runs.
@@ -172,7 +177,10 @@ def _arrange_columns(pairs: Sequence[tuple[str, str]], width: int) -> list[str]:
 
 
 def format_costs(state: ListedRun) -> list[tuple[str, str]]:
-    """Format the costs of a run as two pairs: (duration, CPU time) and (bytes written, peak memory)."""
+    """Format the costs of a run as two pairs: (duration, CPU time) and (bytes written, peak memory).
+
+    A cost that is not known is NO_VALUE.
+    """
     cost = state.record.cost if state.record is not None else None
     took = NO_VALUE if state.seconds is None else format_seconds(state.seconds)
     if cost is None:
@@ -182,7 +190,10 @@ def format_costs(state: ListedRun) -> list[tuple[str, str]]:
 
 
 def describe_new_parts(state: ListedRun) -> str:
-    """Describe the parts (files of a stage's output) that a run built, such as "3 parts of documents"."""
+    """Describe the parts (files of a stage's output) that a run built, such as "3 parts of documents".
+
+    Returns "nothing" if it built none, and NO_VALUE if the run has no record.
+    """
     if state.record is None:
         return NO_VALUE
     parts = count_new_parts(state.record)
@@ -194,7 +205,11 @@ def describe_new_parts(state: ListedRun) -> str:
 
 
 def iter_status_lines(status: StoreStatus) -> Iterator[str]:
-    """Yield lines about a store: running runs, schedules, waiting releases, and how the newest runs ended."""
+    """Yield lines about a store: running runs, schedules, waiting releases, and how the newest runs ended.
+
+    Args:
+        status: The current activity in the store.
+    """
     if not status.running:
         yield "Nothing runs here now."
     for state in status.running:
@@ -222,7 +237,8 @@ def iter_running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
 
     Args:
         state: The run.
-        present: The run's heartbeat (the progress that its process writes to the store).
+        present: The last report of the run's process, with the keys "workers", "doing" and "stages" (the progress of
+            each stage).
     """
     facts, process = present.report, present.process
     workers = format_count(int(facts.get("workers", 0)), "worker")
@@ -237,7 +253,12 @@ def iter_running_lines(state: ListedRun, present: Heartbeat) -> Iterator[str]:
 
 
 def describe_schedule(present: Heartbeat) -> str:
-    """Describe a scheduled recipe: when its next run is due, and how many of its runs are waiting."""
+    """Describe a scheduled recipe in one line: when its next run is due, and how many of its runs are waiting.
+
+    Args:
+        present: The last report of the process that serves the recipe, with the keys "recipe", "when", "next" and
+            "waiting".
+    """
     facts = present.report
     due = f"next {format_moment(str(facts['next']))}" if facts.get("next") else "when it is due is not known yet"
     waits = f", {format_count(int(facts['waiting']), 'run')} waiting for the turn" if facts.get("waiting") else ""
@@ -246,7 +267,11 @@ def describe_schedule(present: Heartbeat) -> str:
 
 
 def describe_waiting(present: Heartbeat) -> str:
-    """Describe a release that waits for approval: since when, and the URL at which to approve it."""
+    """Describe a release that waits for approval in one line: since when, and the URL at which to approve it.
+
+    Args:
+        present: The last report of the waiting process, with the keys that `describe_waiting_release` returns.
+    """
     facts = {key: to_printable(str(value)) for key, value in present.report.items()}
     what = f"the release {facts.get('release')} of the run {facts.get('run')}"
     since = format_moment(facts.get("since", ""))
@@ -262,14 +287,22 @@ def format_moment(moment: str) -> str:
 
 
 def find_store(store: str) -> Place:
-    """Return the store at an address. Raises InputError if a local folder does not exist."""
+    """Return the store at an address.
+
+    Raises:
+        InputError: If the store is on this machine and has no folder.
+    """
     place = Place(store)
     _check_store_exists(place)
     return place
 
 
 def _check_store_exists(place: Place) -> None:
-    """Raise InputError if a store on this machine has no folder."""
+    """Check that a store on this machine has a folder. A remote store passes.
+
+    Raises:
+        InputError: If it has none.
+    """
     if place.is_local and not Path(place.to_full_path("")).is_dir():
         raise InputError(
             f"There is no store at {place.to_address('')}. Give a store's folder or address; `cloze run` prints it."
@@ -277,7 +310,7 @@ def _check_store_exists(place: Place) -> None:
 
 
 def _find_store_and_recipe(of: str) -> tuple[Place, str | None]:
-    """Find the store to which an argument refers, which is the address of a store, a recipe file or a built-in recipe.
+    """Find the store that an argument means, which is the address of a store, a recipe file or a built-in recipe.
 
     Returns:
         A tuple of the store and the name of the recipe; the name is None if the argument is a store.

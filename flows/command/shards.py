@@ -129,7 +129,7 @@ def _write_files(rows: Iterator[pa.RecordBatch], schema: pa.Schema, folder: Path
         rows: Batches of rows.
         schema: The schema of the rows.
         folder: The folder to write to.
-        name: The prefix of the file names.
+        name: The prefix of the file names, which is followed by a number: NAME-00000.arrow.
     """
     written: list[int] = []
     first = next(rows, None)

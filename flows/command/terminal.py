@@ -34,7 +34,7 @@ class StandardOutput(Console):
     """A console on standard output that stops the command when the reader of its output has gone away."""
 
     def on_broken_pipe(self) -> None:
-        """Stop the process as if by SIGPIPE."""
+        """Stop the process as if by SIGPIPE. Called by rich when nobody reads the output any more. Does not return."""
         stop(signal.SIGPIPE)
 
 
@@ -48,13 +48,13 @@ console = StandardOutput(soft_wrap=True, highlight=False, width=_find_width())
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines unchanged: square brackets in them are not treated as markup."""
+    """Print lines on standard output unchanged: square brackets in them are not treated as markup."""
     for line in lines:
         console.print(line, markup=False)
 
 
 def print_json(value: object) -> None:
-    """Print a value as one JSON document."""
+    """Print a value on standard output as one JSON document."""
     print(json.dumps(value, indent=1))
 
 
@@ -64,7 +64,13 @@ def choose_console(as_json: bool) -> Console:
 
 
 def choose_printer(as_json: bool) -> Callable[[str], None]:
-    """Return a function that prints a command's messages, on standard error if JSON goes to standard output."""
+    """Return a function that prints a line of a command's messages.
+
+    It prints to standard output, or to standard error if JSON goes to standard output.
+
+    Args:
+        as_json: True if the command prints JSON.
+    """
     return partial(print, file=sys.stderr, flush=True) if as_json else print_lines
 
 
@@ -101,7 +107,7 @@ class FittingTable(Table):
 
 
 def build_table(*names: str, texts: Collection[str] | None = None) -> Table:
-    """Build a table without borders.
+    """Build a table for the terminal, without borders and without rows.
 
     Columns of text are left-aligned and may wrap; other columns are right-aligned and do not wrap.
 

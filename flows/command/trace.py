@@ -112,6 +112,10 @@ def trace_number(shards: Artifact, index: int, split: str = "train") -> tuple[Sh
 def read_raw_record(place: Place, document: Document) -> bytes | None:
     """Read the raw record of a document from the raw file that the newest run recorded.
 
+    Args:
+        place: The store that contains the document.
+        document: The document, whose locator says where the record is.
+
     Returns:
         The bytes of the record; None if the raw file is no longer on this machine.
     """
@@ -151,8 +155,14 @@ def trace_document(shards: Artifact, id_hex: str) -> tuple[Document, dict[str, l
 def build_example_json(shards: Artifact, index: int, split: str) -> dict[str, Any]:
     """Build the JSON object of an example.
 
+    Args:
+        shards: The stored shard set.
+        index: The zero-based index of the example in the split.
+        split: "train" or "held-out".
+
     Returns:
-        A dict with the keys "shards", "split", "example", "tokens" and "documents".
+        A dict with the keys "shards" (the folder in the store), "split", "example" (the index), "tokens" (as text) and
+        "documents" (dicts with "role" and the document's metadata and text).
 
     Raises:
         InputError: If the split is unknown, or there is no such example.
@@ -171,7 +181,11 @@ def build_example_json(shards: Artifact, index: int, split: str) -> dict[str, An
 
 
 def build_document_json(shards: Artifact, id_hex: str | None) -> dict[str, Any]:
-    """Build the JSON object of a document.
+    """Build the JSON object of a document in the corpus of a shard set.
+
+    Args:
+        shards: The stored shard set.
+        id_hex: The document's id as 32 hexadecimal digits.
 
     Returns:
         A dict with the keys "shards", "document" (its text and metadata), "examples" (indices by split) and "answers"
@@ -188,6 +202,10 @@ def build_document_json(shards: Artifact, id_hex: str | None) -> dict[str, Any]:
 
 def find_answers(place: Place, document: Document) -> dict[str, str]:
     """Find what fine-tuned models predicted for a document. Reads all predictions in the store.
+
+    Args:
+        place: The store.
+        document: The document.
 
     Returns:
         A mapping from the folder of the stored predictions to the model's prediction. A vector is described by its
@@ -210,9 +228,11 @@ def find_answers(place: Place, document: Document) -> dict[str, str]:
 
 
 def _build_document_facts(document: Document, raw: bytes | None) -> dict[str, Any]:
-    """Build the JSON object of a document's metadata and text.
+    """Build the JSON object of a document, with the keys "id", "where", "raw_bytes", "text" and its metadata.
 
-    The key "raw_bytes" has the size of the raw record in bytes, or None if the raw file is gone.
+    Args:
+        document: The document.
+        raw: The bytes of its raw record; None if the raw file is gone. Then "raw_bytes", the size, is None as well.
     """
     fields = ("title", "source", "url", "date", "license", "language", "text")
     where = {"id": document.id.hex(), "where": str(document.locator), "raw_bytes": None if raw is None else len(raw)}
@@ -222,7 +242,7 @@ def _build_document_facts(document: Document, raw: bytes | None) -> dict[str, An
 def render_example(
     example: Example, vocabulary: Vocabulary, masks: Masks | None = None, labels: str | None = "next-sentence"
 ) -> Text:
-    """Render an example, with its two segments in different colors.
+    """Render an example for the terminal, with its two segments in different colors.
 
     A masked token is shown as the model sees it, followed by the token that the model must predict.
 
@@ -230,7 +250,8 @@ def render_example(
         example: The example.
         vocabulary: The vocabulary of the example's shard set.
         masks: The masks of this example only. If None, the masks stored with the example.
-        labels: What the example labels of the shard set mean; None if they have no meaning.
+        labels: What the labels of the shard set mean, "next-sentence" or "sentence-order"; None if they have no
+            meaning.
     """
     tokens = list_shown_tokens(example, vocabulary, masks if masks is not None else get_stored_masks(example))
     guessed = sum(token.kind not in ("plain", "special") for token in tokens)
@@ -257,10 +278,10 @@ def _format_token(token: ShownToken) -> Text:
 
 
 def render_document(role: str, document: Document, raw: bytes | None, lines: int = MAX_RAW_LINES) -> RenderableType:
-    """Render a document and the first lines of its raw record.
+    """Render a document and the first lines of its raw record for the terminal.
 
     Args:
-        role: The document's role in an example.
+        role: The document's role in an example, which is shown before its id.
         document: The document.
         raw: The bytes of the raw record; None if the raw file is gone.
         lines: The largest number of raw record lines to show.

@@ -39,6 +39,11 @@ def run_train_command(arguments: Sequence[str]) -> int:
 
     Returns:
         The exit code 0.
+
+    Raises:
+        InputError: If the job or a setting is not valid.
+        TrainingFailed: If the trainer fails.
+        SystemExit: If the arguments are not valid.
     """
     description = (
         "If only the trainer's packages are installed, there is one command: train. Install the others for the rest."
@@ -84,6 +89,9 @@ def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell:
 def add_tokenizer(job: TrainingJob) -> Iterator[str]:
     """Write the tokenizer files next to each exported model. Does nothing if the export is on another machine.
 
+    Args:
+        job: The job, whose store contains the vocabulary.
+
     Yields:
         A warning if the store does not have the vocabulary.
     """
@@ -124,7 +132,11 @@ def with_places(job: TrainingJob, places: Mapping[str, str | None]) -> TrainingJ
 
 
 def read_job(path: Path) -> TrainingJob:
-    """Read a training job from a file. Raises InputError if the file cannot be read, or is not a training job."""
+    """Read a training job from a file.
+
+    Raises:
+        InputError: If the file cannot be read, or is not a training job.
+    """
     try:
         return TrainingJob.from_json(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -152,7 +164,11 @@ class JobListener:
         self._last = 0.0
 
     def on_event(self, event: Event) -> None:
-        """Report an event. Steps are reported at most every LINE_SECONDS, except for the last step."""
+        """Print the lines of an event. Steps are reported at most every LINE_SECONDS, except for the last step.
+
+        Args:
+            event: A dict with the keys "event" (its kind) and "step", and the figures to show, by name.
+        """
         now = time.monotonic()
         if event["event"] != "step" or event["step"] == self._steps or now - self._last >= LINE_SECONDS:
             self._last = now
@@ -161,7 +177,11 @@ class JobListener:
 
 
 def iter_event_lines(event: Event) -> Iterator[str]:
-    """Yield a line for an event, and one for each component of a mixture that the event evaluates.
+    """Yield a line for a training event, and one for each component of a mixture that the event evaluates.
+
+    Args:
+        event: A dict with the keys "event" (its kind) and "step", and figures by name; of these, SHOWN_FIGURES are
+            shown.
 
     >>> [*iter_event_lines({"event": "step", "step": 3, "loss": 0.69314, "phase": 0})]
     ['step 3: loss 0.6931']

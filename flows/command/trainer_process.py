@@ -85,6 +85,10 @@ def open_model_folder(address: str, kinds: Sequence[str] = ("models", "tasks")) 
 def _find_artifact(address: str, kinds: Sequence[str]) -> Artifact:
     """Find the newest stored result at an address, of the first of the given kinds that exists there.
 
+    Args:
+        address: An artifact's folder, a store, or a release.
+        kinds: The kinds to look for, in this order; "models" must be one of them.
+
     Raises:
         InputError: If there is none, or there are models for several tasks.
     """
@@ -142,9 +146,13 @@ def open_trainer(
 
 
 def forward_lines(arguments: Sequence[str], tell: Callable[[str], None]) -> None:
-    """Run `python -m trainer`, and call `tell` with each line of its output.
+    """Run `python -m trainer`, and call a function with each line of its output.
 
     Raises the same errors as `open_trainer`.
+
+    Args:
+        arguments: The arguments of the trainer.
+        tell: Called with each line, without its line break.
     """
     with open_trainer(arguments) as (output, _):
         for line in output:
@@ -152,7 +160,7 @@ def forward_lines(arguments: Sequence[str], tell: Callable[[str], None]) -> None
 
 
 def iter_trainer_events(*arguments: str, training: TrainingSettings | None = None) -> Iterator[Event]:
-    """Run `python -m trainer`, and yield its events.
+    """Run `python -m trainer`, and yield its events: dicts with the key "event" and what such an event has.
 
     Raises the same errors as `open_trainer`, during iteration.
 
@@ -166,7 +174,14 @@ def iter_trainer_events(*arguments: str, training: TrainingSettings | None = Non
 
 @contextmanager
 def open_job_file(job: "DataclassInstance") -> Iterator[str]:
-    """Within the block, provide a temporary JSON file with a job for the trainer. Yields the file's path."""
+    """Within the block, provide a temporary JSON file with a job for the trainer.
+
+    Args:
+        job: The job, a dataclass that the trainer's command reads.
+
+    Yields:
+        The file's path.
+    """
     with open_scratch_folder() as scratch:
         path = scratch / "job.json"
         path.write_text(json.dumps(asdict(job), ensure_ascii=False), encoding="utf-8")
@@ -179,6 +194,9 @@ def _build_error(code: int, log: IO[bytes]) -> Exception:
     Args:
         code: The exit code.
         log: The file with the trainer's standard error.
+
+    Returns:
+        The InputError that the trainer reported, or else a TrainingFailed with the end of the log.
     """
     log.seek(0)
     lines = log.read().decode("utf-8", errors="replace").splitlines()

@@ -132,7 +132,7 @@ def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
 
     Yields:
         A dict for each stage result, with the keys "artifact" (its folder), "part", "before" and "after" (content
-        digests by table), and "equal".
+        digests by table), and "equal" (True or False).
     """
     for artifact in find_artifacts(address):
         rebuilt = rebuild_part(artifact.place, artifact.manifest)
@@ -143,7 +143,13 @@ def rebuild_store(console: Console, address: str) -> Iterator[dict[str, Any]]:
 
 
 def _print_counts(console: Console, holdings: Inventory, result: VerifyResult) -> None:
-    """Print how many files, stage results, runs and releases were checked, and how many faults were found."""
+    """Print how many files, stage results, runs and releases were checked, and how many faults were found.
+
+    Args:
+        console: Where to print.
+        holdings: What is in the store, with the files that nothing refers to.
+        result: The result of the check.
+    """
     looked = [f"{format_count(result.files, 'file')} of {format_count(result.artifacts, 'artifact')}"]
     looked += [format_count(result.runs, "run")] if result.runs else []
     looked += [format_count(result.releases, "entry of a release", "entries of releases")] if result.releases else []

@@ -156,12 +156,12 @@ def adapt(
 
 
 def build_vocabulary_table(names: Sequence[str], facts: Sequence[Facts]) -> Table:
-    """Build a table that shows vocabularies side by side.
+    """Build a terminal table that shows vocabularies side by side.
 
     Args:
         names: The column headers.
         facts: The objects that `build_vocabulary_json` returns, possibly with statistics of a tokenized text under
-            "text".
+            "text" (`build_measures_json`).
     """
     heads = [to_one_line(name, 3 * NAME_WIDTH) for name in names]
     table = build_table("", *heads, texts=["", *heads])
@@ -173,7 +173,11 @@ def build_vocabulary_table(names: Sequence[str], facts: Sequence[Facts]) -> Tabl
 
 
 def _build_rows(facts: Facts) -> dict[str, str]:
-    """Build the table rows of one vocabulary, by row title."""
+    """Build the table rows of one vocabulary, as formatted values by row title.
+
+    Args:
+        facts: The object that `build_vocabulary_json` returns, possibly with the key "text".
+    """
     rule = "those of its tokenizer.json, which only the library tokenizers can read"
     if facts["words"] is not None:
         rule = ", ".join(f"{key} {str(value).lower()}" for key, value in facts["words"].items())
@@ -196,7 +200,11 @@ def _build_rows(facts: Facts) -> dict[str, str]:
 
 
 def format_pieces(pieces: Sequence[dict[str, Any]]) -> Text:
-    """Format the pieces of a tokenized text, each with its token id."""
+    """Format the pieces of a tokenized text, each with its token id. At most MAX_PIECES are shown.
+
+    Args:
+        pieces: Dicts with the keys "token" and "id", as under "pieces" in the result of `build_text_json`.
+    """
     shown = [f"{to_one_line(piece['token'], NAME_WIDTH)} {piece['id']}" for piece in pieces[:MAX_PIECES]]
     if len(pieces) > MAX_PIECES:
         shown.append(f"… {len(pieces) - MAX_PIECES:,} more pieces")
@@ -234,7 +242,9 @@ def build_vocabulary_json(vocabulary: Vocabulary) -> Facts:
     """Build the JSON object that describes a vocabulary.
 
     Returns:
-        A dict with the keys "size", "algorithm", "words", "special_tokens", "ordinary" and "longest".
+        A dict with the keys "size", "algorithm", "words" (the settings of its rule for words; None if unknown),
+        "special_tokens" (ids by token), "ordinary" (number of tokens that stand for text) and "longest" (the longest
+        tokens).
     """
     special = [*vocabulary.special_tokens.values(), *vocabulary.additional_special_tokens]
     return {
@@ -250,9 +260,13 @@ def build_vocabulary_json(vocabulary: Vocabulary) -> Facts:
 def build_text_json(vocabulary: Vocabulary, text: str) -> Facts:
     """Tokenize a text, and build the JSON object of the result.
 
+    Args:
+        vocabulary: The vocabulary.
+        text: The text.
+
     Returns:
         A dict with the keys "text" (statistics such as tokens per word) and "pieces" (dicts with "id", "token", "start"
-        and "end").
+        and "end", the character positions in the text).
     """
     cut = cut_text(vocabulary, text)
     pieces = [
@@ -263,7 +277,11 @@ def build_text_json(vocabulary: Vocabulary, text: str) -> Facts:
 
 
 def build_measures_json(measures: TextMeasures) -> Facts:
-    """Build the JSON object of the statistics of a tokenized text, with ratios such as tokens per word."""
+    """Build the JSON object of the statistics of a tokenized text.
+
+    Returns:
+        The fields of `TextMeasures` by name, and the ratios "tokens_a_word", "bytes_a_token" and "unknown_share".
+    """
     return {
         **asdict(measures),
         "tokens_a_word": measures.fertility,
@@ -284,8 +302,9 @@ def build_comparison_json(
         beginning: The beginning of the text, which is searched for words that the vocabularies split differently.
 
     Returns:
-        A dict with the keys "vocabularies" (their descriptions), "overlap" (shared tokens), and "cut_apart" (words that
-        they split differently).
+        A dict with the keys "vocabularies" (their descriptions, each with "name" and "text"), "overlap" (numbers of
+        tokens: "shared", "first", "second"), and "cut_apart" (dicts with a "word" that they split differently and its
+        two "pieces").
     """
     figures = measure_lines(*map(Encoder, vocabularies), lines=lines)
     first, second = (cut_text(each, beginning) for each in vocabularies)
@@ -369,6 +388,9 @@ def list_vocabulary_names(store: str) -> list[str]:
 def _read_from_store(address: str) -> Vocabulary:
     """Read the newest vocabulary at an address in a store.
 
+    Args:
+        address: The address of a vocabulary, of all vocabularies with one name, of a store, or of a release.
+
     Raises:
         InputError: If there is none, or vocabularies with different names are there.
     """
@@ -384,7 +406,11 @@ def _read_from_store(address: str) -> Vocabulary:
 
 
 def _read_from_file(path: Path) -> Vocabulary:
-    """Read a vocabulary from one file, whose name determines its format. Raises InputError if the name is unknown."""
+    """Read a vocabulary from one file, whose name determines its format.
+
+    Raises:
+        InputError: If the name is unknown, the file cannot be read, or the merges of a byte-level BPE are missing.
+    """
     merges = path.with_name(path.name.replace("encoder.json", "vocab.bpe"))
     if merges != path and merges.is_file():
         files = {"vocab.json": read_bounded_bytes(path), "merges.txt": read_bounded_bytes(merges)}

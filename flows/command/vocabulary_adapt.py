@@ -124,7 +124,7 @@ def _iter_texts(address: str, store: str, text: str, unread: Counter[str]) -> Te
         address: A file, folder, glob, or corpus.
         store: The store in which corpus names are looked up.
         text: The field or column that holds the text.
-        unread: A counter; its count "records" is incremented for each record that cannot be read.
+        unread: A counter; its count "records" is incremented for each record of a file that cannot be read.
 
     Raises:
         InputError: If there is nothing at the address.
@@ -146,7 +146,14 @@ def _iter_texts(address: str, store: str, text: str, unread: Counter[str]) -> Te
 
 
 def _iter_corpus_texts(address: str) -> Texts:
-    """Yield the training documents of the newest corpus at an address, as (source name, string array)."""
+    """Yield the training documents of the newest corpus at an address, as (source name, string array).
+
+    Args:
+        address: The address of a corpus, a store or a release.
+
+    Raises:
+        InputError: If there is no corpus.
+    """
     artifact = pick_newest(find_artifacts(address, CORPORA))
     for batch in Corpus(artifact.place, artifact.manifest).iter_batches():
         train = batch.filter(pc.invert(batch.column("held_out")))
@@ -156,7 +163,18 @@ def _iter_corpus_texts(address: str) -> Texts:
 
 
 def _iter_file_texts(address: str, text: str, unread: Counter[str]) -> Texts:
-    """Yield the documents in files in batches of about BATCH_CHARACTERS characters. The last batch may be empty."""
+    """Yield the documents in files in batches of about BATCH_CHARACTERS characters, as (name, string array).
+
+    The name is that of the file or folder, or the glob. The last batch may be empty.
+
+    Args:
+        address: A file, folder or glob.
+        text: The field or column that holds the text.
+        unread: A counter; its count "records" is incremented for each record that cannot be read.
+
+    Raises:
+        InputError: If the folder is a store, or a file cannot be read.
+    """
     refuse_store(split_glob(address)[0])
     name = address if has_magic(address) else Path(address).resolve().name
     source = FilesSource(name=name, path=address, fields={"text": text}, encoding="auto")
@@ -172,7 +190,10 @@ def _iter_file_texts(address: str, text: str, unread: Counter[str]) -> Texts:
 
 
 def _iter_record_texts(source: FilesSource, unread: Counter[str]) -> Iterator[str]:
-    """Yield the text of each readable record, and count the other records in `unread`."""
+    """Yield the text of each readable record of a source.
+
+    Other records are added to the count "records" in `unread`.
+    """
     for name, path in source.files():
         with hold_unchanged(read_states([str(path)])):
             file = RawFile(name=name, sha256="", size_bytes=path.stat().st_size, path=str(path))
@@ -224,7 +245,9 @@ def adapt_vocabulary(
         append: True to append all tokens at the end; otherwise, unused slots are filled first.
 
     Returns:
-        The new vocabulary, and the JSON object with the token statistics before and after.
+        The new vocabulary, and a JSON object with the keys "size" ("before" and "after"), "wanted", "filled" and
+        "appended" (numbers of tokens), "model_rows" (None), "before" and "after" (the statistics of the domain), and
+        "tokens" (the added ones).
 
     Raises:
         InputError: If no word is worth a token.
@@ -251,10 +274,15 @@ def adapt_vocabulary(
 
 
 def _list_added_tokens(old: Vocabulary, new: Vocabulary, choices: Sequence[Choice]) -> list[dict[str, Any]]:
-    """List the added tokens as dicts.
+    """List the added tokens as dicts, in the order in which they were chosen.
 
     The keys are "token", "id", "count" (of the word), "saved" (number of tokens that the new token saves) and "pieces"
     (into which the old vocabulary splits the token).
+
+    Args:
+        old: The vocabulary before.
+        new: The vocabulary with the added tokens.
+        choices: The words that became tokens.
     """
     pieces = find_old_pieces(old, new)
     return [
@@ -273,7 +301,9 @@ def _list_added_tokens(old: Vocabulary, new: Vocabulary, choices: Sequence[Choic
 def _measure_fit(vocabulary: Vocabulary, domain: DomainCounts) -> dict[str, Any]:
     """Measure how a vocabulary splits the words of a domain.
 
-    Returns a dict with the statistics of all words and, under "sources", those of each source by name.
+    Returns:
+        A dict with the fields of `Measures`, the ratios "fertility" (tokens per word), "unknown_rate" and "whole_share"
+        (words of one token) and, under "sources", a dict with the same keys for each source by name.
     """
     pieces = encode_counted_words(Encoder(vocabulary), domain.total)
     unknown, size = find_unknown_id(vocabulary), vocabulary.size
@@ -295,7 +325,8 @@ def render_adaptation(name: str, facts: Facts, output: Path) -> RenderableType:
 
     Args:
         name: The name of the old vocabulary.
-        facts: The JSON object from `adapt_vocabulary`, with "model_rows".
+        facts: The JSON object from `adapt_vocabulary`. Its "model_rows" is the number of rows of the adapted model;
+            None if there is no model.
         output: The folder that was written.
     """
     table = build_table("source", "words", "tokens a word", "words of one token", "words unknown")

@@ -59,7 +59,14 @@ def ask_person(candidate: ReleaseCandidate, home: Path, port: int, seconds: int,
 
 
 def _pause_for_answer(candidate: ReleaseCandidate, ui: str, seconds: int, tell: Tell) -> ApprovalDecision:
-    """Run the Prefect flow that waits for a person's decision, and return it. Returns a rejection if there is none."""
+    """Run the Prefect flow that waits for a person's decision, and return the decision; a rejection if nobody decides.
+
+    Args:
+        candidate: The release, whose run exceeds limits of its recipe.
+        ui: The URL of Prefect's UI.
+        seconds: How long to wait.
+        tell: Called with the URL of the flow run's page.
+    """
     decisions: list[ApprovalDecision] = []
     title = f"release {candidate.name} of {candidate.record.recipe}"
 
@@ -103,7 +110,9 @@ def describe_waiting_release(candidate: ReleaseCandidate, url: str) -> dict[str,
 def _wait_for_answer(candidate: ReleaseCandidate, seconds: int) -> ApprovalDecision:
     """Pause the current Prefect flow run until a person has filled in the form, and return the decision.
 
-    Returns a rejection if nobody answers within `seconds`.
+    Args:
+        candidate: The release to decide on.
+        seconds: How long to wait; then the release is rejected.
     """
     form = Decision.with_initial_data(description=format_crossed_bounds(candidate))
     try:

@@ -46,7 +46,7 @@ def render_prefect_yaml(
     store: str | None = None,
     workers: int | None = None,
 ) -> str:
-    """Render a prefect.yaml that deploys recipes to a Prefect work pool.
+    """Render the text of a prefect.yaml that deploys recipes to a Prefect work pool.
 
     Args:
         recipes: The recipes. Each becomes a deployment with its name.
@@ -91,10 +91,10 @@ def render_prefect_yaml(
 def describe_deployment(
     recipe: Recipe, given: dict[str, Any], schedule: Schedule | None, folder: Path
 ) -> dict[str, Any]:
-    """Build a recipe's entry in the `deployments` list of prefect.yaml, without the work pool.
+    """Build a recipe's entry in the `deployments` list of prefect.yaml, as a dict without the work pool.
 
     Args:
-        recipe: The recipe.
+        recipe: The recipe, which must have been read from a file.
         given: The parameters of every run, from `build_run_parameters`.
         schedule: When to run the recipe; None for no schedule.
         folder: The folder of the prefect.yaml.
@@ -114,7 +114,10 @@ def describe_deployment(
 
 
 def render_schedules(schedule: Schedule | None) -> list[dict[str, Any]]:
-    """Build the `schedules` list of a deployment in prefect.yaml. It is empty if `schedule` is None."""
+    """Build the `schedules` list of a deployment in prefect.yaml: one entry, or none if `schedule` is None.
+
+    An entry has the key "interval" (in seconds), or the keys "cron" and "timezone".
+    """
     if schedule is None:
         return []
     if schedule.interval is not None:
@@ -123,7 +126,7 @@ def render_schedules(schedule: Schedule | None) -> list[dict[str, Any]]:
 
 
 def write_prefect_yaml(path: Path, text: str, force: bool) -> None:
-    """Write a prefect.yaml.
+    """Write the text of a prefect.yaml to a file.
 
     Args:
         path: The path of the file.
@@ -170,7 +173,12 @@ def check_not_served(names: Sequence[str], home: Path, tell: Callable[[str], Non
 
 
 def _is_served(api: str, name: str) -> bool:
-    """Return True if a process other than a work pool's worker polls a Prefect API for the runs of a deployment."""
+    """Return True if a process other than a work pool's worker has recently polled for the runs of a deployment.
+
+    Args:
+        api: The URL of the Prefect API.
+        name: The name of the deployment, which is also that of the recipe.
+    """
     deployment = ask(f"{api}/deployments/name/{quote(to_flow_name(name), safe='')}/{quote(name, safe='')}")
     if not isinstance(deployment, dict) or deployment.get("work_pool_name") or deployment.get("paused"):
         return False

@@ -174,7 +174,10 @@ def launch_server(prefect_home: Path, tell: Callable[[str], None], port: int | N
 
 
 def find_last_error(log_path: str) -> str:
-    """Find out why a server failed.
+    """Find out why a server failed, from its database and its log.
+
+    Args:
+        log_path: The path of the log, which must be in the same folder as the database.
 
     Returns:
         Text to append to a message, which starts with a space: what is wrong with the server's database, else the last
@@ -188,7 +191,7 @@ def find_last_error(log_path: str) -> str:
 
 
 def is_answering(address: str) -> bool:
-    """Return True if the Prefect API at a URL reports that it is healthy."""
+    """Return True if the Prefect API at a URL, such as "http://127.0.0.1:4200/api", reports that it is healthy."""
     return _request(f"{address}/health") is not None
 
 
@@ -197,6 +200,10 @@ def identify_server(home: Path, port: int) -> bool:
 
     If so, remembers the server's password for later requests. It does not matter whether `cloze ui`, a scheduled run or
     this process started the server.
+
+    Args:
+        home: CLOZE_HOME, the folder of this installation's caches and server.
+        port: The port on this machine.
     """
     for password in (read_password(home / "prefect", port), _passwords.get(port, "")):
         if password and can_prove_password(port, password):
@@ -206,17 +213,14 @@ def identify_server(home: Path, port: int) -> bool:
 
 
 def can_prove_password(port: int, password: str) -> bool:
-    """Return True if the server on a local port proves that it knows a password.
-
-    The password itself is not sent.
-    """
+    """Return True if the server on a local port proves that it knows a password. The password itself is not sent."""
     challenge = secrets.token_hex(16)
     answer = _request(f"http://127.0.0.1:{port}{PROOF_PATH}?challenge={challenge}")
     return secrets.compare_digest(answer or b"", sign_challenge(password, port, challenge).encode())
 
 
 def find_own_password(url: str) -> str:
-    """Return the password of the server at a URL if it runs on this machine for this CLOZE_HOME, else ""."""
+    """Return the password of the server at a URL if it runs on this machine for this CLOZE_HOME; otherwise ""."""
     parts, home = urlsplit(url), Path(os.environ.get("PREFECT_HOME", "")).parent
     port = parts.port or 80
     return _passwords[port] if parts.hostname == "127.0.0.1" and identify_server(home, port) else ""
@@ -226,13 +230,17 @@ def restore_password(home: Path, port: int) -> None:
     """Let the next server that this process starts on a port use the password that running scheduled runs already know.
 
     Does nothing if no `cloze serve` is running for this CLOZE_HOME.
+
+    Args:
+        home: CLOZE_HOME, the folder of this installation's caches and server.
+        port: The port of the server.
     """
     if in_use := find_password_in_use(home / "prefect", port):
         _passwords[port] = in_use
 
 
 def build_client_environment(address: str) -> dict[str, str]:
-    """Return the environment variables that point Prefect's clients to an API.
+    """Return the environment variables, by name, that point Prefect's clients to the API at a URL.
 
     They include the password if Cloze started the API's server on this machine.
     """
@@ -264,7 +272,7 @@ def find_server_of_home(home: Path) -> str:
 
 
 def _build_auth_header(url: str) -> dict[str, str]:
-    """Return the headers that authorize a request, or an empty dict if it needs none or no password is known.
+    """Return the HTTP header that authorizes a request to a URL, as {name: value}; {} if none is needed or known.
 
     A password is sent only to the server that it belongs to.
     """
@@ -302,6 +310,11 @@ def _request(url: str, body: object = None, seconds: float = REQUEST_SECONDS) ->
     """Send a request, and return the body of the response, or None if the server does not answer or reports an error.
 
     Requests to other machines go through the proxy, and with the credentials, that Prefect itself would use.
+
+    Args:
+        url: The URL to request.
+        body: Value to send as JSON with POST. If None, the request is a GET.
+        seconds: How long to wait for the response.
     """
     is_local = urlsplit(url).hostname in LOOPBACK
     opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_local else []))
@@ -347,7 +360,11 @@ def prepare_server(home: Path, port: int, days: float, tell: Callable[[str], Non
 
 
 def check_port(port: int) -> None:
-    """Raise InputError if a port of this machine is in use."""
+    """Check that no program uses a port of this machine.
+
+    Raises:
+        InputError: If a program does. The message says how to free the port.
+    """
     if is_port_free(port):
         return
     if ask(f"http://127.0.0.1:{port}/api/admin/version") is not None:  # to who has no password
@@ -364,7 +381,7 @@ def start_server(home: Path, port: int, tell: Callable[[str], None]) -> Embedded
     Args:
         home: CLOZE_HOME, the folder of this installation's caches and server.
         port: Port of the server.
-        tell: Called with the line that says how to open the UI.
+        tell: Called with a message that the server is starting, and with the line that says how to open the UI.
 
     Returns:
         The server, which the caller must stop; None if a server for this CLOZE_HOME already answers on the port.
@@ -478,12 +495,12 @@ SHRINK_BYTES = 32_000_000  # less free space than this stays in the file
 
 
 def get_database_path(prefect_home: Path) -> Path:
-    """Return the path of the server's database in a Prefect home (the folder of Prefect's files)."""
+    """Return the path of the server's database in the folder of Prefect's files."""
     return prefect_home / "prefect.db"
 
 
 def hold_start_lock(prefect_home: Path) -> AbstractContextManager[None]:
-    """Within the block, hold the file lock that lets servers with the same Prefect home (folder) start one at a time.
+    """Within the block, hold the lock by which servers with the same folder of Prefect's files start one at a time.
 
     Waits until the lock is free.
     """
@@ -541,9 +558,12 @@ def find_database_fault(prefect_home: Path) -> tuple[str, str] | None:
 
 
 def find_unknown_revision(database: sqlite3.Connection) -> str:
-    """Return a database's schema revision if the installed Prefect is too old to know it, else "".
+    """Return a database's schema revision if the installed Prefect is too old to know it; otherwise "".
 
     Prefect stores the revision with Alembic, and each of its migration files has its revision in its name.
+
+    Args:
+        database: A connection to Prefect's database.
     """
     if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone():
         return ""
@@ -582,8 +602,8 @@ EVENT_DAYS = 2.0  # events are most of the history's bytes, and nobody looks at 
 def keep_history(days: float) -> None:
     """Set for how many days servers that this process starts later keep the history of runs.
 
-    Does nothing if the user's settings name another database. Settings that are already in the environment are
-    unchanged.
+    Changes the environment variables of this process, except those that are already set. Does nothing if the user's
+    settings name another database.
     """
     if any(os.environ.get(name) for name in USER_DATABASE_SETTINGS):
         return

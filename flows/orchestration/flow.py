@@ -66,7 +66,8 @@ _current_work: ContextVar[Callable[[], Any]] = ContextVar("the work of a subflow
 def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
     """Prefect flow of a run: builds its pipeline stages, checks its metrics, and reports and releases it.
 
-    The run itself is passed through `run_in_flow`; the parameters are only displayed on the flow run's page.
+    The run itself is passed through `run_in_flow`; the parameters are only displayed on the flow run's page. Returns
+    the final state, whose result is the `Outcome` of the run.
     """
     run = _current_run.get()
     with close_when_stopped():
@@ -77,8 +78,10 @@ def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
 def run_in_flow(run: RunState) -> bool:
     """Complete a run as a new Prefect flow run.
 
-    The run must come from `prepare_run`, and have workers from `open_workers`. If the Prefect server stops responding
-    after the flow run has begun, the run is still completed.
+    If the Prefect server stops responding after the flow run has begun, the run is still completed.
+
+    Args:
+        run: The run, which must come from `prepare_run` and have workers from `open_workers`.
 
     Returns:
         True if the run was completed; False if no server answered, so that nothing was done.
@@ -167,7 +170,8 @@ def fine_tune_models(stages: list[str]) -> State[list[Manifest]]:
 def run_subflow(tag: str) -> State[Any]:
     """Do the work of the current Prefect subflow, and return its final state.
 
-    Tags the subflow with its group of stages, `tag`.
+    Args:
+        tag: The tag to give to the subflow, which is the group of its stages: "train" or "tasks".
     """
     with close_when_stopped():
         add_tags(UUID(flow_run.id), [tag])
@@ -178,7 +182,7 @@ def run_subflow(tag: str) -> State[Any]:
 
 
 def can_retry(task: Any, task_run: Any, state: State[Any]) -> bool:
-    """Return True if a failed task may succeed when retried. Called by Prefect with the task's failed state."""
+    """Return True if a failed task may succeed when retried. Prefect calls this with the task's failed state."""
     return is_worth_retrying(state.result(raise_on_failure=False))
 
 
@@ -196,7 +200,8 @@ TASK_OPTIONS: dict[str, Any] = {
 def build_stage(name: str, build: StageBuild) -> State[Manifest]:
     """Prefect task that builds the missing parts (output files) of a stage on all workers, and publishes the stage.
 
-    A stage that is already complete in the store is reused. `name` is the name of the task run.
+    A stage that is already complete in the store is reused. `name` is the name of the task run. Returns the final
+    state, whose result is the manifest (description) of the stage's output.
     """
     return run_task(build, lambda: stages.build_stage(build))
 
@@ -205,7 +210,8 @@ def build_stage(name: str, build: StageBuild) -> State[Manifest]:
 def train_stage(name: str, build: StageBuild) -> State[Manifest]:
     """Prefect task that trains a model, fine-tunes models or applies one to documents, in a separate process.
 
-    A retry resumes the work. `name` is the name of the task run.
+    A retry resumes the work. `name` is the name of the task run. Returns the final state, whose result is the manifest
+    (description) of the stage's output.
     """
     return run_task(build, lambda: stages.train_stage(build))
 
@@ -221,11 +227,28 @@ class FlowTasks:
     """Runs the tasks of a run as Prefect task runs of the current flow run."""
 
     def submit(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> PendingTask:
-        """Submit a task that calls `work(build)` on a thread, and retries it after an error that may be temporary."""
+        """Submit a task that calls `work(build)` on a thread, and retries it after an error that may be temporary.
+
+        Args:
+            name: The name of the task run.
+            work: `stages.build_stage` or `stages.train_stage`.
+            build: The stage to build.
+
+        Returns:
+            The pending task, from which the result can be awaited.
+        """
         return TASK_BY_WORK[work].submit(name, quote(build))
 
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
-        """Call `work` as a subflow, or directly if no server answers before it begins. Raises what `work` raises."""
+        """Call `work` as a Prefect subflow, and return its result. Raises what `work` raises.
+
+        If no server answers before the subflow begins, `work` is called directly.
+
+        Args:
+            group: The group of the stages, "train" or "tasks".
+            stages: The names of the stages, which are displayed as the name of the subflow.
+            work: Function without arguments that does the work.
+        """
         subflow = SUBFLOW_BY_GROUP[group].with_options(flow_run_name=escape_braces(", ".join(stages)))
         _current_work.set(lambda: WorkResult(work(), f"{', '.join(stages)} is whole"))
         state = FlowEnd().call(lambda: subflow([*stages], return_state=True))  # type: ignore[arg-type, return-value]
@@ -237,6 +260,10 @@ def run_task(build: StageBuild, work: Callable[[], WorkResult[Result]]) -> State
 
     Tags the task run with the group of its stage; the tag is shown once the task has ended. If the tag were set when
     the task is submitted, Prefect would query the concurrency limits of tags, and a busy server would fail the task.
+
+    Args:
+        build: The stage to build, which decides the tag.
+        work: Function without arguments that does the work. If it raises InputError, the state is a failed one.
     """
     context = TaskRunContext.get()
     assert context is not None, "this is called in a task"

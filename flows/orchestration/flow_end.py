@@ -91,7 +91,7 @@ class FlowEnd:
         return self._state
 
     def _close(self) -> None:
-        """Record the final state of the work with the Prefect API."""
+        """Record the final state of the work with the Prefect API, in place of the state that Prefect recorded."""
         failed: State[None] = Failed(message=f"{type(self._error).__name__}: {self._error}")
         end = failed if self._state is None else self._state.model_copy(update={"data": None})
         with get_client(sync_client=True) as client:
@@ -102,9 +102,10 @@ _current_end: ContextVar[FlowEnd | None] = ContextVar("the end of the flow that 
 
 
 def keep_end(work: Callable[[], State[Any]]) -> State[Any]:
-    """Do the work of the current flow, and return its final state.
+    """Do the work of the current flow, and return its final state. A `FlowEnd` that called the flow remembers the end.
 
-    If the flow was called by a `FlowEnd`, it remembers the final state or the exception.
+    Args:
+        work: Does the work, and returns the final state. An exception is remembered, too, and raised again.
     """
     end = _current_end.get()
     return work() if end is None else end.keep(work)
@@ -168,7 +169,10 @@ def await_tasks(
 
 
 def wait_until_recorded(flow_run_id: UUID) -> None:
-    """Wait until the server has recorded a final state for every task run of a flow run, but at most RECORD_SECONDS."""
+    """Wait, at most RECORD_SECONDS, until the server has recorded a final state for every task run of a flow run.
+
+    Returns at once if the server has stopped answering.
+    """
     recording = get_recording()
     if recording is not None and recording.is_lost:
         return

@@ -67,7 +67,11 @@ class LateRun:
 
 
 def describe_failure(error: BaseException) -> Mapping[str, str]:
-    """Describe the final state of a run that ended with an exception, as a dict with "type", "name" and "message"."""
+    """Describe the final state of a run that ended with an exception, for `LateRun.state`.
+
+    Returns:
+        A dict with the keys "type" ("FAILED"), "name" ("Failed") and "message" (the exception's text as one line).
+    """
     message = to_one_line(str(error) or type(error).__name__, ERROR_CHARACTERS)
     return {"type": "FAILED", "name": "Failed", "message": message}
 
@@ -186,7 +190,7 @@ def send_kept_runs(prefect_home: Path, api: str, tell: Tell, profile: str = "") 
 
 
 def _iter_events(flow_run_id: str, number: int, task: LateTask) -> Iterator[Mapping[str, Any]]:
-    """Yield the two Prefect events that record when a task began and ended.
+    """Yield the two Prefect events that record when a task began and ended, in the form of Prefect's API.
 
     Args:
         flow_run_id: The id of the flow run.
@@ -206,7 +210,7 @@ def _iter_events(flow_run_id: str, number: int, task: LateTask) -> Iterator[Mapp
 def _build_event(
     id: uuid.UUID, flow_run_id: str, moment: str, run: Mapping[str, Any], state: Sequence[str]
 ) -> Mapping[str, Any]:
-    """Build the Prefect event which records that a task run entered a state.
+    """Build the Prefect event which records that a task run entered a state, in the form of Prefect's API.
 
     Args:
         id: The id of the task run.

@@ -108,6 +108,10 @@ class Notifier:
 def report_failure(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
     """Within the block, send a notification if an exception is raised. The exception is raised again.
 
+    Args:
+        recipe: The recipe of the run, which says who is notified.
+        tell: Called with each line to print.
+
     Yields:
         The notifier of the run.
     """
@@ -124,7 +128,7 @@ def report_failure(recipe: Recipe, tell: Tell) -> Iterator[Notifier]:
 
 
 def read_recipe_or_notify(path: Path, overrides: Mapping[str, str], tell: Tell) -> Recipe:
-    """Read the recipe in a file.
+    """Read the recipe in a file. If that fails, send a failure notification.
 
     Args:
         path: The recipe's file.
@@ -132,7 +136,7 @@ def read_recipe_or_notify(path: Path, overrides: Mapping[str, str], tell: Tell) 
         tell: Called with each line to print.
 
     Raises:
-        InputError: If the recipe cannot be read, after sending a failure notification.
+        InputError: If the recipe cannot be read.
     """
     try:
         return read_recipe(path, overrides)
@@ -164,7 +168,7 @@ class ActivityMonitor:
     """Collects signs that a run makes progress: its workers' activity, and the number of output files built.
 
     Args:
-        advance: Callback to which the method `advance` passes its arguments.
+        advance: Called with the arguments of each call of the method `advance`.
 
     Attributes:
         get_workers_progress: Returns a value that changes while workers make progress.
@@ -187,7 +191,7 @@ class ActivityMonitor:
         self._advance(stage, built, parts)
 
     def snapshot(self) -> object:
-        """Return a value that keeps changing as long as the run makes progress."""
+        """Return a value to compare with earlier ones: it differs from them as long as the run makes progress."""
         return self.get_workers_progress(), self._built.copy()
 
 
@@ -196,6 +200,10 @@ def report_stalls(notifier: Notifier, monitor: ActivityMonitor) -> Iterator[None
     """Within the block, send a notification each time the run makes no progress for the time set in its recipe.
 
     One notification is sent for each stall. The run is watched from a background thread.
+
+    Args:
+        notifier: The notifier of the run; without a recipient, nothing is watched.
+        monitor: Collects the signs of progress.
     """
     is_over = threading.Event()
     if notifier.settings.is_enabled and "stall" in notifier.settings.on:

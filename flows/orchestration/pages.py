@@ -84,27 +84,31 @@ def escape_markdown(text: str) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """Escape a string for a Markdown table cell."""
+    """Escape a string for a cell of a Markdown table that is assembled as text. Calls `escape_markdown`, too."""
     return escape_markdown(text).replace("\\", "\\\\").replace("|", r"\|")
 
 
 def escape_alt(text: str) -> str:
-    """Escape a string for the alternative text of a Markdown image."""
+    """Escape a string for the alternative text of a Markdown image: like `escape_markdown`, and without brackets."""
     return re.sub(r"[\[\]\\]", "", escape_markdown(text))
 
 
 def format_code_line(text: str) -> str:
-    """Format a string as a Markdown code line, which is shown exactly as written, so that it can be copied."""
+    """Format a string as a one-line code block in Markdown, which is shown exactly as written, to be copied."""
     return f"    {' '.join(text.split())}"
 
 
 def to_data_url(svg: str) -> str:
-    """Return a data URL that holds an SVG image."""
+    """Return a data URL that contains an SVG image, given as its text."""
     return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
 
 
 def to_artifact_key(text: str) -> str:
-    """Convert a string to a key that Prefect accepts for an artifact: lower-case letters, digits and dashes."""
+    """Convert a string to a key that Prefect accepts for an artifact: lower-case letters, digits and dashes.
+
+    >>> to_artifact_key("progress-R&D")
+    'progress-r-d'
+    """
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
@@ -296,7 +300,7 @@ def build_flow_parameters(recipe: Recipe) -> dict[str, Any]:
 
 
 def describe_flow_run(api: str, flow_run_id: str, embedded: bool = False) -> FlowRun:
-    """Return a Prefect flow run's id and the URL of its page in the UI, which is "" if unknown.
+    """Return a Prefect flow run's id and the URL of its page in Prefect's UI; the URL is "" if it is unknown.
 
     Args:
         api: The URL of the Prefect API.
@@ -308,9 +312,12 @@ def describe_flow_run(api: str, flow_run_id: str, embedded: bool = False) -> Flo
 
 
 def find_ui(api: str) -> str:
-    """Return the URL of the UI that shows the runs of a Prefect API, or "" if it is unknown.
+    """Return the URL of the UI that shows the runs of a Prefect API; "" if it is unknown.
 
     For the API of the user's Prefect profile, PREFECT_UI_URL is used if it is set.
+
+    Args:
+        api: The URL of the API.
 
     >>> find_ui("http://127.0.0.1:4200/api"), find_ui("https://api.prefect.cloud/api/accounts/a/workspaces/w")
     ('http://127.0.0.1:4200', 'https://app.prefect.cloud/account/a/workspace/w')
@@ -346,7 +353,7 @@ def render_report_link(
 
 
 def format_report_command(place: Place, run_id: str) -> str:
-    """Return the shell command that regenerates a run's report and prints its path."""
+    """Return the shell command that regenerates a run's report and prints its path: "cloze report STORE --run RUN"."""
     return f"cloze report {quote(place.to_address(''))} --run {run_id}"
 
 
@@ -381,7 +388,10 @@ def sample_dropped(place: Place, manifest: Manifest, table: str, privacy: Privac
 
     Returns:
         Table rows with the keys "reason", "title", "excerpt", "detail" and "where" (the document's location in the
-        raw files).
+        raw files). Empty if the artifact has no such table.
+
+    Raises:
+        Damaged: If the table is damaged.
     """
     seen = Counter[str]()
     rows: list[dict[str, str]] = []
@@ -398,9 +408,13 @@ def sample_dropped(place: Place, manifest: Manifest, table: str, privacy: Privac
 
 
 def describe_stage(record: StageRecord, manifest: Manifest) -> str:
-    """Describe a finished pipeline stage in one line for the terminal.
+    """Describe a finished pipeline stage in one line for the terminal: its name, state, duration and contents.
 
     The line says why the stage was built or reused, unless that is obvious.
+
+    Args:
+        record: What the run did with the stage.
+        manifest: The description of the stage's stored result.
     """
     what = manifest.stage_folder
     some = 0 < record.parts_built < record.parts
@@ -411,9 +425,9 @@ def describe_stage(record: StageRecord, manifest: Manifest) -> str:
 
 
 def summarize_manifest(manifest: Manifest) -> str:
-    """Summarize an artifact's contents in a few words: the row counts of its non-empty tables.
+    """Summarize an artifact's contents in a few words: the row counts of its non-empty tables, as in "5 documents".
 
-    If all tables are empty, only the first is named.
+    If all tables are empty, only the first is named. Of a model, the number of training steps is returned.
     """
     if manifest.kind == "models":
         return format_count(manifest.ledger.figures["steps"], "training step")
@@ -422,7 +436,7 @@ def summarize_manifest(manifest: Manifest) -> str:
 
 
 def summarize_outcome(outcome: Outcome) -> str:
-    """Summarize the results of a run in a few words."""
+    """Summarize the results of a run in a few words, as in "1,200 examples, a model trained on them"."""
     examples = sum(manifest.count_rows("examples") for manifest in outcome.shard_sets.values())
     trained = ", a model trained on them" if outcome.model is not None else ""
     learnt = f", fine-tuned on {format_count(len(outcome.tasks), 'task')}" if outcome.tasks else ""
@@ -436,7 +450,7 @@ def render_lineage(manifests: Sequence[Manifest], report: str = "") -> str:
 
     Args:
         manifests: The artifacts' manifests (descriptions of the stored results).
-        report: The command that prints the path of the run's report; "" omits it.
+        report: The shell command that prints the path of the run's report; "" omits it.
     """
     lines = [f"![what came from what]({render_lineage_picture(manifests)})", ""]
     lines += [*(("The report of this run, once it has ended:", "", format_code_line(report), "") if report else ())]
@@ -447,10 +461,13 @@ def render_lineage(manifests: Sequence[Manifest], report: str = "") -> str:
 
 
 def render_lineage_picture(manifests: Sequence[Manifest]) -> str:
-    """Draw the lineage of artifacts (which one was built from which), and return the drawing as a data URL.
+    """Draw the lineage of artifacts (which one was built from which), and return the SVG drawing as a data URL.
 
     All artifacts with the same kind and name share one box, which shows the newest. If a kind has more than
     MAX_BOXES_PER_KIND names, the last names share one box.
+
+    Args:
+        manifests: The artifacts' manifests (descriptions of the stored results).
     """
     manifests = sorted(manifests, key=lambda manifest: get_stage_index(manifest.kind))  # a settled corpus comes first
     newest = {(manifest.kind, manifest.name): manifest for manifest in manifests}
@@ -475,9 +492,9 @@ def render_lineage_picture(manifests: Sequence[Manifest]) -> str:
 
 
 def _choose_box(kind: str, name: str, names: Sequence[str]) -> KindAndName:
-    """Return the kind and name on the box in which an artifact is drawn in the lineage diagram.
+    """Return the (kind, name) on the box in which an artifact is drawn in the lineage diagram.
 
-    Artifacts share a box if there are many of their kind.
+    If there are many artifacts of a kind, the last of them share a box that is named, for example, "5 more".
 
     Args:
         kind: The artifact's kind.
@@ -490,7 +507,7 @@ def _choose_box(kind: str, name: str, names: Sequence[str]) -> KindAndName:
 
 
 def run_tags(recipe: Recipe, kind: str) -> list[str]:
-    """Build the tags that make a flow run easy to find: its recipe, its kind and its sources.
+    """Build the tags that make a flow run easy to find: its recipe, its kind and its sources. They are escaped.
 
     Args:
         recipe: The recipe of the run.
@@ -507,8 +524,11 @@ def find_arrows(manifests: Sequence[Manifest]) -> list[tuple[KindAndName, KindAn
 
     Omits an arrow if a longer path connects the same artifacts.
 
+    Args:
+        manifests: The artifacts' manifests (descriptions), each after those of its inputs.
+
     Returns:
-        Pairs (input, output), each a kind and name.
+        Pairs (input, output), each a (kind, name) pair.
     """
     by_fingerprint = {m.fingerprint: (m.kind, m.name) for m in manifests}
     parents: dict[KindAndName, dict[KindAndName, None]] = {product: {} for product in by_fingerprint.values()}
@@ -606,7 +626,11 @@ class Progress:
         self._groups[STAGES[folder.partition("/")[0]].group].ended[folder] = state
 
     def fail(self, why: str) -> None:
-        """Show that the run failed, and why, in the table row of the stages that were being built."""
+        """Show that the run failed, and why, in the table row of the stages that were being built.
+
+        Args:
+            why: The message of the error.
+        """
         begun = [name for name, group in self._groups.items() if group.missing]
         is_open = [name for name in begun if len(self._groups[name].ended) < len(self._groups[name].missing)]
         [failed] = (is_open or begun)[-1:] or [next(iter(self._groups))]
@@ -636,7 +660,8 @@ class Progress:
     def list_rows(self) -> list[dict[str, str]]:
         """Return a table row for each group of pipeline stages in the recipe, in build order.
 
-        Each row has the keys "group", "state", "stages", "parts" and "now".
+        Each row has the keys "group", "state" ("done", "under way", "next", "waits" or "failed"), "stages", "parts" and
+        "now".
         """
         last = next((group for group in reversed(self._groups.values()) if group.missing), None)
         coming = next((group for group in self._groups.values() if not group.missing and not self._is_over), None)

@@ -125,7 +125,7 @@ class Recording:
         return self.server is not None
 
     def find_api_now(self) -> str:
-        """Return the URL of a Prefect API for this run if one answers now, else ""."""
+        """Return the URL of a Prefect API to which this run can be reported, if one answers now; otherwise ""."""
         if self.find_api is not None:
             return self.find_api()
         return self.address if is_answering(self.address) else ""
@@ -135,6 +135,9 @@ class Recording:
 
         If the API does not answer, the function is called again for up to ANSWER_SECONDS. After that, the run continues
         without the API.
+
+        Args:
+            call: The function, without arguments.
 
         Raises:
             Exception: Any exception of `call`, unless it means that the API does not answer.
@@ -156,7 +159,7 @@ class Recording:
 
         Args:
             deadline: A time of `time.monotonic()`.
-            reason: A sentence for the user that says why the run continues without the API after the deadline.
+            reason: A sentence for the user which says that the API does not answer, printed after the deadline.
         """
         while not self.is_lost:
             wait_if_stopping()
@@ -172,6 +175,9 @@ class Recording:
         """Call a function that sends the last request of the run.
 
         The request is sent even if the run continued without the API, provided that the API answers again now.
+
+        Args:
+            call: The function, without arguments.
         """
         if self.is_lost and self.find_api_now():
             use_api(self.address)
@@ -206,6 +212,9 @@ def send_to_api(call: Callable[[], Result]) -> Result | None:
 
     Returns None, possibly without calling it, if the run continues without the API. Outside a run, the function is just
     called.
+
+    Args:
+        call: The function, without arguments. Its exceptions are raised, unless they mean that the API does not answer.
     """
     recording = get_recording()
     return call() if recording is None else recording.send(call)
@@ -251,7 +260,7 @@ def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def find_profile_api(own_server: bool) -> str | None:
-    """Return the API URL of the user's Prefect profile, or None if there is none or if `own_server` is True."""
+    """Return the API URL that the user's Prefect profile names; None if it names none, or if `own_server` is True."""
     return None if own_server else os.environ.get("CLOZE_PREFECT_API")
 
 
@@ -289,6 +298,9 @@ def record_run(
         buffer: Collects what Prefect's UI would show, if the API does not answer.
         on_starting: Called while the server starts, as soon as its URL is known, so that Prefect can be imported
             meanwhile.
+
+    Yields:
+        The recording, which is also the result of `get_recording` in the block.
     """
     ambient = find_profile_api(own_server) or (None if own_server else find_server_of_home(home) or None)
     with ExitStack() as servers:
@@ -305,14 +317,15 @@ def record_run(
 
 @contextmanager
 def keep_pages(tell: Tell, buffer: PageBuffer, find_api: Callable[[], str]) -> Iterator[Recording]:
-    """Within the block, collect what Prefect's UI would show of a run in a buffer.
-
-    Used for runs that are not Prefect flow runs.
+    """Within the block, collect in a buffer what Prefect's UI would show of a run that is not a Prefect flow run.
 
     Args:
         tell: Called with each line to print.
         buffer: The buffer to fill.
         find_api: Returns the URL of an API that answers now, or "".
+
+    Yields:
+        The recording, which is also the result of `get_recording` in the block.
     """
     recording = Recording("", tell, is_lost=True, buffer=buffer, find_api=find_api)
     token = _current_recording.set(recording)
@@ -324,7 +337,10 @@ def keep_pages(tell: Tell, buffer: PageBuffer, find_api: Callable[[], str]) -> I
 
 @contextmanager
 def use_recording(recording: Recording) -> Iterator[None]:
-    """Within the block, record the current run to `recording`."""
+    """Within the block, make a recording the result of `get_recording`, so that the current run is recorded to its API.
+
+    If the API was given up in the block, the process later exits without waiting for Prefect.
+    """
     token = _current_recording.set(recording)
     logging.raiseExceptions = False  # else Prefect prints a line of its own for each that it cannot send
     try:
@@ -349,6 +365,11 @@ def _connect_to_profile(address: str, tell: Tell, buffer: PageBuffer) -> Recordi
     """Wait up to START_SECONDS for the API of a Prefect profile or running server, and return a recording with it.
 
     If the API does not answer, the returned recording uses `buffer` instead, and its `is_lost` is True.
+
+    Args:
+        address: The URL of the API.
+        tell: Called with a line that says which API is used, or that none answers.
+        buffer: Collects what Prefect's UI would show.
     """
     shown, deadline = without_password(address), time.monotonic() + START_SECONDS
     whose = "of your profile" if address == os.environ.get("CLOZE_PREFECT_API") else "that shows the UI"
@@ -366,6 +387,11 @@ def _connect_to_embedded(server: EmbeddedServer, tell: Tell, buffer: PageBuffer)
 
     If the server does not answer, the returned recording uses `buffer` instead, and its `is_lost` is True. The server
     keeps starting.
+
+    Args:
+        server: The server.
+        tell: Called with a message if the server does not answer.
+        buffer: Collects what Prefect's UI would show.
     """
     try:
         return Recording(server.wait(START_SECONDS), tell, server)

@@ -127,7 +127,7 @@ def run_recipe(
 
 
 def import_flow() -> Callable[[RunState], bool]:
-    """Import Prefect, and return the function that completes a run as a flow.
+    """Import Prefect, and return `run_in_flow`, the function that completes a run as a flow.
 
     Prefect reads its settings during the import, which takes about half as long as starting its server.
     """
@@ -176,9 +176,13 @@ def fork_workers(recipe: Recipe, workers: int | None, tell: Tell) -> Iterator[Wo
 
 @contextmanager
 def keep_failure(run: RunState, recording: Recording) -> Iterator[None]:
-    """If a run without a Prefect flow run fails or is stopped inside the block, report that to Prefect.
+    """Within the block, report to Prefect if a run without a Prefect flow run fails or is stopped.
 
-    If no Prefect API answers, the run is stored, and reported later.
+    If no Prefect API answers, the run is stored, and reported later. The exception is raised again.
+
+    Args:
+        run: The run.
+        recording: The recording of the run; nothing is reported if it has no buffer.
     """
 
     def keep_stopped() -> None:
@@ -200,8 +204,11 @@ def keep_failure(run: RunState, recording: Recording) -> Iterator[None]:
 def run_on_threads(run: RunState) -> None:
     """Complete a run without a Prefect server, with its tasks on threads.
 
-    The run must come from `prepare_run`, and have workers from `open_workers`. Raises any exception that a pipeline
-    stage raises.
+    Args:
+        run: The run, which must come from `prepare_run` and have workers from `open_workers`.
+
+    Raises:
+        Exception: Any exception that a pipeline stage raises.
     """
     with ThreadPoolExecutor(choose_num_threads(run.pool.num_workers)) as threads:
         try:
@@ -223,15 +230,35 @@ class ThreadTasks:
         self._tasks = tasks
 
     def submit(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> "Future[Any]":
-        """Submit a task that calls `work(build)` on a thread, and retries it after an error that may be temporary."""
+        """Submit a task that calls `work(build)` on a thread. It is called again after an error that may be temporary.
+
+        Args:
+            name: The name of the task.
+            work: `stages.build_stage` or `stages.train_stage`.
+            build: The stage to build.
+
+        Returns:
+            The future of the value in the `WorkResult` that `work` returns.
+        """
         return self._threads.submit(copy_context().run, self._try_again, name, work, build)
 
     def call_subflow(self, group: str, stages: Sequence[str], work: Callable[[], Result]) -> Result:
-        """Call `work` directly, and return its result."""
+        """Call `work` without a subflow, and return its result. The other arguments are not used."""
         return work()
 
     def _try_again(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> Any:
-        """Do the work of a task, with up to RETRIES retries if it fails and a retry may help, and return its value."""
+        """Do the work of a task, with up to RETRIES retries if it fails and a retry may help.
+
+        Appends an entry about the task to the list of ended tasks, and raises the last exception if all attempts fail.
+
+        Args:
+            name: The name of the task.
+            work: The function to call.
+            build: Its argument, the stage to build.
+
+        Returns:
+            The value in the `WorkResult` that `work` returned.
+        """
         began, attempts, ended = datetime.now(UTC), 0, None
         try:
             while ended is None:

@@ -163,7 +163,10 @@ class RunState:
         return DRIFTED if self.build_record("completed").is_drifted else "Completed"
 
     def summarize(self) -> str:
-        """Summarize the results of the run, and the limits of the recipe that it exceeds, in a few words."""
+        """Summarize the results of the run in one line, with its outcome and each limit of the recipe that it exceeds.
+
+        Needs `outcome` and `judgement`, which are set once all stages are built.
+        """
         record = self.build_record("completed")
         more = ", ".join(record.outcome[1:])
         return "; ".join([summarize_outcome(self.outcome), *filter(None, [more]), *record.all_crossed])
@@ -173,7 +176,7 @@ class RunState:
 
         Args:
             text: The line.
-            level: The log level in lower case.
+            level: The log level in lower case, such as "info" or "warning".
         """
         self.print_line(text)
         log(" ".join(text.split()), level)
@@ -200,7 +203,7 @@ class RunState:
         return pace
 
     def call_on_worker(self, function: Callable[..., Result], *args: object) -> Result:
-        """Call a function on a worker process, and return its result.
+        """Call `function(*args)` on a worker process, and return its result.
 
         Raises:
             WorkerDied: If the worker dies. The record that it was reading is counted in `worker_deaths`.
@@ -219,7 +222,7 @@ class RunState:
 
         Args:
             manifest: The manifest of the finished stage (the description of its stored result).
-            seconds: How long the stage took.
+            seconds: How long the stage took, in seconds.
         """
         self.manifests[manifest.folder] = manifest
         if manifest.kind == "verdicts":  # what it is made of has been judged
@@ -249,13 +252,18 @@ class RunState:
         Used when a run repeats its stages after it found a damaged file, because they then end in another order.
 
         Args:
-            folder: The artifact folder of the stage.
+            folder: The artifact folder of the stage, which must be in `stages` and `manifests`.
         """
         self.stages[folder] = self.stages.pop(folder)
         self.manifests[folder] = self.manifests.pop(folder)
 
     def print_stage(self, record: StageRecord, manifest: Manifest) -> None:
-        """Print the results of a finished stage in one line, followed by warnings that the user should see."""
+        """Print the results of a finished stage in one line, followed by warnings that the user should see.
+
+        Args:
+            record: What the run did with the stage.
+            manifest: The description of the stage's stored result.
+        """
         self.tell(describe_stage(record, manifest))
         notice = manifest.facts.get("notice")
         if notice and record.state == "reused":  # else it was given before the stage was built

@@ -93,6 +93,10 @@ def find_time_zone() -> str:
 def check_deployable(recipe: Recipe, workers: int | None) -> None:
     """Check that a recipe can become a Prefect deployment.
 
+    Args:
+        recipe: The recipe.
+        workers: The number of worker processes of each run; None to choose it by the size of the raw files.
+
     Raises:
         InputError: If the recipe's name has a character that a deployment name cannot have, or the number of workers is
             out of range.
@@ -132,7 +136,12 @@ def describe_schedule(schedule: Schedule) -> str:
 
 
 def add_timestamps(text: str, run: str = "") -> str:
-    """Prefix each line of a message for the log of `cloze serve` with the local time, followed by `run`."""
+    """Prefix each line of a message for the log of `cloze serve` with the local time.
+
+    Args:
+        text: The message, of one or more lines.
+        run: Text to insert after the time, such as "[483910] " with the short id of a run.
+    """
     now = f"{datetime.now():%Y-%m-%d %H:%M:%S}"
     return "\n".join(f"{now} {run}{line}" for line in text.split("\n"))
 
@@ -148,10 +157,12 @@ def show_in_status(
 ) -> Iterator[None]:
     """Within the block, let `cloze status` report the values that `facts()` returns.
 
+    If the store cannot be written, a message is printed and the block still runs.
+
     Args:
         place: The store in which the status file is written.
         path: The path of the status file within the store.
-        facts: Called regularly; returns the values to report.
+        facts: Called regularly; returns the values to report, by name.
         what: What is reported, for the message if the store cannot be written ("schedule" or "release").
         tell: Called with that message.
     """
@@ -167,8 +178,15 @@ def show_in_status(
 def find_next_due(client: SyncPrefectClient, deployment_id: UUID) -> tuple[datetime | None, int]:
     """Find the next scheduled run of a Prefect deployment.
 
+    Args:
+        client: Client of the Prefect API.
+        deployment_id: The id of the deployment.
+
     Returns:
         A tuple: the time at which the next run is due, or None if none is scheduled; and the number of overdue runs.
+
+    Raises:
+        httpx.HTTPError: If the API does not answer.
     """
     runs = read_runs(client, deployment_id, [StateType.SCHEDULED])
     times = [run.next_scheduled_start_time for run in runs if run.next_scheduled_start_time is not None]
@@ -212,7 +230,7 @@ class RunLog:
         self._run = ""
 
     def begin(self, run_id: str) -> None:
-        """Prefix later lines with the short form of a run id."""
+        """Prefix later lines with the short form of a run id, such as "[483910] "."""
         from flows.run.addresses import shorten_run_ids  # not above: what it imports compiles
 
         self._run = f"[{shorten_run_ids([run_id])[run_id]}] "
@@ -225,7 +243,7 @@ run_log = RunLog()
 
 
 def name_flow_run() -> str:
-    """Return the name of a Prefect flow run that begins now: the deployment's name and the local time."""
+    """Return the name of a Prefect flow run that begins now, such as "news 2026-11-29 03:00:00" (local time)."""
     return f"{runtime.deployment.name} {time.strftime('%Y-%m-%d %H:%M:%S')}"
 
 
@@ -251,7 +269,10 @@ def print_failure(state: State[Any], path: Path, overrides: Mapping[str, str]) -
 
 
 def prepare_process() -> None:
-    """Make the process of a scheduled run stop on signals, and when the `cloze serve` that started it has ended."""
+    """Make this process, which does a scheduled run, stop on signals.
+
+    It also stops when the `cloze serve` that started it has ended.
+    """
     answer_signals()
     if parent := os.environ.get(PARENT_VARIABLE):
         end_with_parent(int(parent), lambda: stop(signal.SIGTERM))
@@ -319,7 +340,8 @@ def show_next_run(artifact: LiveArtifact, recipe: str) -> str:
         recipe: The name of the recipe.
 
     Returns:
-        When the next run is due, in words; "" if no run is due or the server does not answer.
+        A text such as "the next run is due at 2026-11-30 03:00:00 CET"; "" if no run is due, this run belongs to no
+        deployment, or the server does not answer.
     """
     if runtime.deployment.id is None:
         return ""
@@ -426,7 +448,10 @@ def build_entrypoint(path: str) -> str:
 
 
 def __getattr__(name: str) -> Flow[..., Any]:
-    """Return the Prefect flow of a recipe. `name` is the recipe's escaped path, as in the result of `build_entrypoint`.
+    """Return the Prefect flow of a recipe as an attribute of this module, so that Prefect can import it.
+
+    Args:
+        name: The recipe's escaped path, as at the end of an entrypoint from `build_entrypoint`.
 
     Raises:
         AttributeError: If there is no such recipe.
@@ -440,7 +465,11 @@ def __getattr__(name: str) -> Flow[..., Any]:
 def build_flow(path: Path) -> Flow[..., Any]:
     """Build the Prefect flow of the recipe in a file.
 
-    The flow's parameters are `set` (overrides as "key=value") and `worker_processes`.
+    The flow's parameters are `set` (overrides as "key=value") and `worker_processes`. The recipe is only read for its
+    name; each run reads it again.
+
+    Args:
+        path: The path of the recipe's file.
     """
 
     def run_recipe(set: Sequence[str] = (), worker_processes: int | None = None) -> State[Any]:
@@ -508,6 +537,9 @@ def is_allowed(pair: str) -> bool:
 
     Args:
         pair: The setting as "key=value".
+
+    Raises:
+        InputError: If it does not have that form.
 
     >>> is_allowed("duplicates.threshold=0.7"), is_allowed('"notify".command=["a"]'), is_allowed("training={}")
     (True, False, False)

@@ -144,7 +144,7 @@ def serve_recipe(
 
 
 def find_profile(tell: Tell) -> str | None:
-    """Return the API URL of the user's Prefect profile if it answers, else None.
+    """Return the API URL of the user's Prefect profile; None if there is none, or if it does not answer.
 
     Args:
         tell: Called with a message if the profile names an API that does not answer.
@@ -184,7 +184,12 @@ def open_api(profile: str | None, home: Path, port: int, tell: Tell) -> Iterator
 
 
 def wait_for_profile(address: str, tell: Tell) -> None:
-    """Wait until the server of the user's Prefect profile answers, then print its URL and the URL of its UI."""
+    """Wait, without limit, until the server of the user's Prefect profile answers.
+
+    Args:
+        address: The URL of its API.
+        tell: Called with lines that give this URL and the URL of the UI.
+    """
     while not is_answering(address):
         time.sleep(CHECK_SECONDS)
     tell(f"Recording with the Prefect server of your profile: {without_password(address)}")
@@ -196,6 +201,10 @@ def wait_for_profile(address: str, tell: Tell) -> None:
 @contextmanager
 def hold_serving_lock(home: Path, recipe: Recipe) -> Iterator[None]:
     """Within the block, hold the file lock which shows other processes that a recipe is being served.
+
+    Args:
+        home: CLOZE_HOME, the folder of this installation's caches and server.
+        recipe: The recipe.
 
     Raises:
         InputError: If a recipe with the same name is already being served.
@@ -256,7 +265,7 @@ class Service:
 
     Args:
         recipe: The recipe.
-        deployment: The arguments of `build_deployment`.
+        deployment: The arguments of `build_deployment`, by name.
         owns_server: True if the API's server was started by Cloze, rather than by the user.
         tell: Called with each line to print.
     """
@@ -317,7 +326,15 @@ class Service:
             time.sleep(CHECK_SECONDS)
 
     def _ensure_runner(self, client: SyncPrefectClient, deployment_id: UUID) -> None:
-        """Start a runner process if none is alive. First closes the flow runs that an earlier one left unfinished."""
+        """Start a runner process if none is alive. First closes the flow runs that an earlier one left unfinished.
+
+        Args:
+            client: Client of the Prefect API.
+            deployment_id: The id of the recipe's deployment.
+
+        Raises:
+            ServerFailed: If the API fails for BUSY_SECONDS.
+        """
         if self._runner is not None and self._runner.poll() is None:
             return
         wait_if_stopping()
@@ -338,7 +355,10 @@ class Service:
         os._exit(0)
 
     def _close_schedule(self) -> None:
-        """Pause the deployment, so that no more runs become due, and cancel unfinished runs."""
+        """Pause the deployment, so that no more runs become due, and cancel unfinished runs.
+
+        Prints a message if the API does not answer. Does nothing before the deployment is registered.
+        """
         if self._deployment_id is None:
             return
         try:
@@ -400,10 +420,12 @@ def get_runner_log() -> Path:
 
 
 def start_runner(deployment: dict[str, Any]) -> "subprocess.Popen[bytes]":
-    """Start the runner (the process that starts due runs) in its own process group, so that Ctrl-C does not reach it.
+    """Start the runner (the process that starts due runs), and return its process.
+
+    It has a process group of its own, so that Ctrl-C does not reach it.
 
     Args:
-        deployment: The arguments of `build_deployment`.
+        deployment: The arguments of `build_deployment`, by name.
     """
     command = [sys.executable, "-m", "flows.orchestration.serve", json.dumps(deployment), str(os.getpid())]
     with get_runner_log().open("a") as log:
@@ -416,7 +438,7 @@ def end_runner(runner: "subprocess.Popen[Any]", meanwhile: Callable[[], None], s
 
     Args:
         runner: The process of the runner.
-        meanwhile: Called after the signal, while the runs end.
+        meanwhile: Called once after the signal, while the runs end.
         seconds: How long to wait before killing.
     """
     send_signal(runner.pid, signal.SIGSTOP)  # it begins no other
@@ -441,7 +463,7 @@ def run_runner(deployment: dict[str, Any], parent: int) -> None:
     Called in the runner's process.
 
     Args:
-        deployment: The arguments of `build_deployment`.
+        deployment: The arguments of `build_deployment`, by name.
         parent: The process id of that `cloze serve`.
     """
     end_with_parent(parent, lambda: os._exit(1))

@@ -100,7 +100,11 @@ class Guard:
         await app(scope, receive, send)
 
     def _choose_app(self, scope: dict[str, Any]) -> Any:
-        """Choose the ASGI application that answers a request: Prefect's application, or a response of the guard."""
+        """Choose the ASGI application that answers a request: Prefect's application, or a response of the guard.
+
+        Args:
+            scope: The ASGI scope of the request.
+        """
         from fastapi.requests import HTTPConnection
         from fastapi.responses import HTMLResponse, PlainTextResponse
 
@@ -126,14 +130,22 @@ def generate_password() -> str:
 
 
 def get_password_path(prefect_home: Path, port: int) -> Path:
-    """Return the path of the password file of the UI server on a port. The file is in `prefect_home`."""
+    """Return the path of the password file of the UI server on a port, in the folder of Prefect's files."""
     return prefect_home / f"server-{port}.password"
 
 
 def write_password(prefect_home: Path, port: int, password: str) -> None:
-    """Write the password of a UI server to a file in its Prefect home (folder), where other commands find it.
+    """Write the password of a UI server to a file in the folder of Prefect's files, where other commands find it.
 
-    Raises OSError if the file cannot be written.
+    Only this user can read the file.
+
+    Args:
+        prefect_home: The folder of Prefect's files.
+        port: The port of the server.
+        password: The password as "user:password".
+
+    Raises:
+        OSError: If the file cannot be written.
     """
     with replace_file(get_password_path(prefect_home, port)) as new:
         new.chmod(0o600)
@@ -141,25 +153,39 @@ def write_password(prefect_home: Path, port: int, password: str) -> None:
 
 
 def read_password(prefect_home: Path, port: int) -> str:
-    """Return the password of the UI server most recently started on a port, or "" if there was none."""
+    """Return the password of the UI server that was started last on a port, as "user:password"; "" if there was none.
+
+    Args:
+        prefect_home: The folder of Prefect's files.
+        port: The port.
+    """
     with suppress(OSError, ValueError):
         return get_password_path(prefect_home, port).read_text(encoding="ascii")
     return ""
 
 
 def find_password_in_use(prefect_home: Path, port: int) -> str:
-    """Return the most recent password of a port if a `cloze serve` of this Prefect home is running, else "".
+    """Return the most recent password of a port if a `cloze serve` of this installation is running; otherwise "".
 
     A new server must use this password, because the runs of that `cloze serve` know no other.
+
+    Args:
+        prefect_home: The folder of Prefect's files.
+        port: The port.
     """
     serves = any(map(is_locked, prefect_home.glob("serving-*.lock")))
     return read_password(prefect_home, port) if serves else ""
 
 
 def sign_challenge(password: str, port: int, challenge: str) -> str:
-    """Compute the response to a challenge, which proves that a server knows its password.
+    """Compute the response to a challenge, which proves that a server knows its password: an HMAC in hexadecimal.
 
     The response also depends on the port, so that it cannot be passed on from a server on another port.
+
+    Args:
+        password: The password as "user:password".
+        port: The port of the server.
+        challenge: Random text that the client chose.
 
     >>> answer = sign_challenge("cloze:a", 4200, "one")
     >>> answer in (sign_challenge("cloze:a", 4201, "one"), sign_challenge("cloze:b", 4200, "one"))
@@ -178,9 +204,13 @@ def format_basic_auth(password: str) -> str:
 
 
 def describe_ui(port: int, password: str) -> str:
-    """Return the line that says how to open the UI.
+    """Return the line that says how to open the UI of a server on this machine.
 
     The line has the password only if standard output is a terminal, because other output may be stored.
+
+    Args:
+        port: The port of the server.
+        password: The password as "user:password".
     """
     address = f"http://127.0.0.1:{port}"
     if sys.stdout.isatty():
@@ -202,9 +232,17 @@ def get_report_path(flow_run_id: str, run_id: str) -> str:
 
 
 def record_store(prefect_home: Path, flow_run_id: str, place: Place) -> None:
-    """Record the store of a Prefect flow run in a Prefect home (folder), so that the server can find the run's report.
+    """Record which store a Prefect flow run belongs to, so that the server can find the run's report.
 
-    If there are more than MAX_KEPT_STORES records, the oldest are removed. Raises OSError if a file cannot be written.
+    If there are more than MAX_KEPT_STORES records, the oldest are removed.
+
+    Args:
+        prefect_home: The folder of Prefect's files, in which the record is written.
+        flow_run_id: The id of the flow run.
+        place: The store.
+
+    Raises:
+        OSError: If a file cannot be written.
     """
     folder = prefect_home / "reports"
     folder.mkdir(exist_ok=True)
@@ -216,7 +254,15 @@ def record_store(prefect_home: Path, flow_run_id: str, place: Place) -> None:
 
 
 def read_report(prefect_home: Path, flow_run_id: str, run_id: str) -> bytes | None:
-    """Read the HTML report of a run from the store recorded for its flow run. Returns None if it cannot be read."""
+    """Read the HTML report of a run from the store that was recorded for its flow run.
+
+    Returns None if it cannot be read.
+
+    Args:
+        prefect_home: The folder of Prefect's files, with the records of `record_store`.
+        flow_run_id: The id of the flow run.
+        run_id: The id of the run.
+    """
     if "/" in run_id or run_id.startswith("."):
         return None
     try:
@@ -227,7 +273,12 @@ def read_report(prefect_home: Path, flow_run_id: str, run_id: str) -> bytes | No
 
 
 def add_reports(app: "FastAPI", prefect_home: Path) -> None:
-    """Add the route that shows the reports of runs to a server's application."""
+    """Add the route that shows the reports of runs to a server's application, which is changed in place.
+
+    Args:
+        app: Prefect's application.
+        prefect_home: The folder of Prefect's files, with the records of `record_store`.
+    """
     from fastapi.responses import HTMLResponse, PlainTextResponse
 
     def show(flow_run_id: str, run_id: str) -> Any:

@@ -81,6 +81,9 @@ class TaskRunner(Protocol):
             name: The name of the task.
             work: The function to call.
             build: Its argument, the pipeline stage to build.
+
+        Returns:
+            The pending task.
         """
         ...
 
@@ -176,10 +179,13 @@ class StageBuilder:
         return finish()
 
     def _survey_stages(self, stages: Sequence[Stage]) -> list["StageBuild"]:
-        """Find out which parts of the stages the store already has.
+        """Find out which parts of the stages the store already has, and return this for each stage, in order.
 
         This is done for all stages before the first is built, because each is compared with the artifacts that existed
         before the run.
+
+        Raises:
+            InputError: If damaged files cannot be rebuilt, because raw files are gone or have changed.
         """
         run, mending = self._run, self._run.damage
         for stage in stages:
@@ -261,7 +267,10 @@ class StageBuild:
             self._pending = tasks.submit(self.stage.stage_folder, work, self)
 
     def wait(self) -> Manifest:
-        """Wait until the stage's task has ended, and return the stage's manifest. Raises what the task raised."""
+        """Wait until the stage's task has ended, and return the stage's manifest (description of its stored result).
+
+        Raises what the task raised.
+        """
         manifest = self.survey.manifest if self._pending is None else self._pending.result()
         assert isinstance(manifest, Manifest)
         return manifest
@@ -274,7 +283,10 @@ class StageBuild:
 
 
 def collect_faults(builds: Sequence[StageBuild], kind: type[Fault]) -> list[Fault]:
-    """Wait for the tasks of all stages, and return their exceptions of the given type."""
+    """Wait for the tasks of all stages, and return their exceptions of type `kind`, in the order of the stages.
+
+    Other exceptions are ignored.
+    """
     faults = []
     for build in builds:
         try:
@@ -294,6 +306,9 @@ def build_stage(build: StageBuild) -> WorkResult[Manifest]:
 
     A stage that is already complete is only shown. Each call to a worker builds some of the parts. If a call fails, the
     remaining calls are still made. A retry does not build finished parts again.
+
+    Returns:
+        The stage's manifest (description of its stored result), as `publish_and_show` returns it.
 
     Raises:
         FileFault: For all raw files that cannot be read.
@@ -322,6 +337,13 @@ def train_stage(build: StageBuild) -> WorkResult[Manifest]:
     """Build a stage that trains a model, fine-tunes models on a task, or applies a fine-tuned model to documents.
 
     Each part (output) of such a stage takes a separate process and all cores. A retry resumes the work.
+
+    Returns:
+        The stage's manifest (description of its stored result), as `publish_and_show` returns it.
+
+    Raises:
+        InputError: For an error that the user can fix.
+        TrainingFailed: If the process fails. The message has the end of its log.
     """
     run, stage, plans = build.run, build.stage, build.survey.missing
     if not plans:
@@ -357,8 +379,8 @@ def publish_and_show(build: StageBuild, parts: Sequence[Part]) -> WorkResult[Man
         parts: The parts (output files) that were built now.
 
     Returns:
-        The stage's manifest (description of its stored result). The state's name is "Reused" if the stage was
-        already complete.
+        The stage's manifest (description of its stored result) and a summary of it. The state's name is "Reused" if the
+        stage was already complete, else "Completed".
     """
     wait_if_stopping()
     run, whole = build.run, build.survey.manifest

@@ -60,7 +60,7 @@ def prepare_run(
 
     Args:
         recipe: The recipe.
-        home: CLOZE_HOME, which contains downloaded raw files.
+        home: CLOZE_HOME, the folder of this installation's caches.
         tell: Called with each line of the run's output, to print it.
         workers: The number of worker processes; if None, as many as the raw files have work for.
         on_begin: Called with the run's id before the run's first line.
@@ -115,7 +115,10 @@ def record_failure(run: RunState) -> Iterator[None]:
     """Within the block, record how the run ends if it fails or is stopped.
 
     Writes the run's record with the state "failed" or "interrupted", and raises the exception again. After a successful
-    block, removes the oldest run records.
+    block, removes the oldest run records beyond the number that the recipe keeps.
+
+    Args:
+        run: The run, from `prepare_run`.
     """
     message = "What is finished is kept: the same command resumes from there."
     with call_on_stop(lambda: run.write_record(run.build_record("interrupted")), message):
@@ -149,7 +152,7 @@ def open_workers(run: RunState, pool: WorkerPool | None) -> Iterator[None]:
         return
 
     def collect_shared_paths() -> SharedPaths:
-        """Return what the workers of a cluster must see: the recipe in the store, and the raw files."""
+        """Return the paths that the workers of a cluster must see: the recipe in the store, and the raw files."""
         files: dict[str, list[RawFile]] = {}
         for generation in run.lock.generations:
             for name, new in generation.items():
@@ -196,7 +199,11 @@ def complete_run(run: RunState, tasks: TaskRunner) -> WorkResult[Outcome]:
 def show_progress(run: RunState) -> Iterator[None]:
     """Within the block, show the run's progress on its page in Prefect's UI, and send a notification if the run stalls.
 
-    After the block, show the lineage of the artifacts (which one was built from which).
+    If the block fails, the page says why. After a successful block, it shows the lineage of the artifacts (which one
+    was built from which).
+
+    Args:
+        run: The run, with workers from `open_workers`.
     """
     monitor, name = ActivityMonitor(run.on_progress), run.recipe.name
     run.on_progress, monitor.get_workers_progress = monitor.advance, run.pool.get_progress
@@ -255,7 +262,10 @@ def report_run(run: RunState, report: str, kind: str = "builds") -> None:
 def release_run(run: RunState) -> None:
     """Release a run if its recipe names a release and its metrics are within the limits, and send notifications.
 
-    The notifications are those of `Notifier.notify_of_result`.
+    The notifications are those of `Notifier.notify_of_result`. The run must have been reported by `report_run`.
+
+    Args:
+        run: The state of the run, after `RunState.judge`.
     """
     if run.judgement.candidate is not None:
         release_if_within_bounds(run.judgement.candidate, run.tell)
@@ -274,6 +284,9 @@ def find_unchanged(run: RunState) -> str | None:
 
     Checks the pipeline stages like `cloze plan`, without workers, a server or Prefect. This takes some tenths of a
     second, and the time to render the report.
+
+    Args:
+        run: The run, from `prepare_run`. Its stages, manifests, outcome and judgement are set.
 
     Returns:
         The run's report as HTML; None if something must be built or repaired, or if the run exceeds a limit of the

@@ -88,7 +88,12 @@ def watch_training(stage: Stage, job: TrainingJob, advance: Advance, train: Trai
 
 
 def pass_event(watch: "TrainingPage", event: Event) -> None:
-    """Show a training event on the run's page or, while the run is being stopped, print what the process waits for."""
+    """Show a training event on the run's page or, while the run is being stopped, print what the process waits for.
+
+    Args:
+        watch: The page of the training run.
+        event: The event, as `TrainingPage.add_event` takes it.
+    """
     if not is_stopping():
         watch.add_event(event)
     elif line := format_stop_line(watch.what, event):
@@ -97,6 +102,10 @@ def pass_event(watch: "TrainingPage", event: Event) -> None:
 
 def format_stop_line(what: str, event: Event) -> str | None:
     """Format an event of a training run that is being stopped as a line, or return None if the event needs no line.
+
+    Args:
+        what: The stage's folder, `KIND/NAME`.
+        event: The event, with the keys "event" (its kind) and "step".
 
     >>> format_stop_line("models/small", {"event": "checkpoint", "step": 7})
     'models/small: the checkpoint of step 7 is saved.'
@@ -119,7 +128,7 @@ class TrainingPage:
         progress: The artifact with the progress bar.
         table: The artifact with the metrics table.
         curve: The artifact with the loss curve.
-        advance: Called with the progress.
+        advance: Called with the progress: `what` followed by " steps", the steps so far, and all steps.
         curve_events: The events from which the curve is drawn, at most MAX_KEPT_EVENTS.
     """
 
@@ -136,7 +145,12 @@ class TrainingPage:
     _drawn_at: float = 0.0
 
     def add_event(self, event: Event) -> None:
-        """Log a training event, and update the metrics on the page from time to time."""
+        """Log a training event, and update the metrics on the page from time to time.
+
+        Args:
+            event: A dict with the keys "event" (its kind, such as "step", "evaluation" or "resume") and "step", and the
+                metrics of the event by name.
+        """
         for each in (*read_earlier_events(event, self.metrics_path), event):
             self._keep_event(each)
         now = time.monotonic()
@@ -172,7 +186,9 @@ class TrainingPage:
 def read_earlier_events(event: Event, metrics_path: Path) -> Iterator[Event]:
     """Yield the events in the metrics file up to the checkpoint from which training resumes.
 
-    Yields nothing if `event` is not a "resume" event.
+    Args:
+        event: The event that the trainer has just sent. Unless its kind is "resume", nothing is yielded.
+        metrics_path: The path of the metrics file.
     """
     if event["event"] == "resume":
         yield from (earlier for earlier in read_metrics(metrics_path) if earlier["step"] <= event["step"])
@@ -189,8 +205,8 @@ def render_curves(events: Sequence[Event], what: str) -> str:
     """Render the loss curve of each loss term, with its caption, as Markdown.
 
     Args:
-        events: The training events.
-        what: The stage's folder in the store, `KIND/NAME`.
+        events: The "step" and "evaluation" events of the training.
+        what: The stage's folder in the store, `KIND/NAME`, for the alternative texts.
     """
     shown = []
     for number, term in enumerate(list_terms(events) or [MAIN_TERM]):
@@ -204,7 +220,11 @@ def render_curves(events: Sequence[Event], what: str) -> str:
 def build_metric_rows(events: Sequence[Event]) -> list[dict[str, str]]:
     """Build table rows from training events, newest first: all evaluations, and about MAX_METRIC_ROWS steps.
 
-    All rows have the same keys, the names of the metrics, because the UI shows only the columns of the first row.
+    All rows have the same keys, "step", "of" ("training" or "held out") and the names of the metrics, because the UI
+    shows only the columns of the first row. Values are formatted for display.
+
+    Args:
+        events: The "step" and "evaluation" events of the training, in order.
     """
     steps = [event for event in events if event["event"] == "step"]
     stride = max(1, len(steps) // MAX_METRIC_ROWS)
@@ -256,7 +276,11 @@ def format_event(event: Event, steps: int) -> str:
 
 
 def format_fields(event: Event) -> Iterator[tuple[str, str]]:
-    """Yield the name and value of each event field that people need, formatted for display."""
+    """Yield the name and value of each event field that people need, both formatted for display.
+
+    Args:
+        event: The event. Its kind and step are not yielded.
+    """
     hidden = {"event", "step", *(HIDDEN_FIELDS if event["event"] in CURVE_EVENTS else ())}
     return (format_field(name, value) for name, value in event.items() if name not in hidden)
 
@@ -318,7 +342,8 @@ class FineTuningPage:
     Attributes:
         what: The stage's folder in the store, `KIND/NAME`.
         task: The name of the fine-tuning task.
-        advance: Called with the progress of the current model.
+        advance: Called with the progress of the current model: `what` followed by " steps", the steps so far, and all
+            steps.
         progress: The artifact with the progress bar.
     """
 
@@ -334,7 +359,11 @@ class FineTuningPage:
         self._listener = EventPrinter(lambda line: log(f"{self.what}: {line}"))
 
     def add_event(self, event: Event) -> None:
-        """Show a trainer event, unless the run is being stopped."""
+        """Show an event of the trainer in the log and in the progress bar, unless the run is being stopped.
+
+        Args:
+            event: A dict with the key "event" (its kind, such as "run", "start" or "step") and the values of that kind.
+        """
         if is_stopping():
             return
         self._listener.print_event(event)

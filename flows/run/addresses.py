@@ -65,8 +65,12 @@ def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
         address: path or address; it may end in a short fingerprint (`STORE/3f2a9c`) or name a release (`STORE@NAME`)
         kind: kind of the artifacts to return, such as "shards"; if None, artifacts of all kinds are returned
 
+    Returns:
+        At least one artifact. Artifacts of a folder are sorted by path, those of a release are in the release's order.
+
     Raises:
         InputError: If there is no such artifact, or a short fingerprint is ambiguous.
+        Damaged: If a manifest (description of an artifact) is damaged.
     """
     if (named := find_release(address)) is not None:
         return _find_release_artifacts(address, *named, kind)
@@ -163,9 +167,9 @@ def _find_by_prefix(address: str) -> tuple[Place, str] | None:
 
 
 def _iter_splits(whole: Place) -> Iterator[tuple[Place, str]]:
-    """Yield the possible splits of an address into (store, path inside it), with up to three folders inside.
+    """Yield the possible splits of an address into (store, path inside it), with zero to three folders inside.
 
-    The address is split as typed, then with symbolic links resolved.
+    The address is split as typed, then with symbolic links resolved. If there is no folder inside, the path is "".
     """
     for place in (whole, whole.without_links):
         inside = ""
@@ -203,7 +207,11 @@ def pick_newest(artifacts: list[Artifact]) -> Artifact:
 
 
 def read_vocabulary_for(shards: Artifact) -> "Vocabulary":
-    """Load the vocabulary that a shard set was tokenized with. Raises InputError if it is no longer in the store."""
+    """Load the vocabulary that a shard set was tokenized with from the store.
+
+    Raises:
+        InputError: If the vocabulary is no longer in the store.
+    """
     from tokenizers_train.build import read_vocabulary  # only a few commands need it
 
     return read_vocabulary(shards.place, find_vocabulary(shards))
@@ -262,6 +270,10 @@ def is_run_id(text: str) -> bool:
 
 def resolve_run_id(name: str, place: Place) -> str:
     """Return the full id of a recorded run, given its full id, its short id or a prefix of its id.
+
+    Args:
+        name: the id, such as "20261126T184802483910-news", "483910" or "20261126T18"
+        place: the store that contains the run's record
 
     Raises:
         InputError: If no run matches, or several do.

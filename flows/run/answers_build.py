@@ -84,8 +84,9 @@ def plan_answers(
         place: the store
         tasks: manifest (stored description) of the fine-tuned model
         corpus: manifest of the corpus
-        since: number of the last generation (raw files that one run added) whose documents already have predictions
-        answer_kind: "predict" or "embed"
+        since: number of the last generation (raw files that one run added) whose documents already have predictions; 0
+            if no documents have any
+        answer_kind: "predict" for the answers of the model's task, or "embed" for vectors
         sources: names of the sources whose documents are processed; if empty, those of all sources
     """
     chosen = tuple(sources)
@@ -169,9 +170,10 @@ def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
     """Write a job's documents, except deleted ones, to a Parquet file. Return the number of documents.
 
-    The columns are `id` (hexadecimal) and `text`.
+    The columns are `id` (hexadecimal string) and `text` (string).
 
-    Raises InputError if the corpus has changed since planning.
+    Raises:
+        InputError: If the corpus has changed since planning.
     """
     corpus = read_manifest(place, job.corpus.folder)
     if corpus is None or corpus.content != job.corpus.content:
@@ -192,13 +194,17 @@ def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
 
 
 def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
-    """Make the predictions in a trainer process, and return its document counts as parsed JSON.
+    """Make the predictions in a trainer process, and write them to the file `answers`.
 
     Args:
         job: the documents to process; `answer_kind` selects the trainer's command
         model: folder of the fine-tuned model
         work: folder with the documents, and for temporary files
-        answers: the file to write the predictions to
+        answers: path of the Parquet file to write
+
+    Returns:
+        The trainer's document counts as parsed JSON: a dict with the keys "accounts" (by name, a dict with "total" and
+        "outcomes", the number of documents by outcome) and "figures" (numbers by name).
 
     Raises:
         InputError, TrainingFailed: If the process fails; which one depends on the cause.
@@ -221,7 +227,10 @@ def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
 
 
 def _iter_rows(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the rows to store, from the JSON lines that `predict` wrote. Unusable documents are omitted."""
+    """Yield the rows to store, from the JSON lines that `predict` wrote to a file. Unusable documents are omitted.
+
+    A row has the keys `id` (of the document), `answer` (the answer as text) and `row` (the whole answer as JSON text).
+    """
     with path.open(encoding="utf-8") as lines:
         for row in map(json.loads, lines):
             if "unusable" in row:

@@ -32,13 +32,13 @@ def make_vocabularies(
     Words are counted once for all vocabularies that use the same counting rule.
 
     Args:
+        corpus: the corpus to train on
         existing: existing vocabularies that the recipe uses, by the name of their table
         perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
 
     Returns:
-        The manifests of the vocabularies by the name of their table, and the stages that measure the vocabularies,
-        which
-            are not built yet.
+        The manifests of the vocabularies by the name of their table, and the planned stages that will measure the
+        vocabularies.
     """
     weights = {entry.source.name: entry.weight for entry in recipe.sources}
     counts = count_words(recipe, corpus, existing, perform)
@@ -72,9 +72,11 @@ def count_words(
 
 
 def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[str, WordRule]:
-    """Return the rule by which words are counted for each vocabulary, by vocabulary name.
+    """Return the rule by which words are counted for each vocabulary of a recipe, by the name of its table.
 
-    Existing vocabularies without a known rule are omitted.
+    Args:
+        existing: existing vocabularies that the recipe uses, by the name of their table; those without a known rule are
+            omitted from the result
     """
     rules = {}
     for entry in recipe.vocabularies:
@@ -102,7 +104,7 @@ def merge_parts(
 
 
 def load_given_vocabularies(recipe: Recipe) -> dict[str, Vocabulary]:
-    """Load the existing vocabularies that a recipe names, by the name of their table.
+    """Load the existing vocabularies that a recipe names. Return them by the name of their table in the recipe.
 
     Raises:
         InputError: If a vocabulary cannot be read, or cannot be used for a masked language model.
@@ -124,13 +126,14 @@ def build_shard_sets(
     before: Manifest | None = None,
     other_stages: Sequence[Stage] = (),
 ) -> dict[str, Manifest]:
-    """Tokenize the corpus once for each vocabulary, and write the shard sets of a recipe.
+    """Tokenize the corpus once for each vocabulary, and write the shard sets (training data) of a recipe.
 
     Args:
+        corpus: the corpus of all documents
         vocabularies: manifests of the vocabularies, by the name of their table
         perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
-        before: the corpus of earlier runs, if it is reused; its tokens and shards are extended. None to build all of
-            them
+        before: manifest of the corpus of earlier runs, if it is reused; its tokens and shards are extended. None to
+            build all of them
         other_stages: stages to build in parallel with the tokens
 
     Returns:
@@ -150,7 +153,12 @@ def build_shard_sets(
 
 
 def plan_all_tokens(recipe: Recipe, corpus: Corpus | None, vocabularies: Mapping[str, Manifest]) -> list[Stage]:
-    """Plan the stage that tokenizes a corpus, for each vocabulary in order. Return [] if `corpus` is None."""
+    """Plan a stage that tokenizes the corpus for each vocabulary. Return the stages in the order of the vocabularies.
+
+    Args:
+        corpus: the corpus; if None, the result is []
+        vocabularies: manifests (stored descriptions) of the vocabularies, by name
+    """
     if corpus is None:
         return []
     return [plan_tokens(corpus, vocabulary, recipe.seed) for vocabulary in vocabularies.values()]
@@ -163,9 +171,10 @@ def plan_all_shards(
     tokens: Mapping[str, Manifest],
     merges: Mapping[str, Manifest],
 ) -> list[Stage]:
-    """Plan the stages that write the shard sets of a recipe, in the order of the recipe.
+    """Plan the stages that write the shard sets (training data) of a recipe, in the order of the recipe.
 
     Args:
+        corpus: the corpus that the tokens were made from
         vocabularies, tokens: manifests of the vocabularies and tokenized corpora, by vocabulary name
         merges: manifests of the merged tokens, by vocabulary name; tokens in few files are not merged and have no entry
     """
@@ -186,7 +195,14 @@ def plan_all_shards(
 def plan_earlier_shards(
     recipe: Recipe, corpus: Corpus, vocabularies: Mapping[str, Manifest], tokens: Mapping[str, Manifest]
 ) -> list[Stage]:
-    """Plan the shard sets of the earlier runs' corpus. Return [] if some of its merged tokens are missing."""
+    """Plan the stages of the shard sets (training data) that earlier runs made, in the order of the recipe.
+
+    Returns [] if tokens that were merged are no longer in the store.
+
+    Args:
+        corpus: the corpus of the earlier runs
+        vocabularies, tokens: manifests of the vocabularies and of that corpus's tokens, by vocabulary name
+    """
     planned = {name: stage for name, manifest in tokens.items() if (stage := plan_merges(manifest)) is not None}
     merges = {name: read_manifest(corpus.place, stage.folder) for name, stage in planned.items()}
     found = {name: manifest for name, manifest in merges.items() if manifest is not None}

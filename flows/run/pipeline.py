@@ -102,12 +102,16 @@ def run_recipe(
 
     Args:
         place: the store
+        recipe: the recipe
         lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
         perform: builds the given pipeline stages and returns their manifests in the same order
-        tell: called with a warning for each source of which filter rules drop much, but which is too small to stop the
-            run
+        tell: called with a warning for each source that loses many documents to filter rules, but is too small to stop
+            the run
         settle: True to reuse the results of earlier generations (the raw files that one run added) without checking
             their files, if the store has a corpus of them (`settled_generations.py`)
+
+    Returns:
+        The manifests of everything that was built or reused.
 
     Raises:
         InputError: If raw files or the recipe's models are missing, or filter rules drop too much of a source.
@@ -229,7 +233,14 @@ def make_corpora(
 
 
 def list_judged_sources(parsed: ParsedSources, lock: Lock) -> list[JudgedSource]:
-    """List the sources of all generations with their documents, to check how much the filter rules dropped."""
+    """List all (source, generation) pairs with their documents, to check how much the filter rules dropped.
+
+    A generation is the raw files that one run added. The list has the order of `parsed.sources`.
+
+    Args:
+        parsed: the documents of all generations
+        lock: content of the recipe's lock file (the raw files of each run)
+    """
     return [
         JudgedSource(
             entry=replace(entry, source=with_guessed_names(entry.source, lock.guessed, number)),
@@ -254,7 +265,9 @@ def train_model(
     """Train the model of a recipe. Return its manifest, or None if the recipe trains no model.
 
     Args:
+        place: the store
         vocabularies, shard_sets: manifests (stored descriptions), by the names of their tables in the recipe
+        perform: builds the given stages and returns their manifests in the same order
         start: the model that training starts from; None for random weights
         teacher: the teacher model for distillation; None if there is none
 
@@ -281,6 +294,11 @@ def train_model(
 def finetune_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perform) -> dict[str, Manifest]:
     """Fine-tune the model on each task of a recipe. Tasks are trained one after another, since each uses all cores.
 
+    Args:
+        place: the store
+        model: manifest (stored description) of the model to fine-tune
+        perform: builds the given stages and returns their manifests in the same order
+
     Returns:
         The manifests of the fine-tuned models, by the names of the tasks in the recipe.
 
@@ -297,12 +315,14 @@ def finetune_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perfo
 def answer_documents(
     place: Place, recipe: Recipe, corpus: Manifest, tasks: Mapping[str, Manifest], perform: Perform
 ) -> None:
-    """Make predictions for the documents that no released model of the recipe has processed yet.
+    """Make predictions for the documents that no released model of the recipe has processed yet, and store them.
 
     Args:
+        place: the store
         corpus: manifest of the corpus
         tasks: manifests of the fine-tuned models, by the names of their tasks; tasks without the setting `answers` are
             skipped
+        perform: builds the given stages and returns their manifests in the same order
     """
     for name, asked in ((entry.name, entry.settings) for entry in recipe.tasks if entry.settings.answers):
         generations = corpus.facts["generations"]

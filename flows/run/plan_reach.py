@@ -23,7 +23,8 @@ def find_reach(recipe: Recipe) -> Mapping[str, list[str]]:
     """List the programs that a recipe runs, the folders that it writes to, and the hosts that it contacts.
 
     Returns:
-        Descriptions of the programs, folders and hosts, under the keys "runs", "writes to" and "asks".
+        Lists of descriptions without repeats, under the keys "runs" (programs), "writes to" (folders) and "asks"
+        (hosts), such as {"writes to": ["store (store)"], ...}.
     """
     found = {"runs": _iter_programs(recipe), "writes to": _iter_folders(recipe), "asks": _iter_hosts(recipe)}
     return {what: list(dict.fromkeys(map(to_printable, lines))) for what, lines in found.items()}

@@ -146,9 +146,16 @@ def plan_run(
 def _inspect_stages(
     place: Place, damage: DamageTracker, planned: list[PlannedStage], stages: Sequence[Stage]
 ) -> list[Manifest]:
-    """Append what a run would do with each stage to `planned`, and return the manifests (stored descriptions).
+    """Append what a run would do with each stage to `planned`, and return the manifests (stored descriptions) in order.
 
-    Raises _StageMissing if a stage has no stored result.
+    Args:
+        place: the store
+        damage: the damaged files, which count as missing
+        planned: list to append to
+        stages: the stages to inspect
+
+    Raises:
+        _StageMissing: If a stage has no stored result.
     """
     manifests = []
     for stage in stages:
@@ -161,7 +168,7 @@ def _inspect_stages(
 
 
 def _list_following(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -> list[PlannedStage]:
-    """List the stages that come after the stages in `planned`, in the order of the run."""
+    """List the stages that come after those in `planned`, in the order of the run, each with the state "follows"."""
     recipe, _ = with_start_model(recipe, lock)
     parsed = {entry.stage for entry in planned if entry.stage.startswith("documents/")}
     sources = [
@@ -203,7 +210,11 @@ def _inspect_stage(place: Place, stage: Stage, damage: DamageTracker) -> tuple[P
 
 
 def _iter_notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
-    """Yield the warnings about a stage and, if it is an existing shard set, about its examples."""
+    """Yield the warnings about a stage and, if it is a shard set, about its examples.
+
+    Args:
+        manifest: description of the stage's stored result; None if there is no result yet
+    """
     if stage.facts.get("notice"):
         yield f"{stage.stage_folder}: {stage.facts['notice']}"
     if stage.kind == "shards" and manifest is not None:
@@ -211,7 +222,7 @@ def _iter_notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
 
 
 def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str:
-    """Explain in one line why a pipeline stage is reused, resumed, repaired or built.
+    """Explain in one line why a pipeline stage is reused, resumed, repaired or built, such as "settings: seed 1 -> 2".
 
     Args:
         survey: which results of the stage the store contains

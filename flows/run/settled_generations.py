@@ -128,7 +128,11 @@ def read_settled_inputs(
 
 
 def read_published(place: Place, stages: Sequence[Stage]) -> list[Manifest]:
-    """Read the manifests (stored descriptions) of complete stages. Raises Damaged if one is missing or damaged."""
+    """Read the manifests (stored descriptions) of stages that are complete in the store, in the order of the stages.
+
+    Raises:
+        Damaged: If a manifest is missing or damaged.
+    """
     manifests = []
     for stage in stages:
         manifest = read_manifest(place, stage.folder)
@@ -139,7 +143,7 @@ def read_published(place: Place, stages: Sequence[Stage]) -> list[Manifest]:
 
 
 def read_judged_documents(place: Place, verdicts: Manifest) -> list[Manifest]:
-    """Return the manifests of the parsed documents that were deduplicated together, in order.
+    """Return the manifests of the parsed documents that were deduplicated together, in the order of that deduplication.
 
     Documents that are no longer in the store are omitted.
 

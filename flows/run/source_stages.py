@@ -26,6 +26,11 @@ def make_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) 
 
     They are computed from the raw files of the first run that found files of the source.
 
+    Args:
+        place: the store
+        lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
+        perform: builds the given pipeline stages and returns their manifests in the same order
+
     Returns:
         The manifests (descriptions) of the statistics, by source name. Sources that need no statistics are omitted.
     """
@@ -51,6 +56,8 @@ def list_readable(lock: Lock, entry: SourceEntry, files: Mapping[str, Sequence[R
     """List a source's raw files in one generation, without the files that the lock file skips as unreadable.
 
     Args:
+        lock: content of the recipe's lock file
+        entry: the source
         files: the raw files of the generation (those that one run added), by source name
     """
     left_out = lock.find_left_out(entry.source)
@@ -62,12 +69,12 @@ def build_documents_plan(
 ) -> Callable[..., Stage]:
     """Return a function that plans the stage that parses one source in one generation.
 
-    A generation is the raw files that one run added.
-
-    If the function is called with `with_parts=False`, no raw file is opened, and the stage has no parts (file sets that
-    are built separately).
+    A generation is the raw files that one run added. If the function is called with `with_parts=False`, no raw file is
+    opened, and the stage has no parts (file sets that are built separately).
 
     Args:
+        entry: the source
+        lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
         number: one-based number of the generation
         statistics: manifest of the source's statistics; None if the source needs none
     """
@@ -85,11 +92,12 @@ def build_documents_plan(
 
 
 def plan_from_raw_or_store(place: Place, name: str, raw: Sequence[RawFile], plan: Callable[..., Stage]) -> Stage:
-    """Plan a stage that reads raw files, or find its results in the store if some of the files are gone.
+    """Plan a stage that reads raw files. If some of them are gone, plan it only to find its result in the store.
 
     In the second case, the returned stage has no parts (file sets to build).
 
     Args:
+        place: the store
         name: name of the source, for messages
         raw: the raw files; the path of a file that is gone is ""
         plan: plans the stage; called with `with_parts=False` for a stage without parts

@@ -108,7 +108,11 @@ class ExampleInput(Protocol):
     def check(self, common: Common) -> None:
         """Check the settings of this input type together with the shared settings.
 
-        Raises InputError if they cannot be used together, for example if a minimum exceeds the maximum length.
+        Args:
+            common: Length, copies and seed.
+
+        Raises:
+            InputError: They cannot be used together, for example because a minimum exceeds the maximum length.
         """
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:

@@ -55,7 +55,9 @@ def mask_examples(
     targets: Ids,
     mask_offsets: Int64s,
 ) -> None:
-    """Mask n examples in place: overwrite the chosen tokens in `ids` with what the model sees.
+    """Mask n examples in place, with settings encoded as numbers. This is the compiled part of `mask_tokens`.
+
+    The chosen tokens in `ids` are overwritten with what the model sees.
 
     Args:
         ids: uint16 or uint32 [tokens], the ids of all examples, one after another; modified in place
@@ -185,14 +187,16 @@ def _choose_tokens(row: Ids, is_special: Bytes, num: int, num_masks: int, key: n
 
 @kernel
 def _choose_if_free(row: Ids, is_special: Bytes, position: np.uint64, chosen: UInt64s) -> int:
-    """Set the bit of a position in `chosen`, unless it is already set or the token is special. Return 1 if it was set,
-    else 0.
+    """Set the bit of a position in `chosen`, unless it is already set or the token is special.
 
     Args:
         row: The ids of the example.
         is_special: uint8 [vocabulary], 1 for special tokens
         position: Index in `row`.
         chosen: uint64, one bit per token, lowest bit first; changed in place
+
+    Returns:
+        1 if this call set the bit, otherwise 0.
     """
     word, bit = position >> _6, position & _63
     is_free = (~(chosen[word] >> bit) & _1) & (np.uint64(is_special[row[position]]) ^ _1)
@@ -202,8 +206,9 @@ def _choose_if_free(row: Ids, is_special: Bytes, position: np.uint64, chosen: UI
 
 @kernel
 def _choose_independent(row: Ids, is_special: Bytes, rate: float, cap: int, key: np.uint64, chosen: UInt64s) -> None:
-    """Choose each ordinary token with probability `rate`, and set its bit. If more than `cap` tokens are chosen, some
-    are dropped at random.
+    """Choose each ordinary token with probability `rate`, and set its bit.
+
+    If more than `cap` tokens are chosen, some are dropped at random.
 
     Args:
         row: The ids of the example.

@@ -177,7 +177,11 @@ class MaskSettings:
             self._check_others_unset()
 
     def _check_others_unset(self) -> None:
-        """Raise InputError if a setting other than `kind` and `seed` differs from its default."""
+        """Check that only `kind` and `seed` are set, because nothing is masked.
+
+        Raises:
+            InputError: Another setting differs from its default.
+        """
         for setting in fields(self):
             if setting.name not in ("kind", "seed") and getattr(self, setting.name) != setting.default:
                 raise InputError(f'shards.masking.{setting.name} means nothing to kind = "none": leave it out.')
@@ -203,10 +207,14 @@ class VocabularyLike(Protocol):
     """What masking needs to know about a vocabulary: its size, and the ids of special tokens by role ("mask", ...)."""
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Number of tokens of the vocabulary."""
+        ...
 
     @property
-    def special_ids(self) -> Mapping[str, int]: ...
+    def special_ids(self) -> Mapping[str, int]:
+        """Ids of the special tokens by role, such as "mask"."""
+        ...
 
 
 class ShardVocabulary(NamedTuple):
@@ -260,8 +268,12 @@ class KernelSettings(NamedTuple):
 def build_mask_vocabulary(vocabulary: VocabularyLike) -> MaskVocabulary:
     """Build the vocabulary tables for the masking kernels.
 
-    `special_ids` must contain the role "mask" and all other special tokens, because every other token may be masked or
-    used as a random replacement.
+    Args:
+        vocabulary: Its `special_ids` must contain the role "mask" and all other special tokens, because every other
+            token may be masked or used as a random replacement.
+
+    Raises:
+        KeyError: There is no special token with the role "mask".
     """
     is_special = np.zeros(vocabulary.size, np.uint8)
     is_special[list(vocabulary.special_ids.values())] = 1
@@ -367,6 +379,9 @@ def draw_masks(
     Args:
         ids, offsets, word_starts, example_ids, epoch, settings, vocabulary, rate: The arguments of `mask_tokens`.
 
+    Returns:
+        The masked positions, and the ids that the model sees there.
+
     Raises:
         AssertionError: An example has more than `MAX_MASKED_LENGTH` tokens.
     """
@@ -396,8 +411,9 @@ def _draw_chunk(
     vocabulary: MaskVocabulary,
     rates: npt.ArrayLike,
 ) -> tuple[UInt16s, Int64s, Ids]:
-    """Mask a copy of the ids of a few examples. The arguments are those of `mask_tokens`, with one epoch and one rate
-    per example.
+    """Mask a copy of the ids of a few examples.
+
+    The arguments are those of `mask_tokens`, with one epoch and one rate per example.
 
     Returns:
         The positions of the masked tokens within their examples, the number of masks of each example, and the ids that
@@ -413,9 +429,13 @@ def _draw_chunk(
 
 @lru_cache(64)
 def _encode_settings(settings: MaskSettings, mask_id: int) -> KernelSettings:
-    """Encode settings as numbers for the kernels. The result is cached, because a loader needs it for every batch.
+    """Encode settings as numbers for the kernels.
 
-    `mask_id` is the id of the [MASK] token.
+    The result is cached, because a loader needs it for every batch.
+
+    Args:
+        settings: The settings.
+        mask_id: Id of the [MASK] token.
     """
     cap = settings.max_predictions or MAX_MASKED_LENGTH
     codes = (UNIT_CODES[settings.unit], COUNT_CODES[settings.count], cap, *to_kind_bounds(settings), mask_id)

@@ -32,7 +32,11 @@ def draw_masks_plain(
     settings: MaskSettings,
     vocabulary: MaskVocabulary,
 ) -> Masks:
-    """Reference implementation of `shards.masks.masking.draw_masks` for one epoch, for tests."""
+    """Reference implementation of `shards.masks.masking.draw_masks` for one epoch, for tests.
+
+    The arguments are those of `mask_tokens`, but `ids` is not changed. Returns the masked positions, and the ids that
+    the model sees there.
+    """
     positions: list[Positions] = []
     replacements: list[int] = []
     dtype: npt.DTypeLike = ids.dtype
@@ -58,7 +62,13 @@ def draw_masks_plain(
 
 
 def with_rate_at(settings: MaskSettings, epoch: int, slot: int) -> MaskSettings:
-    """Return the settings with the schedule replaced by its rate at an epoch and slot (training-order position)."""
+    """Return the settings with the schedule replaced by its rate at an epoch or step.
+
+    Args:
+        settings: The settings, which are returned unchanged if they have no schedule.
+        epoch: Zero-based epoch.
+        slot: Position in the training order, from which the step is computed.
+    """
     if settings.schedule is None:
         return settings
     epoch_or_step = epoch if settings.schedule.batch is None else slot // settings.schedule.batch

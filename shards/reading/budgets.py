@@ -44,10 +44,13 @@ class MicroBatchPlan(NamedTuple):
     ranks: int
 
     def list_micro_batches(self, rank: int) -> list[Int64s]:
-        """Return the examples of each micro-batch of one process, as zero-based indices into the step, longest example
-        first.
+        """List the examples of each micro-batch of one process, longest example first.
 
-        `rank` is the rank of the process, from 0 to `ranks` - 1.
+        Args:
+            rank: Rank of the process, from 0 to `ranks` - 1.
+
+        Returns:
+            One int64 array per micro-batch, with zero-based indices into the step.
         """
         own_slots = self.longest_first[self.bins[self.longest_first] % self.ranks == rank]
         numbers = self.bins[own_slots] // self.ranks
@@ -129,18 +132,24 @@ def round_up(number: int, minimum: int) -> int:
 
 
 def _count_eighths(tokens: int, ranks: int, budget: int) -> int:
-    """Count the eighths of a micro-batch (of `budget` tokens) that each process needs for its share of `tokens`,
-    rounded up.
+    """Count the eighths of a micro-batch that each process needs for its share of `tokens`, rounded up.
 
-    `tokens` is the number of tokens of a step, and `ranks` the number of processes that share them.
+    Args:
+        tokens: Number of tokens of a step.
+        ranks: Number of processes that share them.
+        budget: Number of tokens in a whole micro-batch.
     """
     return -(-NUM_SHAPES * tokens // (ranks * budget))
 
 
 def _list_capacities(parts: int, budget: int) -> Int64s:
-    """Return the capacity of each micro-batch, so that together they have `parts` eighths of the budget, rounded up.
+    """List the capacities of micro-batches that together have `parts` eighths of the budget: int64, in tokens.
 
-    Every micro-batch has the whole budget, except that the last may have less.
+    Every micro-batch has the whole budget, except that the last may have less. It is rounded up.
+
+    Args:
+        parts: Number of eighths, at least 1.
+        budget: Maximum number of tokens in a micro-batch.
     """
     whole, rest = divmod(parts - 1, NUM_SHAPES)
     return np.array([budget] * whole + [-(-(rest + 1) * budget // NUM_SHAPES)], np.int64)
@@ -187,8 +196,9 @@ def _is_roomier(room: Int64s, one: int, other: int) -> bool:
 
 
 def plan_micro_batches_plain(lengths: list[int], ranks: int, budget: int) -> tuple[list[int], list[int]]:
-    """Reference implementation of `plan_micro_batches`, for tests. Returns the fields `capacities` and `bins` of the
-    plan.
+    """Reference implementation of `plan_micro_batches`, for tests.
+
+    The arguments are the same, with `lengths` as a list. Returns the fields `capacities` and `bins` of the plan.
     """
     parts, left = 0, sum(lengths)
     while True:

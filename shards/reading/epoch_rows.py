@@ -50,7 +50,9 @@ def build_epoch_schema(shard_set: ShardSet) -> pa.Schema:
 
 
 def iter_epoch_batches(shard_set: ShardSet, epoch: int, seed: int | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the masked examples of an epoch as Arrow record batches. Deleted examples are skipped.
+    """Yield the masked examples of an epoch as Arrow record batches with the schema of `build_epoch_schema`.
+
+    Deleted examples are skipped.
 
     Args:
         shard_set: The split to read.
@@ -76,7 +78,13 @@ def iter_epoch_batches(shard_set: ShardSet, epoch: int, seed: int | None = None)
 
 
 def _iter_gathered(shard_set: ShardSet, epoch: int, seed: int | None) -> Iterator[GatheredExamples]:
-    """Yield the examples of an epoch in batches of `EXAMPLES_PER_BATCH`."""
+    """Yield the masked examples of an epoch in batches of `EXAMPLES_PER_BATCH`, without deleted examples.
+
+    The arguments are those of `iter_epoch_batches`.
+
+    Raises:
+        Damaged: A shard is damaged or was changed. It is raised at the latest after the last batch.
+    """
     loader, num_examples = Loader(shard_set, seed or 0), len(shard_set)
     if seed is not None:
         for start in range(epoch * num_examples, (epoch + 1) * num_examples, EXAMPLES_PER_BATCH):
@@ -91,7 +99,12 @@ def _iter_gathered(shard_set: ShardSet, epoch: int, seed: int | None) -> Iterato
 
 
 def _to_record_batch(gathered: GatheredExamples, schema: pa.Schema) -> pa.RecordBatch:
-    """Convert a batch to an Arrow record batch with one row per example."""
+    """Convert a batch to an Arrow record batch with one row per example.
+
+    Args:
+        gathered: The batch.
+        schema: Schema of the result, from `build_epoch_schema`.
+    """
     mask_offsets = np.searchsorted(gathered.masked, gathered.offsets).astype(np.int32)
     example_starts = np.repeat(gathered.offsets[:-1].astype(np.int64), np.diff(mask_offsets))
     columns = {
@@ -107,6 +120,7 @@ def _to_record_batch(gathered: GatheredExamples, schema: pa.Schema) -> pa.Record
 
 
 def _to_lists(offsets: Int32s | Int64s, values: object) -> pa.Array:
+    """Build an Arrow list column from the start of each list in `values`, and the end of the last list."""
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
 
 
@@ -155,7 +169,15 @@ class TracedDocument:
 
 
 def open_corpus(place: Place, shards: Manifest) -> Corpus:
-    """Open the corpus from which a shard set was built. Raises InputError if it is no longer in the store."""
+    """Open the corpus from which a shard set was built.
+
+    Args:
+        place: The store.
+        shards: The manifest (stored description) of the shard set.
+
+    Raises:
+        InputError: The corpus is no longer in the store.
+    """
     parent = next(parent for parent in shards.parents if parent.role == "corpora")
     manifest = read_manifest(place, parent.folder)
     if manifest is None:
@@ -168,6 +190,10 @@ def open_corpus(place: Place, shards: Manifest) -> Corpus:
 
 def trace_example(shard_set: ShardSet, index: int) -> list[TracedDocument]:
     """Return the documents of an example, in the order in which it contains them. Deleted examples are traced as well.
+
+    Args:
+        shard_set: The split that contains the example.
+        index: Index of the example in the split.
 
     Raises:
         IndexError: `index` is out of range or negative.
@@ -185,7 +211,18 @@ def trace_example(shard_set: ShardSet, index: int) -> list[TracedDocument]:
 
 
 def _trace_document(role: str, corpus: Corpus, id: bytes, revision: int, generation: int) -> TracedDocument:
-    """Return one document of an example. Raises AssertionError if the corpus does not contain it."""
+    """Find one document of an example in the corpus.
+
+    Args:
+        role: "anchor" for the first document of the example, "neighbour" for the others.
+        corpus: The corpus.
+        id: The document's id, 16 bytes.
+        revision: Revision of the document.
+        generation: The corpus update (counted from 1) that added the row.
+
+    Raises:
+        AssertionError: The corpus does not contain the document.
+    """
     document = find_document(corpus, id, revision, generation)
     assert document is not None, f"document {id.hex()} of an example is in no part of its corpus"
     return TracedDocument(role=role, document=document, generation=generation)

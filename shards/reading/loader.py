@@ -78,7 +78,10 @@ class GatheredExamples:
 
     @property
     def tallies(self) -> Int64s:
-        """Counts in the order of `TALLY_NAMES`, one row for each shard set of a mixture: int64 [shard sets, counts]."""
+        """Counts of each shard set of a mixture, in the order of `TALLY_NAMES`: int64 [shard sets, counts].
+
+        There is one row if the batch is not from a mixture.
+        """
         if self.by_component is not None:
             return self.by_component
         counts = (self.num_examples + self.deleted, self.deleted, len(self.ids), len(self.masked))
@@ -108,16 +111,27 @@ class SlotReader(Protocol):
         """
 
     def gather(self, slots: Slots) -> GatheredExamples:
-        """Read the examples at these slots, in the given order. Deleted examples are left out and counted."""
+        """Read and mask the examples at some slots, in the given order. Deleted examples are left out and counted.
+
+        Args:
+            slots: A range, or int64 [slots], of positions in the training order. They must not be negative.
+
+        Raises:
+            Damaged: A shard is damaged or was changed.
+        """
 
     def find_lengths(self, slots: Slots) -> Int64s:
-        """Return the length in tokens of the example at each slot: int64 [slots]. Deleted examples get 0."""
+        """Return the length in tokens of the example at each slot: int64 [slots], 0 for deleted examples."""
 
     def check_read(self) -> None:
-        """Wait until all data read so far has been verified. Raises Damaged if a shard is damaged or was changed."""
+        """Wait until all data that this reader has read so far has been verified.
+
+        Raises:
+            Damaged: A shard is damaged or was changed.
+        """
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Look up the example at each slot (a position in the training order).
+        """Look up the shard set and the example at each slot (a position in the training order).
 
         Returns:
             The index of the shard set in the mixture (uint16 [slots], 0 if there is only one), and the index of the
@@ -179,10 +193,18 @@ class Loader:
 
     @cached_property
     def _local_columns(self) -> ExampleColumns:
+        """The open columns of all shards of the split, for reading without a shard cache."""
         return ExampleColumns(self._set)
 
     def _open_columns(self, slots: Int64s) -> ExampleColumns:
-        """Return the open columns of the shards that contain the examples at these slots."""
+        """Return the open columns of the shards that contain the examples at these slots.
+
+        A shard cache fetches the shards first.
+
+        Raises:
+            Damaged: A shard is damaged or was changed.
+            InputError: The shards do not fit into the shard cache.
+        """
         return self._local_columns if self._window_cache is None else self._window_cache.open_columns_for_slots(slots)
 
     def gather(self, slots: Slots) -> GatheredExamples:
@@ -222,14 +244,14 @@ class Loader:
             self._local_columns.check_read()
 
     def find_lengths(self, slots: Slots) -> Int64s:
-        """Return the length in tokens of the example at each slot: int64 [slots]. Deleted examples get 0."""
+        """Return the length in tokens of this split's example at each slot: int64 [slots]. Deleted examples get 0."""
         numbers = to_slot_array(slots)
         examples = self._order.find_examples(numbers)
         lengths = self._open_columns(numbers).find_lengths(examples)
         return lengths if self._is_live is None else lengths * self._is_live[examples]
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Look up the example at each slot (a position in the training order).
+        """Look up the index of the example at each slot (a position in the training order) in the only shard set.
 
         Returns:
             Zeros (uint16 [slots]), because there is only one shard set, and the indices of the examples (int64
@@ -246,6 +268,9 @@ class Loader:
             epochs: int64 [n], the epoch of each example, which determines its dynamic mask
             slots: int64 [n], the slot of each example, which determines its mask rate and the shards to open
             deleted: Number of deleted examples that the caller has left out; it is copied to the result.
+
+        Raises:
+            Damaged: A shard is damaged or was changed. It may also be raised by a later call; see `check_read`.
         """
         columns = self._open_columns(slots)
         needs_word_starts = self._masking.kind == "dynamic" and self._masking.unit != "token"  # nothing else reads them
@@ -307,7 +332,7 @@ def to_slot_array(slots: Slots) -> Int64s:
 
 
 def read_mask_settings(shard_set: ShardSet) -> MaskSettings:
-    """Return the mask settings of a split from the shards' manifest.
+    """Return the mask settings that are stored in the manifest of a shard set.
 
     The held-out split gets a constant mask rate, the final rate of the schedule.
     """
@@ -316,7 +341,11 @@ def read_mask_settings(shard_set: ShardSet) -> MaskSettings:
 
 
 def read_mask_vocabulary(shard_set: ShardSet) -> MaskVocabulary:
-    """Build the vocabulary tables that masking needs from the shards' manifest."""
+    """Build the vocabulary tables for masking from a shard set's manifest and, if needed, its token frequencies.
+
+    Raises:
+        Damaged: The file of token frequencies is damaged or was changed.
+    """
     facts = shard_set.manifest.facts
     vocabulary = build_mask_vocabulary(ShardVocabulary(facts["vocab_size"], facts["special_ids"]))
     if read_mask_settings(shard_set).random == "uniform":
@@ -340,7 +369,13 @@ def prefetch(items: Iterable[Item], prepare: Callable[[Item], Prepared]) -> Gene
 
 
 def gather_plain(shard_set: ShardSet, seed: int, slots: range) -> GatheredExamples:
-    """Reference implementation of `Loader.gather` for a global order, for tests."""
+    """Reference implementation of `Loader.gather` in plain Python, for tests.
+
+    Args:
+        shard_set: The split to read.
+        seed: Seed of the `GlobalOrder`.
+        slots: The slots to read.
+    """
     masking = read_mask_settings(shard_set)
     vocabulary = read_mask_vocabulary(shard_set)
     numbered = [(slot, find_example_plain(slot, len(shard_set), seed)) for slot in slots]

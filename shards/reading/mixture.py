@@ -51,19 +51,27 @@ class Mixture:
         return low
 
     def locate_slots(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Map each slot of the mixture (a position in its training order) to a shard set and a slot within that shard
-        set.
+        """Map each slot of the mixture (a position in its training order) to a shard set and a slot of that set.
+
+        A slot of a shard set is counted from the start of its training order, including slots that earlier phases have
+        read.
 
         Returns:
-            The index of the shard set (uint16 [slots]), and the slot within that shard set (int64 [slots]).
+            The index of the shard set (uint16 [slots]), and the slot of that shard set (int64 [slots]).
         """
         components, inner = self._interleave.locate_slots(to_slot_array(slots))
         return components, inner + self._first_slots[components]
 
     def gather(self, slots: Slots) -> GatheredExamples:
-        """Read the examples at these slots, in the given order. Deleted examples are left out and counted.
+        """Read and mask the examples at some slots of the mixture, in the given order.
 
-        `by_component` of the result has the counts for each shard set. Raises Damaged as `Loader.gather` does.
+        Deleted examples are left out and counted. `by_component` of the result has the counts for each shard set.
+
+        Args:
+            slots: A range, or int64 [slots], of positions in the training order of the mixture.
+
+        Raises:
+            Damaged: A shard is damaged or was changed. It may also be raised by a later call; see `check_read`.
         """
         components, inner = self.locate_slots(slots)
         positions = [np.flatnonzero(components == number) for number in range(len(self._readers))]
@@ -72,7 +80,7 @@ class Mixture:
         return reorder_examples(parts, np.argsort(np.concatenate(live)))
 
     def find_lengths(self, slots: Slots) -> Int64s:
-        """Return the length in tokens of the example at each slot: int64 [slots]. Deleted examples get 0."""
+        """Return the length in tokens of the example at each slot of the mixture: int64 [slots], 0 if it is deleted."""
         components, inner = self.locate_slots(slots)
         lengths = np.zeros(len(inner), np.int64)
         for number, reader in enumerate(self._readers):
@@ -90,7 +98,7 @@ class Mixture:
             reader.check_read()
 
     def locate_examples(self, slots: Slots) -> tuple[UInt16s, Int64s]:
-        """Look up the example at each slot (a position in the training order).
+        """Look up the shard set and the example at each slot of the mixture (a position in its training order).
 
         Returns:
             The index of the shard set (uint16 [slots]), and the index of the example in that shard set (int64 [slots]).
@@ -143,7 +151,11 @@ def reorder_examples(parts: Sequence[GatheredExamples], order: Int64s) -> Gather
 
 
 def _join(parts: Sequence[GatheredExamples]) -> GatheredExamples:
-    """Concatenate the batches of all shard sets. Raises AssertionError if only some have labels."""
+    """Concatenate the batches of all shard sets, without changing the order of their examples.
+
+    Raises:
+        AssertionError: Only some of the batches have labels.
+    """
     token_starts = np.cumsum([0, *(len(part.ids) for part in parts)])
     offsets = [part.offsets[1:] + begin for part, begin in zip(parts, token_starts[:-1], strict=True)]
     labels = [part.labels for part in parts if part.labels is not None]
@@ -203,7 +215,7 @@ def _copy_in_order(
 def gather_mixture_plain(
     readers: Sequence[SlotReader], components: Sequence[int], inner: Sequence[int]
 ) -> GatheredExamples:
-    """Reference implementation of `Mixture.gather`, for tests.
+    """Reference implementation of `Mixture.gather`, for tests. It reads one slot at a time.
 
     Args:
         readers: One reader per shard set.

@@ -69,10 +69,10 @@ class Order(Protocol):
     """Maps slots (positions in the endless training order, zero-based) to examples and epochs."""
 
     def find_examples(self, slots: Int64s) -> Int64s:
-        """Return the index of the example at each slot: int64 [slots]."""
+        """Return the index of the example that is read at each slot: int64 [slots]."""
 
     def find_epochs(self, slots: Int64s) -> Int64s:
-        """Return the zero-based epoch of each slot: int64 [slots]."""
+        """Return the zero-based epoch in which each slot is read: int64 [slots]."""
 
 
 class GlobalOrder:
@@ -90,16 +90,16 @@ class GlobalOrder:
         self._root = np.uint64(compute_address(seed, purpose))
 
     def find_examples(self, slots: Int64s) -> Int64s:
-        """Return the index of the example at each slot: int64 [slots]."""
+        """Return the index of the example at each slot, from the epoch's permutation of all examples: int64 [slots]."""
         return permute_slots(slots, self._num_examples, self._root)
 
     def find_epochs(self, slots: Int64s) -> Int64s:
-        """Return the zero-based epoch of each slot: int64 [slots]."""
+        """Return the zero-based epoch of each slot of this global order: int64 [slots]."""
         return slots // self._num_examples
 
 
 def permute_slots(slots: Int64s, num_examples: int, root: np.uint64) -> Int64s:
-    """Return the index of the example at each slot: int64 [slots], in [0, num_examples).
+    """Map each slot to an example by a random permutation per epoch: int64 [slots], in [0, num_examples).
 
     Each run of `num_examples` slots is an epoch and gets its own permutation.
 
@@ -115,10 +115,12 @@ def permute_slots(slots: Int64s, num_examples: int, root: np.uint64) -> Int64s:
 
 
 def find_global_examples(slots: Int64s, num_examples: int, seed: int) -> Int64s:
-    """Return the index of the example at each slot of a `GlobalOrder` with this seed: int64 [slots], in [0,
-    num_examples).
+    """Return the index of the example at each slot of a `GlobalOrder` with this seed: int64 [slots].
 
-    `num_examples` is the number of examples in an epoch.
+    Args:
+        slots: int64 [slots], positions in the training order, not negative
+        num_examples: Number of examples in an epoch.
+        seed: Seed of the order.
     """
     return GlobalOrder(num_examples, seed).find_examples(slots)
 
@@ -153,7 +155,8 @@ def take_rank_share(slots: range, rank: int, num_ranks: int) -> range:
 def split_slots(slots: range, size: int, num_pieces: int) -> list[range]:
     """Split slots into `num_pieces` consecutive ranges of `size` slots. The last ranges may be shorter or empty.
 
-    Raises AssertionError if there are more than `size * num_pieces` slots.
+    Raises:
+        AssertionError: There are more than `size * num_pieces` slots.
 
     >>> split_slots(range(5), 2, 4)
     [range(0, 2), range(2, 4), range(4, 5), range(5, 5)]
@@ -225,9 +228,11 @@ def _permute_epoch(positions: Int64s, num_examples: int, bits: int, key: np.uint
 
 
 def find_example_plain(slot: int, num_examples: int, seed: int, purpose: str = "order") -> int:
-    """Reference implementation of `GlobalOrder.find_examples` for one slot, for tests.
+    """Reference implementation of `GlobalOrder.find_examples` for one slot, for tests: the index of the example.
 
-    `num_examples`, `seed` and `purpose` are the arguments of `GlobalOrder`.
+    Args:
+        slot: Position in the training order.
+        num_examples, seed, purpose: The arguments of `GlobalOrder`.
     """
     epoch, position = divmod(slot, num_examples)
     return permute_plain(position, num_examples, int(fold(compute_address(seed, purpose), epoch)))
@@ -236,7 +241,10 @@ def find_example_plain(slot: int, num_examples: int, seed: int, purpose: str = "
 def permute_plain(position: int, num_examples: int, key: int) -> int:
     """Reference implementation of the permutation of [0, num_examples) for one position, for tests.
 
-    `key` is the random key of the permutation.
+    Args:
+        position: The position, in [0, num_examples). So is the result.
+        num_examples: Number of examples in an epoch.
+        key: Random key of the permutation.
     """
     bits = (num_examples - 1).bit_length()
     right_bits = bits - bits // 2
@@ -289,7 +297,7 @@ class WindowedOrder:
         return -(-len(self._sizes) // self._window)
 
     def find_examples(self, slots: Int64s) -> Int64s:
-        """Return the index of the example at each slot: int64 [slots]."""
+        """Return the index of the example at each slot, shuffled within its window (group of shards): int64 [slots]."""
         examples = np.empty_like(slots)
         windows = self.find_windows(slots)
         for window in _list_distinct(windows):
@@ -298,12 +306,13 @@ class WindowedOrder:
         return examples
 
     def find_epochs(self, slots: Int64s) -> Int64s:
-        """Return the zero-based epoch of each slot: int64 [slots]."""
+        """Return the zero-based epoch of each slot of this windowed order: int64 [slots]."""
         return slots // self._num_examples
 
     def find_windows(self, slots: Int64s) -> Int64s:
-        """Find the window (group of shards) that contains each slot: int64 [slots]. Windows are numbered consecutively
-        across epochs.
+        """Find the window (group of shards that are shuffled together) that contains each slot: int64 [slots].
+
+        Windows are numbered consecutively across epochs.
         """
         epochs = self.find_epochs(slots)
         positions, windows = slots - epochs * self._num_examples, np.empty_like(slots)
@@ -314,13 +323,21 @@ class WindowedOrder:
         return windows
 
     def list_shards(self, window: int) -> list[int]:
-        """Return the indices of the shards in a window. Windows are numbered consecutively across epochs."""
+        """Return the indices of the shards in a window (group of shards that are shuffled together).
+
+        `window` is the index of the window, numbered consecutively across epochs.
+        """
         epoch, number = divmod(window, self.num_windows)
         shards: list[int] = self._get_layout(epoch).shards[number * self._window : (number + 1) * self._window].tolist()
         return shards
 
     def _find_in_window(self, window: int, slots: Int64s) -> Int64s:
-        """Return the index of the example at each slot. All slots must be in this window."""
+        """Return the index of the example at each slot of one window (group of shards): int64 [slots].
+
+        Args:
+            window: Index of the window, numbered consecutively across epochs.
+            slots: int64 [slots], all of them in this window
+        """
         epoch, number = divmod(window, self.num_windows)
         layout = self._get_layout(epoch)
         start, end = layout.window_starts[number : number + 2]
@@ -331,7 +348,7 @@ class WindowedOrder:
         return examples
 
     def _get_layout(self, epoch: int) -> _EpochLayout:
-        """Return the shard order of an epoch. The last `MAX_CACHED_EPOCHS` results are cached."""
+        """Return the random order of the shards in an epoch. The last `MAX_CACHED_EPOCHS` results are cached."""
         if epoch not in self._layouts:
             num = len(self._sizes)
             shards = self._shard_order.find_examples(np.arange(epoch * num, (epoch + 1) * num))
@@ -351,7 +368,12 @@ def _list_distinct(numbers: Int64s) -> list[int]:
 
 
 def find_windowed_example_plain(slot: int, sizes: Sequence[int], window: int, seed: int) -> int:
-    """Reference implementation of `WindowedOrder.find_examples` for one slot, for tests."""
+    """Reference implementation of `WindowedOrder.find_examples` for one slot, for tests: the index of the example.
+
+    Args:
+        slot: Position in the training order.
+        sizes, window, seed: The arguments of `WindowedOrder`.
+    """
     epoch, position = divmod(slot, sum(sizes))
     shards = [find_example_plain(epoch * len(sizes) + n, len(sizes), seed, "shards") for n in range(len(sizes))]
     number = 0
@@ -399,11 +421,11 @@ class Interleave:
         self._layouts = OrderedDict[int, BlockLayout]()
 
     def locate_slots(self, slots: Int64s) -> tuple[UInt16s, Int64s]:
-        """Map each slot of the mixture (a position in its training order) to a shard set and a slot within that shard
-        set.
+        """Assign each slot of a mixture (a position in its training order) to one of its shard sets.
 
         Returns:
-            The index of the shard set (uint16 [slots]), and the slot within that shard set (int64 [slots]).
+            The index of the shard set (uint16 [slots]), and the number of earlier slots that belong to the same shard
+            set (int64 [slots]).
         """
         periods, positions = np.divmod(slots, self.period)
         blocks = positions // self._block
@@ -438,8 +460,9 @@ class Interleave:
         return [above - below for below, above in pairwise(sums)]
 
     def _get_layout(self, block: int) -> BlockLayout:
-        """Return the assignment of a block of the period, given its zero-based index. The last `MAX_CACHED_BLOCKS`
-        results are cached.
+        """Return the assignment of a block of slots to the shard sets. The last `MAX_CACHED_BLOCKS` results are cached.
+
+        `block` is the zero-based index of the block in its period.
         """
         layout = self._layouts.get(block)
         if layout is None:
@@ -453,8 +476,7 @@ class Interleave:
 
 
 def lay_out_block(counts: Int64s) -> BlockLayout:
-    """Interleave the shard sets in a block of consecutive slots, so that the slots of each set are spread evenly over
-    it.
+    """Distribute the slots of a block among the shard sets, so that the slots of each set are spread evenly over it.
 
     Args:
         counts: int64 [shard sets], the number of slots of the block that each shard set gets. They must not be

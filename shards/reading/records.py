@@ -54,7 +54,11 @@ class RecordFormat:
 
     @staticmethod
     def from_manifest(manifest: Manifest) -> "RecordFormat":
-        """Return the format for the records of a shard set. The vocabulary must have a padding token."""
+        """Return the format for the records of a shard set from its manifest (stored description).
+
+        Raises:
+            KeyError: The vocabulary has no padding token.
+        """
         facts = manifest.facts
         labels = facts.get("labels", "next-sentence") if facts["pair_labels"] else None
         return RecordFormat(
@@ -74,6 +78,14 @@ def pad_examples(gathered: GatheredExamples, format: RecordFormat, width: int) -
 
     The columns are `input_ids`, `attention_mask`, `token_type_ids` and `labels`, as Hugging Face models take them.
     Unmasked and padding positions have the label -100.
+
+    Args:
+        gathered: The batch.
+        format: Column names and padding values.
+        width: Number of tokens to which each example is padded.
+
+    Returns:
+        The columns by name.
 
     Raises:
         InputError: An example has more than `width` tokens.
@@ -147,8 +159,9 @@ class ExampleRecords:
         return {"_cached_slots": None, **{name: getattr(self, name) for name in names}}
 
     def __repr__(self) -> str:
-        """Return a text of everything that record indices depend on. Grain only resumes from a checkpoint with the same
-        text.
+        """Return a text of everything that record indices depend on.
+
+        Grain only resumes from a checkpoint with the same text.
         """
         asked = {**self.identity, "epochs": self.epochs, "first": self.first, "padded": self.padded, "len": len(self)}
         return f"ExampleRecords({', '.join(f'{name}={value!r}' for name, value in asked.items())})"
@@ -163,7 +176,15 @@ class ExampleRecords:
         return self.read([number])[0]
 
     def read(self, numbers: Sequence[int] | Int64s) -> list[Record]:
-        """Return the records with these indices, read in one call. See `gather` for the allowed indices."""
+        """Return the records (dictionaries of arrays) with these indices, in the given order, read in one call.
+
+        Args:
+            numbers: Indices of records. They must not be negative. Indices past the last epoch continue into later
+                epochs.
+
+        Raises:
+            Damaged: A shard is damaged or was changed.
+        """
         return to_records(
             self.gather(np.asarray(numbers, np.int64)), self.format, self.max_length if self.padded else 0
         )
@@ -184,9 +205,13 @@ class ExampleRecords:
         return gathered
 
     def to_slots(self, numbers: Int64s) -> Int64s:
-        """Convert record indices to slots, which are positions in the training order that includes deleted examples.
+        """Convert record indices to slots: int64 [n].
 
-        Indices past the last epoch continue into later epochs.
+        A slot is a position in the training order that includes deleted examples. Indices past the last epoch continue
+        into later epochs.
+
+        Args:
+            numbers: int64 [n], indices of records, not negative
         """
         if self._all_live:
             return numbers + self.first * self.num_live
@@ -204,6 +229,7 @@ class ExampleRecords:
 
     @property
     def _all_live(self) -> bool:
+        """True if no example of the split is deleted."""
         return self.num_live == len(self.shard_set)
 
     def _list_live_slots(self, epoch: int) -> Int64s:
@@ -216,6 +242,7 @@ class ExampleRecords:
 
     @cached_property
     def _loader(self) -> Loader:
+        """The loader of these records, opened at the first access."""
         return Loader(self.shard_set, self.seed)
 
     @cached_property
@@ -230,7 +257,10 @@ class ExampleRecords:
 
     @cached_property
     def identity(self) -> dict[str, Json]:
-        """Everything that determines which example an index stands for. It stays the same when examples are deleted."""
+        """Everything that determines which example an index stands for: "shards" (a fingerprint), "split" and "seed".
+
+        It stays the same when examples are deleted.
+        """
         parts = [part.content for part in self.shard_set.parts]
         return {"shards": compute_fingerprint(parts=parts), "split": self.shard_set.split, "seed": self.seed}
 
@@ -294,7 +324,7 @@ def _write_rows(
 
 
 def to_rows_plain(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) -> MaskedRows:
-    """Reference implementation of `to_rows`, for tests."""
+    """Reference implementation of `to_rows` in plain Python, for tests. Arguments and result are the same."""
     max_length = max(np.diff(offsets).tolist(), default=0)
     labels = np.full(len(ids), IGNORED)
     labels[masked.flat_positions] = masked.targets

@@ -58,7 +58,11 @@ POOLINGS = ("cls", "mean")
 
 
 def find_family(name: str) -> Family:
-    """Find a model family by name. Raises InputError if the name is unknown, or if a plugin's family is invalid."""
+    """Find a model family by name: one of `FAMILIES`, or a plugin's.
+
+    Raises:
+        InputError: If the name is unknown, or if the plugin's family is invalid.
+    """
     if name in FAMILIES:
         return FAMILIES[name]
     point = _FAMILY_KINDS.find_entry_point(name)
@@ -87,29 +91,31 @@ def read_objective(table: Mapping[str, Json], table_name: str) -> ObjectiveSetti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """The `[model]` table: which encoder.
+    """The `[model]` table: the encoder and its pre-training objective. None means the default of the size or family.
 
-    family:     decides embeddings, heads and names: "bert", "roberta", "electra", "albert", "distilbert", "modernbert"
-    start:      the model that training begins with, in place of first weights: a folder of Hugging Face's form, of this
-                store "models/NAME" (the newest) or "models/NAME/FINGERPRINT", or a release (STORE@NAME). It says its
-                family and sizes itself, which are left out here
-    size:       layers, hidden size, heads and feed-forward size by name; a single one can be set over it
-    layers, hidden_size, heads, feed_forward_size: over what the size has
-    max_length: positions that the model has; None for the family's own (512; ModernBERT 8,192)
-    activation: "gelu" (erf), "gelu-tanh" or "relu"; "" for the family's own
-    dropout, attention_dropout: of hidden states and embeddings, and of attention probabilities; None for the family's
-                own
-    embedding_size: of the word embeddings, where it is not the hidden size; None for what the size has
-    layer_groups: sets of weights that the layers share; None for the family's own (ALBERT 1, the others one a layer)
-    initializer_range: standard deviation of the first weights of matrices and tables; a narrow model leaves the unigram
-                loss sooner with a larger one
-    norm_epsilon: of every norm; None for the family's own, as those that follow
-    window:     tokens that a layer with a window attends to at most, half to each side (ModernBERT)
-    every_global: every so many layers, the first included, have no window (ModernBERT)
-    global_base, local_base: of the rotations in layers without a window, and in those with one (ModernBERT)
+    family:     the architecture: "bert", "roberta", "electra", "albert", "distilbert", "modernbert"
+    start:      the model that training starts from instead of random weights: a Hugging Face folder, a model of this
+                store as "models/NAME" (the newest) or "models/NAME/FINGERPRINT", or a release (STORE@NAME). Family and
+                sizes are read from it, so leave them out here
+    size:       name of the size, which determines layers, hidden size, heads and feed-forward size; each of these can
+                be overridden
+    layers, hidden_size, heads, feed_forward_size: override the values of the size
+    max_length: maximum number of tokens of a sequence; None for the family's default (512; ModernBERT 8,192)
+    activation: "gelu" (erf), "gelu-tanh" or "relu"; "" for the family's default
+    dropout, attention_dropout: dropout of hidden states and embeddings, and of attention probabilities; None for the
+                family's default
+    embedding_size: size of the word embeddings, if different from the hidden size; None for the default of the size
+    layer_groups: number of sets of weights that the layers share; None for the family's default (ALBERT 1, the others
+                one set per layer)
+    initializer_range: standard deviation of the initial weights of matrices and tables. With a larger value, the loss
+                of a narrow model falls below that of word frequencies sooner
+    norm_epsilon: epsilon of all norms
+    window:     maximum number of tokens that a layer with a window attends to, half on each side (ModernBERT)
+    every_global: interval of the layers without a window: with 3, these are the first, fourth, seventh ... (ModernBERT)
+    global_base, local_base: bases of the rotary embeddings in layers without and with a window (ModernBERT)
     pooling:    what heads for whole texts read: "cls", the first token, or the "mean" of all (ModernBERT)
-    objective:  a table of its own: by what the model is pre-trained (`kind`, and what that kind asks for); None for
-                the family's own
+    objective:  a table with the pre-training objective: its `kind`, and the settings of that kind; None for the
+                family's default
     """
 
     family: str = "bert"
@@ -178,16 +184,17 @@ class ModelSettings:
 
     @property
     def family_row(self) -> Family:
-        """The family, with its sizes, defaults and parameter names."""
+        """The `Family` of the model, with its sizes, defaults and parameter names."""
         return find_family(self.family)
 
     @property
     def objective_settings(self) -> ObjectiveSettings:
-        """The settings of the objective, either given or the family's default."""
+        """The settings of the pre-training objective, given or the family's default. Raises InputError if invalid."""
         return read_objective(self.objective or {"kind": self.family_row.objective}, "model.objective")
 
     @property
     def _size(self) -> Size:
+        """The values of the named size: layers, hidden size, heads, feed-forward size and embedding size."""
         return self.family_row.sizes[self.size]
 
     @property
@@ -218,9 +225,10 @@ class ModelSettings:
 
 
 def to_model_json(settings: ModelSettings) -> dict[str, Json]:
-    """Return everything that affects a model's weights, for fingerprints.
+    """Return everything that affects a model's weights as a JSON object, from which its fingerprint is computed.
 
-    This includes the settings and, for families and objectives from plugins, the packages and their versions.
+    It has the settings except those with default values. For families and objectives from plugins, `family_package` and
+    `objective_package` name the package and its version, and `objective_version` is added if it is above 1.
     """
     objective = settings.objective_settings
     more = {
@@ -237,7 +245,10 @@ def to_model_json(settings: ModelSettings) -> dict[str, Json]:
 
 
 def build_encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> EncoderShape:
-    """Build the shape of an encoder from the family's defaults, overridden by the settings."""
+    """Build the shape of an encoder (its sizes and constants) from the family's defaults and the settings.
+
+    Settings override the defaults. `inputs` has the vocabulary size and the id of the padding token.
+    """
     family = settings.family_row
     layers, hidden_size, heads, feed_forward_size = settings.shape
     first_position = family.find_first_position(inputs)
@@ -266,7 +277,11 @@ def build_encoder_shape(settings: ModelSettings, inputs: ModelInputs) -> Encoder
 
 
 def build_part_settings(settings: ModelSettings, part: ModelPart) -> ModelSettings:
-    """Build the settings of a part, such as ELECTRA's generator, as a separate model with the same number of layers."""
+    """Build the settings of a part, such as ELECTRA's generator, as a separate model with the same number of layers.
+
+    `part.width` is the part's hidden size as a share of the model's; None means the family's share for the size. A part
+    of width 1 has the settings of the whole model.
+    """
     width = (
         settings.family_row.generators.get(settings.size, DEFAULT_GENERATOR_WIDTH) if part.width is None else part.width
     )
@@ -284,9 +299,9 @@ def build_part_settings(settings: ModelSettings, part: ModelPart) -> ModelSettin
 
 
 def choose_width(hidden_size: float) -> tuple[int, int]:
-    """Choose the hidden size closest to a number, and the number of heads.
+    """Choose a valid hidden size close to a number, and the number of attention heads, as (hidden size, heads).
 
-    Each head has about 64 dimensions, a multiple of 8.
+    There is one head for every 64 dimensions, at least one, and each head has a multiple of 8 dimensions.
 
     >>> choose_width(768 / 3), choose_width(256 * 0.25), choose_width(100)
     ((256, 4), (64, 1), (96, 1))
@@ -296,7 +311,7 @@ def choose_width(hidden_size: float) -> tuple[int, int]:
 
 
 def _list_windows(settings: ModelSettings, layers: int) -> tuple[int | None, ...]:
-    """Return the window of each layer in tokens; None for a layer that attends to all tokens.
+    """Return the attention window of each layer in tokens; None for a layer that attends to all tokens.
 
     The result is empty if no layer has a window.
     """
@@ -306,7 +321,7 @@ def _list_windows(settings: ModelSettings, layers: int) -> tuple[int | None, ...
 
 
 def list_rope_bases(settings: ModelSettings) -> tuple[float, ...]:
-    """Return the bases of the rotary embeddings, first for layers without a window, then for layers with one.
+    """Return the bases of the rotary embeddings as (base of layers without a window, base of layers with one).
 
     The result is empty if positions are not rotary.
     """

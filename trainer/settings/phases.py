@@ -43,15 +43,15 @@ _SCALES: Mapping[str, int] = MappingProxyType({"": 1, "k": 10**3, "m": 10**6, "b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The learning rate after the warm-up: `schedule = "cosine"`, or a table with more than the kind.
+    """The learning rate after the warm-up, written as `schedule = "cosine"` or as a table with more settings.
 
-    kind:        "linear"; "polynomial": the share of the steps that is left, to a power; "cosine": half a wave;
-                 "constant"; "wsd": constant, then a decay at the end (warm-up, stable, decay)
-    power:       of "polynomial"
+    kind:        "linear"; "polynomial": the remaining share of the steps to a power; "cosine": half a wave; "constant";
+                 "wsd": constant, then a decay at the end (warm-up, stable, decay)
+    power:       the exponent of "polynomial"
     decay_from:  when "linear", "polynomial" and "cosine" begin to fall: "warmup", at its end; "start", at step 0, as
                  in the code of BERT's authors: then the rate is below the peak when the warm-up ends
-    decay_steps: last steps, in which "wsd" falls
-    decay_share: the same as a share of the steps; 0.1 if neither is given
+    decay_steps: number of steps at the end in which "wsd" falls
+    decay_share: the length of this decay as a share of the steps; 0.1 if neither is given
     decay:       how "wsd" falls: "1-sqrt" (Hägele et al. 2024) or "linear"
     final_share: the rate at the end, as a share of the peak
     """
@@ -85,7 +85,11 @@ class Schedule:
 
     @staticmethod
     def from_recipe(given: "str | Schedule") -> "Schedule":
-        """Build a schedule from a recipe's value, which is the name of its kind or a table."""
+        """Build the schedule for a recipe's value: a kind such as "cosine", or a schedule, which is returned as is.
+
+        Raises:
+            InputError: If the kind is unknown.
+        """
         return Schedule(kind=given) if isinstance(given, str) else given
 
     def count_decay_steps(self, steps: int) -> int:
@@ -95,7 +99,9 @@ class Schedule:
         return max(1, round((DECAY_SHARE if self.decay_share is None else self.decay_share) * steps))
 
     def compute_height(self, left: float) -> float:
-        """Compute the height of the rate between its end value (0) and the peak (1), from the remaining share of steps.
+        """Compute the height of the learning rate during its decay, from 1 (peak) to 0 (end value).
+
+        `left` is the remaining share of the decay's steps: 1 at its first step, 0 after the last.
 
         >>> Schedule(kind="wsd").compute_height(0.75), Schedule(kind="polynomial", power=2).compute_height(0.5)
         (0.5, 0.25)
@@ -161,7 +167,17 @@ class Stretch:
 
 
 def check_rate(table: str, rate: float, warmup_steps: int | None, warmup_share: float | None) -> None:
-    """Raise InputError if a learning rate or a warm-up is out of range. `table` is the recipe's table, for messages."""
+    """Check the learning rate and the warm-up of a recipe's table.
+
+    Args:
+        table: The name of the table, for messages.
+        rate: The peak learning rate.
+        warmup_steps: The number of warm-up steps; None if not set.
+        warmup_share: The warm-up as a share of the steps; None if not set.
+
+    Raises:
+        InputError: If a value is out of range, or if both forms of the warm-up are set and not 0.
+    """
     check_range(f"{table}.learning_rate", rate, 0, 10)
     check_range(f"{table}.warmup_steps", warmup_steps or 0, 0, MAX_STEPS)
     check_range(f"{table}.warmup_share", warmup_share or 0, 0, 1)
@@ -173,10 +189,10 @@ def check_rate(table: str, rate: float, warmup_steps: int | None, warmup_share: 
 class BatchRamp:
     """The growth of a phase's batch: `batch_ramp = { first = 768, tokens = "50B" }`.
 
-    first:    examples of the first step
-    steps:    the step from which on a step has the whole `batch` of the phase; until then it grows linearly
-    tokens:   the same as tokens that are read until then, in place of `steps`: a whole number, or a text as in "50B"
-    multiple: it grows by so many examples at a time, or by a multiple of them
+    first:    number of examples in the first step
+    steps:    number of steps until the batch reaches the phase's `batch`; until then it grows linearly
+    tokens:   instead of `steps`, the number of tokens that are read until then: a whole number, or a text as in "50B"
+    multiple: the batch grows by multiples of this number of examples
     """
 
     first: int
@@ -201,7 +217,10 @@ class BatchRamp:
             )
 
     def compute_size(self, step: int, batch: int) -> int:
-        """Return the batch size of a step, given the final batch size. `step` is zero-based within the phase."""
+        """Compute the number of examples of a step, which grows from `first` to `batch`.
+
+        `step` is zero-based within the phase, and `batch` is the final batch size.
+        """
         if step >= self.steps:
             return batch
         return self.first + self.multiple * ((batch - self.first) // self.multiple * step // self.steps)
@@ -238,7 +257,7 @@ def sum_floors(number: int, factor: int, divisor: int) -> int:
 class Quota:
     """The amount that a phase reads of one component of its mixture.
 
-    tokens: so many, those of specials included: a whole number, or a text as in "10B" (k, M, B, T)
+    tokens: number of tokens, including special tokens: a whole number, or a text as in "10B" (k, M, B, T)
     """
 
     tokens: int | str
@@ -248,12 +267,15 @@ class Quota:
 
     @property
     def number(self) -> int:
-        """The number of tokens. Raises InputError if the value cannot be parsed."""
+        """The quota as a number of tokens. Raises InputError if the value cannot be parsed."""
         return parse_tokens("training.phase.mixture: tokens", self.tokens)
 
 
 def parse_tokens(key: str, value: int | str) -> int:
-    """Parse a number of tokens in a recipe. Raises InputError with `key` in its message if it is invalid.
+    """Parse a number of tokens in a recipe: a whole number, or a text with the unit k, M, B or T (G is the same as B).
+
+    Raises:
+        InputError: If the value is not a whole number of tokens from 1 to 10^15. The message names `key`.
 
     >>> parse_tokens("tokens", "1.5k")
     1500
@@ -270,26 +292,26 @@ def parse_tokens(key: str, value: int | str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseSettings:
-    """One `[[training.phase]]`: so many steps on one set of shards, or on a mixture of several.
+    """One `[[training.phase]]`: a number of steps on one set of shards, or on a mixture of several.
 
-    steps:      how many; 0 for as many as `tokens`, `epochs` or the quotas of its mixture take
-    tokens:     in place of `steps`: tokens to be read, those of specials included, as in "10B"
-    epochs:     in place of `steps`: how often its shards are read
+    steps:      number of steps; 0 if `tokens`, `epochs` or the quotas of the mixture determine it
+    tokens:     instead of `steps`: number of tokens to read, including special tokens, as in "10B"
+    epochs:     instead of `steps`: number of passes over the shards
     batch:      examples of a step, over all processes and micro-batches
-    batch_ramp: how the batch grows to that in the first steps: `{ first = 32, steps = 1_000 }`
-    mask_rate:  share of tokens to guess, in place of that of its shards, whose masks must be dynamic; held-out examples
-                keep theirs, so that the losses of all phases compare
-    shards:     name of the `[[shards]]` to read; None for the only one
-    mixture:    names of several `[[shards]]`, each with its weight (`{ wiki = 0.7, books = 0.3 }`: parts of the
+    batch_ramp: how the batch grows to `batch` in the first steps: `{ first = 32, steps = 1_000 }`
+    mask_rate:  share of tokens to mask, instead of the share set for the shards, whose masks must be dynamic. Held-out
+                examples keep theirs, so that the losses of all phases can be compared
+    shards:     name of the `[[shards]]` to read; None if there is only one
+    mixture:    names of several `[[shards]]`, each with its weight (`{ wiki = 0.7, books = 0.3 }`: shares of the
                 examples) or with its quota (`{ wiki = { tokens = "10B" }, books = { tokens = "3B" } }`)
-    max_epochs: how often any of its shards may have been read when it ends, earlier phases included; None: as
-                `[training]` says
-    learning_rate: the peak of a schedule that begins with this phase and lasts until another phase begins one: a phase
-                that has one of these four keys does
-    schedule:   of the same, as in `[training]`; None: that of `[training]`
-    warmup_steps: steps of the same in which the rate rises; None: it does not, but in the first phase as `[training]`
-                says
-    warmup_share: such steps as a share of the schedule's
+    max_epochs: maximum number of passes over any of its shards until the phase ends, including those of earlier phases;
+                None: as in `[training]`
+    learning_rate: peak learning rate. If a phase sets this or one of the next three keys, a new learning-rate schedule
+                starts with it, and lasts until the next phase that sets one. None: as in `[training]`
+    schedule:   how that learning rate changes after the peak; None: as in `[training]`
+    warmup_steps: number of steps in which that learning rate rises to the peak; None: none, or as in `[training]` in
+                the first phase
+    warmup_share: length of that warm-up as a share of the schedule's steps, instead of `warmup_steps`
     weight_decay: as in `[training]`, for this phase
     """
 
@@ -328,7 +350,10 @@ class PhaseSettings:
         self._check_length()
 
     def _check_length(self) -> None:
-        """Raise InputError unless exactly one setting determines the number of steps."""
+        """Raise InputError unless exactly one of `steps`, `tokens`, `epochs` and quotas determines the number of steps.
+
+        Quotas and `steps` may both be set: later code sets the steps of a phase with quotas.
+        """
         if self.steps or not (self.quotas or self.tokens is not None or self.epochs is not None):
             check_range(
                 "training.phase.steps", self.steps, 1, MAX_STEPS,
@@ -352,7 +377,10 @@ class PhaseSettings:
                 )
 
     def compute_size(self, step: int) -> int:
-        """Return the batch size of a step. `step` is zero-based within the phase."""
+        """Return the number of examples of a step, including the effect of `batch_ramp`.
+
+        `step` is zero-based within the phase.
+        """
         return self.batch if self.batch_ramp is None else self.batch_ramp.compute_size(step, self.batch)
 
     def count_slots_before(self, step: int) -> int:
@@ -433,7 +461,12 @@ class PhaseSettings:
         return any(value is not None for value in values)
 
     def _check_mixture(self, mixture: Mapping[str, float | Quota]) -> None:
-        """Raise InputError unless each component of the mixture has a weight, or each has a quota."""
+        """Check a phase's mixture, which maps names of shard sets to weights or quotas.
+
+        Raises:
+            InputError: If the mixture is empty, mixes weights and quotas, has a weight out of range, or if `shards` is
+                also set.
+        """
         if self.shards is not None:
             raise InputError(f"training.phase has `shards` = {self.shards!r} and a `mixture`: leave out one of them.")
         if not mixture:

@@ -17,58 +17,65 @@ PRECISIONS = ("float32", "bfloat16", "float16")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
-    """The `[training]` table: how the weights are learnt.
+    """The `[training]` table: how the model is trained.
 
-    As it comes, AdamW (Loshchilov, Hutter 2019) without decay of biases and LayerNorm; the rate rises linearly over
-    `warmup_steps` and falls linearly to zero at the last step of the last phase (Devlin et al. 2018, A.2).
+    The defaults are AdamW (Loshchilov, Hutter 2019) without weight decay of biases and LayerNorm. The learning rate
+    rises linearly over `warmup_steps` and falls linearly to zero at the last step of the last phase (Devlin et al.
+    2018, A.2).
 
     optimizer:         "adamw", "lamb" (You et al. 2019) or "stable-adamw" (Wortsman et al. 2023)
-    bias_correction:   whether the optimiser corrects its moments for their first steps; the code of BERT's, ALBERT's
-                       and ELECTRA's authors does not
-    learning_rate:     the peak
-    schedule:          how the rate goes on from the peak: "linear", "polynomial", "cosine", "constant", "wsd", or a
-                       table that says more, as in `{ kind = "wsd", decay_share = 0.2 }`
-    warmup_steps:      steps in which the rate rises
-    warmup_share:      steps in which the rate rises, as a share of the steps of all phases under the schedule
-    continue_from:     a checkpoint that the phases go on from, with its optimiser: "models/NAME/FINGERPRINT@STEP" of
-                       the store, or a folder; without a step the last one before a decay of the rate
-    max_epochs:        how often any shard set may have been read when a phase ends that does not set its own; without
-                       one, 1,000 passes over its text
-    layer_decay:       factor on the rate from a layer to the one below it (ELECTRA's fine-tuning: 0.8); 1 for none
-    beta1, beta2:      of the moments, the averages of gradients and of their squares
-    epsilon:           what is added to the root of the second moment
-    weight_decay:      what matrices lose of themselves in a step, times the rate
-    clip_norm:         bound of the gradient's norm over all parameters; 0 for none
-    precision:         "float32", "bfloat16" or "float16" (with loss scaling) for the matrices of forward and backward;
-                       "auto": bfloat16 on cards that have it, with TF32 for what is left, else float32
-    micro_batch:       most examples that a process holds at once; a step's share is accumulated over such; None: all
-    micro_batch_tokens: the same in tokens, in place of `micro_batch`: examples are dealt out by their lengths, and what
-                       a process holds is filled to one of few shapes, the budget or some eighths of it
-    order:             "global" mixes all examples of an epoch; "windowed" takes shards in a random order and mixes
-                       those of `window` neighbours of it
-    window:            number of shards with examples that are mixed if the order is windowed
-    cache_gb:          most GB (10^9 bytes) of shards of an object store that are kept on this machine
-    compile:           torch.compile every layer, true or false; "auto": on GPUs if its compiler has what it needs
-    activation_checkpointing: recompute layers in the backward pass
-    gather:            how long a process holds all weights if there are several: for a "step", or for one pass of
-                       a "layer" at a time, which needs less memory; "auto" is a step if they take at most a
-                       quarter of the device's memory
+    bias_correction:   whether the optimizer corrects its moments in the first steps; the code of BERT's, ALBERT's and
+                       ELECTRA's authors does not
+    learning_rate:     the peak learning rate
+    schedule:          how the learning rate changes after the peak: "linear", "polynomial", "cosine", "constant",
+                       "wsd", or a table with more settings, as in `{ kind = "wsd", decay_share = 0.2 }`
+    warmup_steps:      number of steps in which the learning rate rises
+    warmup_share:      length of the warm-up as a share of the steps of all phases under the schedule, instead of
+                       `warmup_steps`
+    continue_from:     a checkpoint that training continues from, with its optimizer: "models/NAME/FINGERPRINT@STEP" of
+                       the store, or a folder; without a step, the last one before a decay of the learning rate
+    max_epochs:        maximum number of passes over any shard set until the end of a phase that does not set its own
+                       maximum; None: 1,000 passes
+    layer_decay:       factor between the learning rate of a layer and that of the layer below it (ELECTRA's
+                       fine-tuning: 0.8); 1 for equal rates
+    beta1, beta2:      decay rates of the moments, which are running averages of the gradients and of their squares
+    epsilon:           number added to the square root of the second moment
+    weight_decay:      a step multiplies matrices by one minus this number times the learning rate
+    clip_norm:         maximum norm of the gradient of all parameters; 0 for none
+    precision:         number type of matrix products: "float32", "bfloat16" or "float16" (with loss scaling); "auto":
+                       bfloat16 (with TF32 for the remaining products) on GPUs that support it, else float32
+    micro_batch:       maximum number of examples that a process holds at once, from which the gradient of a step is
+                       accumulated; None: the whole share of a step
+    micro_batch_tokens: maximum number of tokens that a process holds at once, instead of `micro_batch`. Examples are
+                       distributed by their lengths, and each micro-batch is padded to one of a few sizes: this number
+                       or some eighths of it
+    order:             "global" mixes all examples of an epoch; "windowed" reads shards in a random order, and mixes the
+                       examples of `window` consecutive ones
+    window:            number of shards whose examples are mixed if the order is "windowed"
+    cache_gb:          maximum size, in GB (10^9 bytes), of an object store's shards that are cached on this machine
+    compile:           whether to compile every layer with torch.compile: true or false; "auto": on GPUs, if the
+                       compiler has everything it needs
+    activation_checkpointing: recompute layers in the backward pass to save memory
+    gather:            how long each of several processes holds all weights: for a "step", or for one pass through a
+                       "layer" at a time, which needs less memory; "auto": a step if the weights need at most a quarter
+                       of the device's memory
     device:            "cuda" or "cpu"; "auto": a GPU if there is one
-    deterministic:     on GPUs, choose the algorithms that give the same sums in every run, which are slower; training
-                       ends if there is none
-    timeout_seconds:   after the first ten steps, how long processes wait for one that does not answer before all end
-    evaluate_every:    steps between evaluations on the held-out split; 0 for one at the end of each phase
-    evaluate_examples: most held-out examples that an evaluation reads
-    checkpoint_every:  steps between checkpoints; 0 for one at the end of each phase
-    checkpoint_minutes: minutes after a checkpoint the next one is due at the latest; 0 for only by steps
-    async_checkpoints: on GPUs, training continues while a checkpoint is written, from a copy in main memory: for each
-                       process its share of weights and moments
-    keep_checkpoints:  newest ones kept
-    log_every:         steps between lines of the log
-    health_checks:     stop a run that its first steps show to be doomed
-    peak_tflops:       10^12 operations a second that a device can do at most, by which MFU is told; None: by its name
-    tensorboard:       show steps and evaluations in TensorBoard as well (extra `tensorboard`)
-    processes:         processes on this machine; 0 for one a GPU, or one if there is none
+    deterministic:     use algorithms on GPUs that compute the same sums in every run, but are slower; training fails if
+                       there is none for an operation
+    timeout_seconds:   after the first ten steps, how long processes wait for one that does not respond before all exit
+    evaluate_every:    number of steps between evaluations on the held-out split; 0: one at the end of each phase
+    evaluate_examples: maximum number of held-out examples of an evaluation
+    checkpoint_every:  number of steps between checkpoints; 0: one at the end of each phase
+    checkpoint_minutes: maximum number of minutes between checkpoints; 0: only steps count
+    async_checkpoints: on GPUs, continue training while a checkpoint is written from a copy in main memory. The copy
+                       needs memory for each process's share of weights and moments
+    keep_checkpoints:  number of newest checkpoints to keep
+    log_every:         number of steps between lines of the log
+    health_checks:     stop a run if its first steps show that it cannot succeed
+    peak_tflops:       maximum speed of a device in 10^12 operations per second, from which MFU is computed; None: by
+                       its name
+    tensorboard:       also show steps and evaluations in TensorBoard (extra `tensorboard`)
+    processes:         number of processes on this machine; 0: one per GPU, or one if there is none
     """
 
     phase: tuple[PhaseSettings, ...] = ()
@@ -158,20 +165,20 @@ class TrainingSettings:
 
     @property
     def cache_bytes(self) -> int:
-        """The maximum number of bytes that are cached on this machine from an object store's shards."""
+        """The maximum size of an object store's shards that are cached on this machine, in bytes."""
         return round(self.cache_gb * 10**9)
 
     @property
     def mixed_shards(self) -> int | None:
-        """The number of shards whose examples are mixed, or None for all shards."""
+        """The number of neighboring shards whose examples are mixed, or None if all examples of an epoch are mixed."""
         return self.window if self.order == "windowed" else None
 
     def check_length(self, what: str, length: int) -> None:
-        """Raise InputError if an example is too long for a micro-batch.
+        """Raise InputError if an example is longer than `micro_batch_tokens`, if that is set.
 
         Args:
-            what: The name of the data in the message.
-            length: The number of tokens of the example.
+            what: The name of the data in the message, a plural such as "the shards wiki".
+            length: The number of tokens of the longest example.
         """
         if self.micro_batch_tokens is not None and self.micro_batch_tokens < length:
             raise InputError(
@@ -195,12 +202,12 @@ class TrainingSettings:
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
-        """The learning-rate schedules in order.
+        """The learning-rate schedules of the run in order, each with its steps, peak and warm-up.
 
         The first phase starts a schedule, and so does each phase that sets a value of the schedule.
 
         Raises:
-            InputError: If a schedule has too few steps.
+            InputError: If a schedule has fewer steps than its warm-up and decay need.
         """
         begins = [number for number, phase in enumerate(self.phase) if number == 0 or phase.begins_schedule]
         firsts = [sum(phase.steps for phase in self.phase[:begin]) for begin in begins]
@@ -228,7 +235,7 @@ class TrainingSettings:
 
 
 def find_decay_starts(settings: TrainingSettings) -> frozenset[int]:
-    """Return the steps at which a "wsd" schedule starts to decay.
+    """Return the zero-based numbers of the steps at which a "wsd" schedule starts to decay, except step 0.
 
     Other runs can continue from the checkpoints of these steps.
     """

@@ -102,8 +102,13 @@ class FinetuneSettings:
     def to_training_settings(self, steps: int) -> TrainingSettings:
         """Convert to the settings of the optimizer and the training loop, with one phase for each restart.
 
+        Values that are None become 0 (learning rate, weight decay), 1 (batch, layer decay) or no warm-up.
+
         Args:
             steps: The number of steps of one restart.
+
+        Raises:
+            InputError: If a value is out of range.
         """
         warmup_steps = round((self.warmup or 0.0) * steps)
         return TrainingSettings(
@@ -116,10 +121,10 @@ class FinetuneSettings:
 
 
 def read_job(kind: type[Job], arguments: Sequence[str]) -> Job:
-    """Read the job of a command from a JSON file.
+    """Read the settings of a command from a JSON file.
 
     Args:
-        kind: The dataclass of the job.
+        kind: The dataclass to build, such as `FinetuneJob`. The keys of the file are its fields.
         arguments: The arguments of the command, which must be the path of a single file.
 
     Raises:
@@ -225,12 +230,13 @@ TASK_AND_FAMILY_DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
 
 
 def with_published(settings: FinetuneSettings, model: ModelSettings, kind: str = "") -> FinetuneSettings:
-    """Return a copy of the settings in which None values are replaced by published ones.
+    """Return a copy of the fine-tuning settings in which None values are replaced by published ones.
 
     Args:
         settings: The settings. Values that are not None are unchanged.
         model: The settings of the model, which determine its family and size.
-        kind: The kind of task. Values published for it take precedence over those of the family.
+        kind: The kind of task, such as "span". Values published for it take precedence over those of the family, except
+            the learning rate of small models.
     """
     family, hidden_size = model.family_row.name, model.shape[1]
     taken = {**DEFAULTS, "layer_decay": 1.0, **FAMILY_DEFAULTS.get(family, {})}

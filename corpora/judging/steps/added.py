@@ -70,7 +70,10 @@ class StepEntry:
     package: str
 
     def to_json(self) -> dict[str, Json]:
-        """Return everything that affects the output of the step, for fingerprints."""
+        """Return everything that affects the output of the step, as a JSON object for fingerprints.
+
+        Its keys are "kind", "version", "package", "after" and "settings".
+        """
         own = {"kind": self.step.kind, "version": self.step.version, "package": self.package, "after": self.after}
         return {**own, "settings": to_settings_json(self.step)}
 
@@ -123,7 +126,7 @@ def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> 
 
 
 def _find_text_fault(texts: pa.Array) -> str:
-    """Describe why the bytes of a text column are invalid, or return "" if they are valid UTF-8."""
+    """Describe why the bytes of a text column are invalid, as the object of "returned"; "" if they are valid UTF-8."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -68,7 +68,7 @@ class CleanSettings:
 
 @cache
 def build_fixer_config(settings: CleanSettings, unescape_html: bool | str = "auto") -> TextFixerConfig:
-    """Build ftfy's options from the settings."""
+    """Build ftfy's options from the settings; cached. `unescape_html` is ftfy's option of that name."""
     return TextFixerConfig(
         unescape_html=unescape_html,
         uncurl_quotes=settings.quotes == "straight",
@@ -79,7 +79,10 @@ def build_fixer_config(settings: CleanSettings, unescape_html: bool | str = "aut
 
 
 def clean_text(text: str, settings: CleanSettings) -> str:
-    r"""Repair and normalize one document. Reference implementation of `clean`, for tests.
+    r"""Repair and normalize one document: mojibake, HTML entities, control characters, Unicode form, case and white
+    space.
+
+    This is the reference implementation of `clean`, for tests.
 
     >>> clean_text("The Mona Lisa doesnâ€™t have\teyebrows. \r\n\r\n\r\nTrue.", CleanSettings())
     'The Mona Lisa doesn’t have eyebrows.\n\nTrue.'
@@ -91,7 +94,7 @@ def clean_text(text: str, settings: CleanSettings) -> str:
 
 
 def _repair_text(text: str, config: TextFixerConfig) -> RepairedText:
-    """Repair a text with ftfy line by line, remove invisible characters, and normalize it again."""
+    """Repair a text with ftfy line by line, remove invisible characters, and normalize it to NFC again."""
     repaired = repair(text, config)
     return repaired._replace(text=to_nfc(INVISIBLE.sub("", repaired.text)))
 
@@ -116,7 +119,7 @@ _SPECIAL = re.compile(f"[^\\w\\s{_PUNCTUATION}]|_")
 
 
 def _to_brief(text: str) -> str:
-    """Convert to lower case and standard punctuation, and remove special characters."""
+    """Convert a text to the profile "roberta-brief": lower case and ASCII punctuation, without special characters."""
     standard = _lower(text).translate(_STANDARD)
     if standard.isascii():
         return standard.translate(_SPECIAL_ASCII)
@@ -138,7 +141,11 @@ def clean(texts: pa.Array, settings: CleanSettings) -> pa.Array:
 
 
 def clean_and_count(texts: pa.Array, settings: CleanSettings) -> tuple[pa.Array, int]:
-    """Clean a column as `clean` does. Return the new column and the number of lines that were only partly repaired."""
+    """Clean a column as `clean` does. Return the new column and the number of lines that were only partly repaired.
+
+    Raises:
+        InputError: If the column has another type or nulls.
+    """
     if settings.profile == NONE:
         return texts, 0
     repaired, given_up = _repair_lines(to_text_buffers(texts), settings)
@@ -153,13 +160,16 @@ def clean_and_count(texts: pa.Array, settings: CleanSettings) -> tuple[pa.Array,
 
 
 def _to_column(texts: TextBuffers) -> pa.Array:
-    """Return the buffers as a large_string array, without copying."""
+    """Return text buffers as a large_string array, without copying."""
     rows = len(texts.offsets) - 1
     return pa.LargeStringArray.from_buffers(rows, pa.py_buffer(texts.offsets), pa.py_buffer(texts.data))
 
 
 def _needs_repair(line: str, sign: int) -> bool:
-    """Return True if a line flagged for a character or a pair of characters contains mojibake or is not in NFC."""
+    """Return True if a line contains mojibake or is not in NFC.
+
+    `sign` says which of the two is checked: bit PAIRED for mojibake, and bit JOINED for NFC.
+    """
     return bool((sign & PAIRED and is_bad(line)) or (sign & JOINED and not unicodedata.is_normalized("NFC", line)))
 
 
@@ -183,7 +193,7 @@ class _Suspect(NamedTuple):
 
 
 def _iter_suspects(texts: TextBuffers, signs: Signs) -> Iterator[_Suspect]:
-    """Yield the lines of a column that repair might change."""
+    """Yield the lines of a column that repair might change, in order. `signs` is from `read_line_signs`."""
     raw = texts.data.data
     for row, start, end, tag, sign in np.stack(find_suspect_lines(*texts, *signs), 1).tolist():
         # The line break is part of what ftfy looks at, and every kind of it is "\n" by then.
@@ -194,9 +204,14 @@ def _iter_suspects(texts: TextBuffers, signs: Signs) -> Iterator[_Suspect]:
 def _unescape_suspects(suspects: Sequence[_Suspect], signs: Signs) -> dict[int, str]:
     """Repair the lines that only need their HTML entities replaced.
 
-    Return the repaired lines by their index in `suspects`.
-
     Each repaired line is checked again, and omitted if it still looks damaged.
+
+    Args:
+        suspects: The lines that repair might change.
+        signs: Lookup tables from `read_line_signs`.
+
+    Returns:
+        The repaired lines by their index in `suspects`.
     """
     numbers = [number for number, each in enumerate(suspects) if each.sign & ESCAPED and not each.sign & SIGNED]
     lines = [suspects[number].unescaped for number in numbers]

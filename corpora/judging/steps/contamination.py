@@ -96,7 +96,7 @@ def read_items(group: EvaluationSet) -> Iterator[Item]:
     """Yield the texts of an evaluation set in order, normalized to NFC.
 
     Raises:
-        InputError: During iteration, if the file cannot be read or lacks a field.
+        InputError: During iteration, if the file cannot be read or lacks a field. The message names the set's path.
     """
     path = Path(group.path).expanduser()
     try:
@@ -120,13 +120,26 @@ _NumberedTexts = Iterator[tuple[int, str]]
 
 
 def _read_text_lines(path: Path, fields: Sequence[str]) -> _NumberedTexts:
-    """Yield each line that is not blank, with its number."""
+    """Yield each line of a text file that is not blank, with its one-based number. `fields` is not used.
+
+    Raises:
+        OSError, ValueError: If the file cannot be read or is not UTF-8.
+    """
     with path.open(encoding="utf-8-sig") as stream:
         yield from ((number, line) for number, line in enumerate(stream, 1) if line.strip())
 
 
 def _read_json_lines(path: Path, fields: Sequence[str]) -> _NumberedTexts:
-    """Yield the strings in each line's object, with the line number."""
+    """Yield the strings in the JSON object on each line, with the one-based line number.
+
+    Args:
+        path: The file.
+        fields: Names of the fields to read; empty for all strings in an object.
+
+    Raises:
+        InputError: If a named field is missing.
+        OSError, ValueError: If the file cannot be read or a line is not valid.
+    """
     with path.open(encoding="utf-8-sig") as stream:
         for number, line in enumerate(stream, 1):
             if line.strip():
@@ -134,7 +147,17 @@ def _read_json_lines(path: Path, fields: Sequence[str]) -> _NumberedTexts:
 
 
 def _read_json_file(path: Path, fields: Sequence[str]) -> _NumberedTexts:
-    """Yield the contexts and questions of a SQuAD file, or the strings of each object in a list."""
+    """Yield the contexts and questions of a SQuAD file, or the strings of each object in a list, with one-based
+    numbers.
+
+    Args:
+        path: The file.
+        fields: Names of the fields to read; empty for contexts and questions, or for all strings.
+
+    Raises:
+        InputError: If the file contains no list of records, or a named field is missing.
+        OSError, ValueError: If the file cannot be read or is not valid.
+    """
     data = json.loads(path.read_text(encoding="utf-8-sig"))
     records = data.get("data") if isinstance(data, dict) else data
     if not isinstance(records, list):
@@ -149,14 +172,15 @@ def _read_json_file(path: Path, fields: Sequence[str]) -> _NumberedTexts:
 
 
 def _is_article(record: Any) -> bool:
-    """Return True if a record is a SQuAD article."""
+    """Return True if a record is a SQuAD article: an object with a list "paragraphs"."""
     return isinstance(record, dict) and isinstance(record.get("paragraphs"), list)
 
 
 def _iter_squad_records(article: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield each context of an article, followed by its questions.
+    """Yield each context of a SQuAD article, as an object {"context": ...}, followed by its question objects.
 
-    Raises ValueError if the article has another format.
+    Raises:
+        ValueError: If the article has another format.
     """
     for paragraph in article["paragraphs"]:
         if not isinstance(paragraph, dict) or not isinstance(paragraph.get("qas", []), list):
@@ -167,6 +191,12 @@ def _iter_squad_records(article: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _iter_strings(value: Any, fields: Sequence[str], path: Path, number: int) -> Iterator[str]:
     """Yield the strings of the named fields of a record, or all strings in it, including nested ones.
+
+    Args:
+        value: The record, as parsed from JSON.
+        fields: Names of the fields to read; empty for all.
+        path: Path of the file, for the message.
+        number: Number of the record, for the message.
 
     Raises:
         InputError: If a named field is missing.
@@ -185,7 +215,19 @@ def _iter_strings(value: Any, fields: Sequence[str], path: Path, number: int) ->
 
 
 def _read_table_rows(path: Path, fields: Sequence[str]) -> _NumberedTexts:
-    """Yield the named columns of each row, with the row number. Quotes in .tsv files are literal, as in GLUE."""
+    """Yield the named columns of each row of a .csv or .tsv file, with the one-based row number.
+
+    Quotes in .tsv files are literal, as in GLUE. A first row that contains a wanted name is a heading and is not
+    yielded.
+
+    Args:
+        path: The file.
+        fields: Names of columns, or one-based numbers as strings; empty for all columns.
+
+    Raises:
+        InputError: If a column is missing.
+        OSError, ValueError, csv.Error: If the file cannot be read or is not valid.
+    """
     with path.open(encoding="utf-8-sig", newline="") as stream:
         tabs = path.suffix.lower() == ".tsv"
         rows = (line.rstrip("\r\n").split("\t") for line in stream) if tabs else csv.reader(stream, strict=True)
@@ -201,7 +243,12 @@ def _read_table_rows(path: Path, fields: Sequence[str]) -> _NumberedTexts:
 
 
 def _find_columns(heading: list[str], fields: Sequence[str], path: Path) -> list[int]:
-    """Return the indices of the named columns, or of all columns if `fields` is empty.
+    """Return the zero-based indices of the named columns. The result is empty if `fields` is empty.
+
+    Args:
+        heading: The first row of the table.
+        fields: Names of columns, or one-based numbers as strings.
+        path: Path of the table, for the message.
 
     Raises:
         InputError: If a named column is missing.
@@ -216,7 +263,18 @@ def _find_columns(heading: list[str], fields: Sequence[str], path: Path) -> list
 
 
 def _read_parquet_rows(path: Path, fields: Sequence[str]) -> _NumberedTexts:
-    """Yield the strings in the named columns of each row, including those in lists and structs, with the row number."""
+    """Yield the strings in the columns of each row of a Parquet file, with the one-based row number.
+
+    Strings in lists and structs are included.
+
+    Args:
+        path: The file.
+        fields: Names of the columns to read; empty for all columns.
+
+    Raises:
+        InputError: If a column is missing.
+        OSError, pyarrow.ArrowException: If the file cannot be read.
+    """
     with path.open("rb"), open_parquet(path) as table:
         batches = iter_all_batches(table, path, _BATCH_ROWS)
         for number, record in enumerate((record for batch in batches for record in batch.to_pylist()), 1):
@@ -265,9 +323,9 @@ class ContaminationSettings:
                 raise InputError(f"contamination.sets: two sets are called {title!r}: give each a `name` of its own.")
 
     def to_json(self) -> dict[str, Json]:
-        """Return all settings that affect the output.
+        """Return the settings that affect the output, for fingerprints.
 
-        The evaluation items are represented by the digest of their index.
+        The evaluation items are not included. `collect_settings` adds the digest of their index.
         """
         sets: list[Json] = [[group.title, *group.fields] for group in self.sets]
         return {"sets": sets, "n": self.n, "min_words": self.min_words, "max_items": self.max_items, "drop": self.drop}
@@ -289,7 +347,7 @@ class EvaluationMatch(NamedTuple):
 
     @property
     def detail(self) -> str:
-        """The text stored as the detail of a dropped document."""
+        """The text that is stored as the detail of a dropped document, such as "SQuAD, item 12: the shared words"."""
         return f"{self.set}, item {self.item}: {self.words}"
 
 
@@ -363,7 +421,10 @@ def build_index(settings: ContaminationSettings) -> EvaluationIndex:
 
 
 def index_items(candidates: Sequence[Item], settings: ContaminationSettings) -> EvaluationIndex:
-    """Index evaluation items that have already been read."""
+    """Index evaluation items that have already been read, in the given order.
+
+    Items with too few words are only counted.
+    """
     items: list[Item] = []
     long_places: list[int] = []
     short_places: list[int] = []
@@ -392,7 +453,7 @@ def index_items(candidates: Sequence[Item], settings: ContaminationSettings) -> 
 
 
 def _hash_items(items: Sequence[Item], n: int) -> Iterator[UInt64s]:
-    """Yield the hashes of each item's n-grams."""
+    """Yield the hashes of each item's runs of `n` words: uint64, in order, one array per item."""
     for at in range(0, len(items), _CHUNK_ITEMS):
         texts = pa.array([item.text for item in items[at : at + _CHUNK_ITEMS]], pa.large_string())
         hashes, offsets = hash_ngrams(texts, n)
@@ -404,7 +465,13 @@ def _build_long_runs(
 ) -> tuple[RunTable, int]:
     """Build the table of all runs of n words, each with its first item.
 
-    Also return the number of runs that are too common.
+    Args:
+        items: All items of the index.
+        places: Indices in `items` of the items with at least n words.
+        settings: The settings with n and `max_items`.
+
+    Returns:
+        The table, and the number of runs that are omitted because too many items contain them.
     """
     rows = [np.unique(hashes) for hashes in _hash_items([items[place] for place in places], settings.n)]
     hashes = np.concatenate([np.empty(0, np.uint64), *rows])
@@ -444,11 +511,11 @@ def _compute_digest(items: Sequence[Item], settings: ContaminationSettings) -> s
 
 
 def find_evaluation_match(text: str, index: EvaluationIndex) -> tuple[Item, str] | None:
-    """Find the first evaluation item that shares a run of words with a text.
+    """Find the first evaluation item that shares a run of words with one text.
 
-    Reference implementation of `find_evaluation_matches`, for tests. Runs of n words take precedence over short items.
-    If several runs match, the first one in the text is returned, and if several items contain it, the first one in the
-    index.
+    This is the reference implementation of `find_evaluation_matches`, for tests. Runs of n words take precedence over
+    short items. If several runs match, the first one in the text is returned, and if several items contain it, the
+    first one in the index.
 
     Returns:
         The item and the shared words, or None if there is no match.
@@ -493,7 +560,14 @@ def find_evaluation_matches(texts: pa.Array, index: EvaluationIndex) -> list[Eva
 def _find_first_match(text: Bytes, row: int, runs: RunTable, index: EvaluationIndex) -> EvaluationMatch | None:
     """Find the first match of a row by comparing its hash hits word by word.
 
-    Return None if all hits are hash collisions.
+    Args:
+        text: The row in UTF-8.
+        row: Index of the row, for the result.
+        runs: The runs to look for, one of the two tables of `index`.
+        index: The index.
+
+    Returns:
+        The match; None if there is no hit, or all hits are hash collisions.
     """
     n, tables, begin, before = index.long_runs.length, read_word_tables(), 0, 0
     for hit in _find_hits(text, runs.length, runs.keys, runs.slots, tables).tolist():
@@ -510,7 +584,10 @@ def _find_first_match(text: Bytes, row: int, runs: RunTable, index: EvaluationIn
 
 @lru_cache(maxsize=4096)
 def _split_item(text: str) -> tuple[str, ...]:
-    """Split an item into words. The result is cached, because an item that matches once often matches again."""
+    """Split the text of an item into folded words.
+
+    The result is cached, because an item that matches once often matches again.
+    """
     return tuple(split_words(text))
 
 
@@ -524,7 +601,17 @@ def _flag_rows_with_hits(
     slots: Int32s,
     tables: WordTables,
 ) -> Bools:
-    """Return a boolean for each of the given rows: True if it has a run of n words whose hash is in `keys`."""
+    """Return a boolean for each of the given rows: True if it has a run of n words whose hash is in `keys`.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 [rows + 1], the first byte of each row in `data`.
+        rows: int64, indices of the rows to check.
+        n: Number of words in a run.
+        keys: uint64, the hashes to look for.
+        slots: Hash table of `keys`, from `make_slots`.
+        tables: Lookup tables, as `read_word_tables` returns them.
+    """
     hit, hashes = np.zeros(rows.size, np.bool_), np.empty(compute_max_words(offsets), np.uint64)
     for place in range(rows.size):
         start, stop = offsets[rows[place]], offsets[rows[place] + 1]
@@ -538,7 +625,15 @@ def _flag_rows_with_hits(
 
 @kernel
 def _find_hits(text: Bytes, n: int, keys: UInt64s, slots: Int32s, tables: WordTables) -> Int64s:
-    """Return the word indices at which a run of n words starts whose hash is in `keys`."""
+    """Return the word indices at which a run of n words starts whose hash is in `keys`: int64, ascending.
+
+    Args:
+        text: One text in UTF-8.
+        n: Number of words in a run.
+        keys: uint64, the hashes to look for.
+        slots: Hash table of `keys`, from `make_slots`.
+        tables: Lookup tables, as `read_word_tables` returns them.
+    """
     hashes = np.empty((text.size + 1) // 2, np.uint64)
     num_runs = hash_runs(hashes, hash_words(text, 0, text.size, tables, hashes), n)
     hits, num_hits = np.empty(num_runs, np.int64), 0

@@ -115,7 +115,9 @@ def sample_rows(data: Bytes, offsets: Int64s, max_bytes: int) -> tuple[Int64s, b
 
 @kernel
 def find_boundary(data: Bytes, start: int, stop: int, at: int) -> int:
-    """Return the start of the character of data[start:stop] that contains byte `at`, or `stop` if `at` lies past it."""
+    """Return the start of the character in data[start:stop] that contains byte `at`, or `stop` if `at` is not before
+    it.
+    """
     at = min(at, stop)
     while start < at < stop and data[at] & 0xC0 == 0x80:
         at -= 1
@@ -124,15 +126,15 @@ def find_boundary(data: Bytes, start: int, stop: int, at: int) -> int:
 
 @kernel
 def write_pieces(data: Bytes, offsets: Int64s, max_bytes: int, heads: Int64s, out: Bytes, bounds: Int64s) -> None:
-    """Write each row's sample as `sample_pieces` does.
+    """Write the sample of each row, as `sample_pieces` cuts it, to `out`.
 
     Args:
         data: UTF-8 bytes of all rows.
-        offsets: int64 `(n + 1,)`, the first byte of each row in `data`.
+        offsets: int64 [n + 1], the first byte of each row in `data`.
         max_bytes: Maximum number of bytes read from the beginning of each row.
-        heads: Filled with the number of bytes of each row that may be read; int64 `(n,)`.
+        heads: Filled with the number of bytes of each row that may be read; int64 [n].
         out: Filled with the concatenated samples of all rows.
-        bounds: Filled with the end of each row's sample in `out`, from index 1 on; int64 `(n + 1,)`, initially 0.
+        bounds: Filled with the end of each row's sample in `out`, from index 1 on; int64 [n + 1], initially 0.
     """
     size = 0
     for row in range(len(heads)):
@@ -151,7 +153,11 @@ def write_pieces(data: Bytes, offsets: Int64s, max_bytes: int, heads: Int64s, ou
 
 
 def sample_pieces(text: str, max_bytes: int) -> tuple[int, str]:
-    """Sample one text for language detection. Reference implementation of `sample_rows`, for tests.
+    """Sample one text for language detection. This is the reference implementation of `sample_rows`, for tests.
+
+    Args:
+        text: The text.
+        max_bytes: Maximum number of bytes read from its beginning.
 
     Returns:
         The number of bytes that may be read, and the sampled pieces, cut between characters and each followed by a
@@ -167,7 +173,11 @@ def sample_pieces(text: str, max_bytes: int) -> tuple[int, str]:
 
 
 def _detect_one(text: bytes) -> tuple[str, int]:
-    """Return a text's main language and the percentage of its bytes in it, or "un" and 0 if the text is too short."""
+    """Return a text's main language (ISO 639) and the percentage of its bytes in it.
+
+    The result is ("un", 0) if the text is too short or cannot be read; an unreliable answer is "un" with its
+    percentage.
+    """
     if len(text) < MIN_BYTES:
         return UNKNOWN, 0
     try:
@@ -183,6 +193,9 @@ def judge_languages(texts: pa.Array, settings: LanguageSettings) -> tuple[pa.Arr
 
     Returns:
         A string column of ISO 639 codes, and a list with "language" for each row to drop and None for the others.
+
+    Raises:
+        InputError: If the column has another type or nulls.
     """
     languages = detect_languages(texts, settings)
     reasons = [None if _is_kept(language, settings) else "language" for language in languages]

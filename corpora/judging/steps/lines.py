@@ -80,7 +80,9 @@ class LineSettings:
 
 
 def edit_text(text: str, settings: LineSettings, repeated: Collection[int] = ()) -> tuple[str, list[tuple[str, str]]]:
-    r"""Remove the lines of a document that fail a rule. Reference implementation of `edit_lines`, for tests.
+    r"""Remove the lines of one document that fail a rule.
+
+    This is the reference implementation of `edit_lines`, for tests.
 
     Args:
         text: The document.
@@ -192,10 +194,11 @@ def edit_lines(
 
 
 def hash_lines(texts: pa.Array) -> tuple[UInt64s, Int64s]:
-    """Hash the distinct lines of each row of a text column, in order of their first occurrence.
+    """Hash the distinct lines of each row of a large_string column, in order of their first occurrence.
 
     Returns:
-        The hashes of all rows (uint64), and n + 1 offsets: row i has hashes[offsets[i]:offsets[i + 1]].
+        The hashes of all rows (uint64), and int64 offsets, one more than rows: row i has
+        hashes[offsets[i]:offsets[i + 1]].
 
     Raises:
         InputError: If the column has another type or nulls.
@@ -214,7 +217,7 @@ _32, _NOTHING = np.uint64(32), np.uint64(0)
 
 
 def _build_phrase_table(phrases: tuple[str, ...]) -> Bytes:
-    """Build a uint8 matrix with one row for each phrase: its length, then its bytes."""
+    """Build a uint8 matrix with one row for each ASCII phrase: its length, then its bytes, then zeros."""
     table = np.zeros((len(phrases), 1 + max(map(len, phrases))), np.uint8)
     for row, phrase in zip(table, phrases, strict=True):
         row[0] = len(phrase)
@@ -233,9 +236,18 @@ _BRACKETED, _SCRIPTS, _PHRASES = (
 def _edit_rows(
     data: Bytes, offsets: Int64s, rules: _LineRules, repeated: UInt64s, out: Bytes, counts: Int64s
 ) -> Int64s:
-    """Write the edited text of each row to `out`, and add each rule's matches to `counts`.
+    """Write the edited text of each row to `out`, one row after another.
 
-    Return the n + 1 offsets of the rows in `out`.
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 [n + 1], the first byte of each row in `data`.
+        rules: The line rules.
+        repeated: uint64, hashes of further lines to remove, in ascending order.
+        out: Filled with the texts. It needs as many bytes as all rows have, and eight more.
+        counts: int64, one entry for each of LINE_RULES, to which the number of lines that it found is added.
+
+    Returns:
+        int64 [n + 1], the first byte of each row in `out`.
     """
     ends = np.zeros(offsets.size, np.int64)
     size = 0
@@ -264,9 +276,9 @@ def _edit_rows(
 
 @kernel
 def find_next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Find the line at byte `at`.
+    """Find the line at byte `at` of a row that ends at byte `stop`.
 
-    Return its first byte and its end, both trimmed, and the first byte of the next line.
+    Return its first byte and its end, both without white space around it, and the first byte of the next line.
     """
     end = at
     while end < stop and data[end] != 10:
@@ -283,7 +295,22 @@ def find_next_line(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
 def _edit_line(
     data: Bytes, start: int, end: int, rules: _LineRules, repeated: UInt64s, out: Bytes, place: int
 ) -> tuple[int, bool, int]:
-    """Write a line to out[place:]. Return its length, whether it had citations, and the rule it fails, or _KEPT."""
+    """Write the line data[start:end] to `out`, from index `place` on, without citations if the rules say so.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        start: First byte of the line.
+        end: Byte after the line.
+        rules: The line rules.
+        repeated: uint64, hashes of further lines to remove, in ascending order.
+        out: The output.
+        place: Index in `out`.
+
+    Returns:
+        The new length of the line, True if it had citations, and the index in LINE_RULES of the rule that it fails
+        (_KEPT
+        if there is none).
+    """
     if repeated.size and _contains(repeated, hash_line(data, start, end)):
         return 0, False, _REPEATED
     at, first, last, cited = start, place, place, False
@@ -310,7 +337,9 @@ def _edit_line(
 
 @kernel
 def _measure_citation(data: Bytes, at: int, end: int) -> int:
-    """Return the length in bytes of the citation that starts at an opening bracket, or 0 if there is none."""
+    """Return the length in bytes of the citation that starts at the "[" at byte `at`, or 0 if there is none before
+    `end`.
+    """
     behind = at + 1
     while behind < end and 48 <= data[behind] <= 57:
         behind += 1
@@ -335,7 +364,10 @@ def _is_mark(byte: int) -> bool:
 
 @kernel
 def _find_failed_rule(text: Bytes, start: int, end: int, rules: _LineRules) -> int:
-    """Return the first rule that a line fails, or _KEPT. Repeated lines and citations are not checked."""
+    """Return the index in LINE_RULES of the first rule that the line text[start:end] fails, or _KEPT.
+
+    Repeated lines and citations are not checked.
+    """
     if rules.terminal_punctuation and not _is_ended(text, start, end):
         return _TERMINAL
     if rules.min_words or rules.max_word_characters:
@@ -353,7 +385,7 @@ def _find_failed_rule(text: Bytes, start: int, end: int, rules: _LineRules) -> i
 
 @kernel
 def _is_ended(text: Bytes, start: int, end: int) -> bool:
-    """Return True if a line ends in terminal punctuation."""
+    """Return True if the line text[start:end] ends with one of LINE_ENDS, but not with three dots."""
     if end - start >= 3 and text[end - 1] == 46 and text[end - 2] == 46 and text[end - 3] == 46:
         return False
     code, _ = decode(text, find_start_before(text, end))
@@ -365,7 +397,7 @@ def _is_ended(text: Bytes, start: int, end: int) -> bool:
 
 @kernel
 def _count_words(text: Bytes, start: int, end: int) -> tuple[int, int]:
-    """Return the number of words in a line, and the number of characters in its longest word."""
+    """Return the number of words in the line text[start:end], and the number of characters in its longest word."""
     words, most, characters = 0, 0, 0
     for at in range(start, end):
         if text[at] <= 32:
@@ -379,7 +411,10 @@ def _count_words(text: Bytes, start: int, end: int) -> tuple[int, int]:
 
 @kernel
 def _has_phrase(text: Bytes, start: int, end: int, phrases: Bytes) -> bool:
-    """Return True if a line contains one of the phrases, ignoring ASCII case."""
+    """Return True if text[start:end] contains one of the phrases, ignoring ASCII case.
+
+    `phrases` is a table from `_build_phrase_table`.
+    """
     for at in range(start, end):
         for row in range(phrases.shape[0]):
             length, same = phrases[row, 0], 0
@@ -436,10 +471,16 @@ def _count_lines(data: Bytes, offsets: Int64s) -> tuple[int, int]:
 
 @kernel
 def _hash_rows(data: Bytes, offsets: Int64s, slots: Int64s, hashes: UInt64s, starts: Int64s) -> None:
-    """Fill `hashes` with the distinct line hashes of each row, and `starts` with the end of each row in `hashes`.
+    """Write the distinct line hashes of each row to `hashes`, one row after another.
 
-    A slot of the hash table holds the number of the row that filled it and the hash's index in this row, so the table
-    need not be cleared between rows.
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 [n + 1], the first byte of each row in `data`.
+        slots: int64 zeros, a hash table with a power of two of entries. A slot holds the number of the row that filled
+            it
+            and the hash's index in this row, so the table need not be cleared between rows.
+        hashes: Filled with the hashes. It needs an entry for each line.
+        starts: int64 [n + 1], with a 0 first. Filled with the end of each row's hashes.
     """
     mask, size = np.uint64(slots.size - 1), 0
     for row in range(offsets.size - 1):

@@ -106,7 +106,7 @@ _FILE_ENDINGS = frozenset("png jpg jpeg gif svg webp pdf css js html htm php".sp
 
 
 def _find_emails(line: str) -> _Spans:
-    """Yield the spans of e-mail addresses."""
+    """Yield the spans of e-mail addresses in a line, as (start, end), without addresses reserved for examples."""
     for match in _DOMAIN.finditer(line):
         head = line[max(match.start() - 65, 0) : match.start()]
         local = head[len(head.rstrip(_LOCAL)) :].lstrip(_LOCAL_EDGE)
@@ -127,7 +127,10 @@ _VERSION = re.compile(
 
 
 def _find_ip_addresses(line: str) -> _Spans:
-    """Yield the spans of public IP addresses. Only IPv6 addresses in 2000::/3 are public."""
+    """Yield the spans of public IP addresses in a line, as (start, end).
+
+    IPv6 addresses are found only in 2000::/3, where all public ones are.
+    """
     for match in _IPV4.finditer(line):
         large = any(len(number) == 3 for number in match[0].split("."))
         if large and _is_public(match[0]) and not _VERSION.search(line[max(match.start() - 16, 0) : match.start()]):
@@ -219,7 +222,10 @@ _YEARS = re.compile(r"(?:(?:1[4-9]|20)[0-9]{2}){2,4}")
 
 
 def _find_phones(line: str, language: str) -> _Spans:
-    """Yield the spans of telephone numbers. Spans of different patterns may overlap; the caller keeps the first."""
+    """Yield the spans of telephone numbers in a line, as (start, end).
+
+    Spans of different patterns may overlap. `language` is the ISO 639 code of the document, which adds patterns.
+    """
     own = () if language == "en" else (*_LANGUAGE_FORMS.get(language, ()), _AFTER_FOREIGN_WORD)
     for pattern in (*_PHONE_FORMS, _AFTER_WORD, *own):
         group = pattern.groupindex.get("number", 0)
@@ -253,7 +259,7 @@ class PersonalDataSettings:
 
     @property
     def kinds(self) -> tuple[bool, bool, bool]:
-        """Whether each of KINDS is masked."""
+        """Three booleans that say whether e-mail addresses, IP addresses and telephone numbers (KINDS) are masked."""
         return self.email, self.ip, self.phone
 
     @property
@@ -263,7 +269,9 @@ class PersonalDataSettings:
 
 
 def mask_text(text: str, settings: PersonalDataSettings, language: str = "en") -> tuple[str, dict[str, int]]:
-    """Replace private data in one text. Reference implementation of `mask_private`, for tests.
+    """Replace private data in one text. This is the reference implementation of `mask_private`, for tests.
+
+    `language` is the ISO 639 code of the text.
 
     Returns:
         The new text, and the number of replacements by kind, without kinds that were not found.
@@ -279,7 +287,15 @@ def mask_text(text: str, settings: PersonalDataSettings, language: str = "en") -
 def _mask_line(
     line: str, settings: PersonalDataSettings, kinds: tuple[bool, bool, bool], counts: dict[str, int], language: str
 ) -> str:
-    """Mask one line, and add the number of replacements of each kind to `counts`."""
+    """Replace private data in one line, and return the new line.
+
+    Args:
+        line: The line.
+        settings: The replacements.
+        kinds: Whether to look for each of KINDS.
+        counts: The number of replacements of each kind is added to this dictionary, by kind.
+        language: ISO 639 code of the document.
+    """
     pieces, copied = [], 0
     for start, end, kind in find_private_spans(line, kinds, language):
         pieces += [line[copied:start], settings.replacements[kind]]
@@ -289,7 +305,7 @@ def _mask_line(
 
 
 def _sort_counts(counts: dict[str, int]) -> dict[str, int]:
-    """Sort the counts in the order of KINDS."""
+    """Return the numbers of replacements by kind, with the keys in the order of KINDS."""
     return {kind: counts[kind] for kind in KINDS if kind in counts}
 
 

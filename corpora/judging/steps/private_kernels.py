@@ -22,7 +22,10 @@ _DIGIT, _HEX, _IN_ADDRESS, _IN_PHONE = 1, 2, 4, 8
 
 @cache
 def build_byte_signs() -> Bytes:
-    """Build the table of the kinds of data (bit flags IP and PHONE) in which each byte value may occur; cached."""
+    """Build the lookup table of the private data in which each byte value may occur: uint8 [256], bit flags; cached.
+
+    The flags say that the byte is a digit, or may occur in an IP address or a telephone number.
+    """
     signs = np.zeros(256, np.uint8)
     signs[list(b"0123456789")] |= _DIGIT
     signs[list(b"0123456789abcdefABCDEF:.")] |= _IN_ADDRESS
@@ -40,13 +43,13 @@ def find_private_lines(
 
     Args:
         data: UTF-8 bytes of all rows.
-        offsets: int64 `(n + 1,)`, the first byte of each row in `data`.
+        offsets: int64 [n + 1], the first byte of each row in `data`.
         wanted: Sum of the bit flags EMAIL, IP and PHONE.
         signs: Lookup table, as `build_byte_signs` returns it.
 
     Returns:
-        Four arrays with one entry for each line: its row, its first byte in `data`, the byte after it, and its possible
-            kinds (bit flags).
+        Four int64 arrays with one entry for each line that is found: its row, its first byte in `data`, the byte after
+        it, and its possible kinds (bit flags).
     """
     lines, size = np.empty((4, 16), np.int64), 0
     for row in range(offsets.size - 1):
@@ -70,10 +73,11 @@ def find_private_lines(
 
 @kernel
 def _find_next_sign(data: Bytes, at: int, stop: int, signs: Bytes) -> int:
-    """Find the next byte that may indicate private data, eight bytes at a time. Return `stop` if there is none.
+    """Find the next byte between `at` and `stop` that may indicate private data, or `stop` if there is none.
 
-    Eight bytes without a digit, a colon or an @ cannot be part of an address. If they contain a letter, they cannot be
-    part of a telephone number either; otherwise counting of digits continues, because only punctuation separates them.
+    Eight bytes are checked at a time. Eight bytes without a digit, a colon or an @ cannot be part of an address. If
+    they contain a letter, they cannot be part of a telephone number either; otherwise counting of digits continues,
+    because only punctuation separates them. `signs` is the table from `build_byte_signs`.
     """
     digits, dots, colons, before = 0, 0, 0, 0
     while at < stop:
@@ -99,7 +103,11 @@ def _find_next_sign(data: Bytes, at: int, stop: int, signs: Bytes) -> int:
 
 @kernel
 def _find_line_kinds(data: Bytes, at: int, stop: int, signs: Bytes) -> tuple[int, int]:
-    """Return the end of the line that begins at `at`, and the kinds of data that it may contain (bit flags)."""
+    """Return the end of the line that begins at byte `at`, and the kinds of data that it may contain.
+
+    The kinds are a sum of EMAIL, IP and PHONE. `stop` is the end of the row, and `signs` the table from
+    `build_byte_signs`.
+    """
     kinds, digits, dots, colons, before = 0, 0, 0, 0, 0
     while at < stop and data[at] != 10:
         byte = data[at]

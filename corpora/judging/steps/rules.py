@@ -47,20 +47,37 @@ RUN_COUNTS = tuple(name for name in Counts._fields if "gram_" in name)
 
 
 def _check_share(key: str, value: float) -> None:
-    """Raise InputError if a value is not a share between 0 and 1."""
+    """Check that the setting `key` is a share between 0 and 1.
+
+    Raises:
+        InputError: If it is not.
+    """
     check_range(key, value, 0, 1, ": it is a share, from 0 to 1; a max_ of 1 or a min_ of 0 is off.")
 
 
 def _check_ratio(key: str, value: float) -> None:
-    """Raise InputError if a value is not a valid ratio to the number of words.
+    """Check that the setting `key` is a valid ratio to the number of words, from 0 to 1.
 
-    Ratios may exceed 1, so 1 does not disable a rule.
+    Measured ratios may exceed 1, so 1 does not disable a rule.
+
+    Raises:
+        InputError: If it is not.
     """
     check_range(key, value, 0, 1, ": it is a number for each word, from 0 to 1.")
 
 
 def _check_bounds(group: str, name: str, low: float, high: float) -> None:
-    """Raise InputError if a minimum is negative or exceeds its maximum."""
+    """Check that the settings `min_NAME` and `max_NAME` of a group of rules are a valid range.
+
+    Args:
+        group: The table of the recipe, for the message.
+        name: The common part of the two names.
+        low: The minimum.
+        high: The maximum.
+
+    Raises:
+        InputError: If the minimum is negative or exceeds the maximum.
+    """
     if not 0 <= low <= high:
         raise InputError(
             f"{group}.min_{name} is {low} and {group}.max_{name} is {high}: the first must not be below 0 "
@@ -221,9 +238,14 @@ OFF_VALUES = {"gopher.max_words": 1_000_000_000, "gopher.max_mean_word_length": 
 
 
 def _iter_verdicts(counts: Counts, settings: RulesSettings, terms: BoundTerms) -> Iterator[tuple[str, Verdict]]:
-    """Yield the name and verdict of each enabled rule in order.
+    """Yield the name and verdict of each enabled rule, in the order of DETAILS.
 
     A verdict is True if the rule fails: a bool, or an array with one entry for each document.
+
+    Args:
+        counts: Counts of one document, or of the rows of a column.
+        settings: The rules.
+        terms: Adjustments for the language of the document, or of each row.
     """
     yield "document.empty", counts.words == 0
     if settings.gopher.enabled:
@@ -242,7 +264,7 @@ def _iter_verdicts(counts: Counts, settings: RulesSettings, terms: BoundTerms) -
 
 
 def _iter_gopher(counts: Counts, rules: GopherRules, terms: BoundTerms) -> Iterator[tuple[str, Verdict]]:
-    """Yield the verdicts of Rae et al. 2021, appendix A.1.1, quality filtering."""
+    """Yield the name and verdict of each Gopher rule (Rae et al. 2021, appendix A.1.1), as `_iter_verdicts` does."""
     words, lines = counts.words, counts.lines
     shortest, longest = rules.min_mean_word_length * terms.shortest, rules.max_mean_word_length * terms.longest
     enough = lines >= terms.min_lines
@@ -259,7 +281,7 @@ def _iter_gopher(counts: Counts, rules: GopherRules, terms: BoundTerms) -> Itera
 
 
 def _iter_repetition(counts: Counts, rules: RepetitionRules) -> Iterator[tuple[str, Verdict]]:
-    """Yield the verdicts of Rae et al. 2021, Table A1."""
+    """Yield the name and verdict of each repetition rule (Rae et al. 2021, Table A1), as `_iter_verdicts` does."""
     for name in ("line", "paragraph"):
         repeated, total = getattr(counts, f"repeated_{name}s"), getattr(counts, f"{name}s")
         yield f"repetition.max_repeated_{name}s", repeated > getattr(rules, f"max_repeated_{name}s") * total
@@ -272,7 +294,10 @@ def _iter_repetition(counts: Counts, rules: RepetitionRules) -> Iterator[tuple[s
 
 
 def _iter_fineweb(counts: Counts, rules: FineWebRules, terms: BoundTerms) -> Iterator[tuple[str, Verdict]]:
-    """Yield the verdicts of Penedo et al. 2024, section 3.6, and of the rule against lists in their code."""
+    """Yield the name and verdict of each FineWeb rule, as `_iter_verdicts` does.
+
+    The rules are those of Penedo et al. 2024, section 3.6, and the rule against lists in their code.
+    """
     yield "fineweb.min_ended_lines", terms.ends & (counts.ended_lines < rules.min_ended_lines * counts.lines)
     yield "fineweb.max_short_lines", counts.short_lines > rules.max_short_lines * counts.lines
     repeated, limit = counts.repeated_line_characters, rules.max_repeated_line_characters
@@ -281,7 +306,7 @@ def _iter_fineweb(counts: Counts, rules: FineWebRules, terms: BoundTerms) -> Ite
 
 
 def judge(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | None:
-    """Return the name of the first rule that a document fails, or None if it passes all.
+    """Return the name of the first rule that a document in the given language fails, or None if it passes all.
 
     >>> judge("Too short.", RulesSettings())
     'gopher.min_words'
@@ -299,7 +324,9 @@ def describe_failure(text: str, settings: RulesSettings, language: str = ENGLISH
 
 
 def explain(text: str, settings: RulesSettings, language: str = ENGLISH) -> list[tuple[str, str, bool]]:
-    """List the name of each enabled rule, what was measured, and whether the document fails the rule.
+    """List the name of each enabled rule, what was measured, and whether the document fails the rule, in order.
+
+    `language` is the language code of the document.
 
     >>> explain("Too short.", RulesSettings())[1]
     ('gopher.min_words', '2 words', True)
@@ -311,7 +338,13 @@ def explain(text: str, settings: RulesSettings, language: str = ENGLISH) -> list
 
 
 def _format_detail(reason: str, measured: dict[str, Any], language: str) -> str:
-    """Format the measurements that decide a rule. The language is added if it is not English and affects the rule."""
+    """Format the measurements that decide a rule, such as "2 words". The language is added if it affects the rule.
+
+    Args:
+        reason: Name of the rule.
+        measured: The counts of the document, by name.
+        language: Language code of the document. English is not added.
+    """
     detail = DETAILS[reason].format_map(measured)
     return f"{detail} ({language})" if language != ENGLISH and reason in LANGUAGE_RULES else detail
 
@@ -325,7 +358,10 @@ def judge_texts(texts: pa.Array, settings: RulesSettings, languages: Sequence[st
         languages: Language code of each row. If None, all rows are treated as English.
 
     Returns:
-        For each row, the index in REASONS of the first rule that it fails, or 0 if it passes all.
+        int16, for each row the index in REASONS of the first rule that it fails, or 0 if it passes all.
+
+    Raises:
+        InputError: If the column has another type or nulls.
     """
     languages = languages or [ENGLISH] * len(texts)
     return judge_counts(measure_texts_in(texts, languages, runs=settings.repetition.enabled), settings, languages)
@@ -340,7 +376,7 @@ def judge_counts(counts: Counts, settings: RulesSettings, languages: Sequence[st
         languages: Language code of each row.
 
     Returns:
-        For each row, the index in REASONS of the first rule that it fails, or 0 if it passes all.
+        int16, for each row the index in REASONS of the first rule that it fails, or 0 if it passes all.
     """
     codes = np.zeros(np.size(counts.words), np.int16)
     for name, fails in _iter_verdicts(counts, settings, find_column_terms(languages)):
@@ -371,10 +407,13 @@ def find_failures(texts: pa.Array, settings: RulesSettings, languages: Sequence[
     Args:
         texts: The documents, a large_string column without nulls.
         settings: The rules.
-        languages: Language code of each row. If None, all rows are treated as English.
+        languages: Language code of each row.
 
     Returns:
         A boolean array for each rule, by the rule's name: True for rows that fail.
+
+    Raises:
+        InputError: If the column has another type or nulls.
     """
     counts = measure_texts_in(texts, languages, runs=settings.repetition.enabled)
     verdicts = _iter_verdicts(counts, settings, find_column_terms(languages))
@@ -393,7 +432,7 @@ def find_off_setting(reason: str) -> tuple[str, float | bool] | None:
 
 
 def compute_quality(texts: pa.Array) -> Int32s:
-    """Compute the share of each row's characters, per mille, that are in lines ending with sentence punctuation.
+    """Compute the share of each row's characters, per mille, that are in lines ending with sentence punctuation: int32.
 
     The quality decides which near-duplicate is kept: the one with more prose and less navigation.
     """
@@ -401,5 +440,8 @@ def compute_quality(texts: pa.Array) -> Int32s:
 
 
 def compute_quality_of_counts(counts: Counts) -> Int32s:
-    """Compute the quality from counts of a column's rows, or of one document (as a zero-dimensional array)."""
+    """Compute the quality, as `compute_quality` does, from counts of a column's rows.
+
+    The counts may also be those of one document. The result is then a zero-dimensional array.
+    """
     return np.asarray(1000 * counts.ended_line_characters // np.maximum(counts.line_characters, 1), np.int32)

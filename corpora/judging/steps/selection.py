@@ -66,7 +66,10 @@ class StoriesScoreSettings:
             raise InputError(f"selection.share is {self.share}: it is the share of documents kept, such as 0.001.")
 
     def to_json(self) -> dict[str, Json]:
-        """Return all settings that affect the output. The questions are represented by the digest of their index."""
+        """Return the settings that affect the output, for fingerprints: the share, and the number of files.
+
+        The questions are not included. `collect_settings` adds the digest of their index.
+        """
         return {"share": self.share, "files": len(self.questions)}
 
 
@@ -109,14 +112,22 @@ def read_questions(paths: Sequence[str]) -> list[Question]:
 
 
 def _read_lines(path: Path) -> Iterator[str]:
-    """Return the sentences with a gap if the file has the WSC273 format, otherwise all lines that are not blank."""
+    """Return the sentences with a gap if the file has the WSC273 format, otherwise all lines that are not blank.
+
+    Raises:
+        OSError, ValueError: If the file cannot be read or is not UTF-8.
+    """
     lines = path.read_text(encoding="utf-8-sig").splitlines()
     marks = [number for number, line in enumerate(lines) if line.strip() == GAP]
     return (lines[number - 1] for number in marks if number) if marks else (line for line in lines if line.strip())
 
 
 def _read_schemas(path: Path) -> Iterator[str]:
-    """Yield the text of each <schema> element."""
+    """Return the text inside each <schema> element of an XML file, in order.
+
+    Raises:
+        OSError, ElementTree.ParseError: If the file cannot be read or is not XML.
+    """
     root = ElementTree.fromstring(path.read_bytes())
     return (
         " ".join(part for text in schema.iter("text") for part in text.itertext()) for schema in root.iter("schema")
@@ -124,14 +135,29 @@ def _read_schemas(path: Path) -> Iterator[str]:
 
 
 def _read_objects(path: Path) -> Iterator[str]:
-    """Yield the question on each line."""
+    """Yield the question on each line of a JSON Lines file. Blank lines are skipped.
+
+    Raises:
+        InputError: If a line contains no question.
+        OSError, ValueError: If the file cannot be read or a line is not valid.
+    """
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), 1):
         if line.strip():
             yield _find_question(json.loads(line), path, number)
 
 
 def _find_question(record: Any, path: Path, number: int) -> str:
-    """Return the text of a question from its record. Raises InputError if no field has one."""
+    """Return the text of a question from its record: a string, or an object with the field "text", "sentence" or
+    "question".
+
+    Args:
+        record: The record, as parsed from JSON.
+        path: Path of the file, for the message.
+        number: Number of the line, for the message.
+
+    Raises:
+        InputError: If the record has no such text.
+    """
     values = [record] if isinstance(record, str) else []
     if isinstance(record, dict):
         values = [record[name] for name in ("text", "sentence", "question") if isinstance(record.get(name), str)]
@@ -168,7 +194,7 @@ class QuestionIndex:
 
 
 def index_questions(questions: Sequence[Question]) -> QuestionIndex:
-    """Index the n-grams of questions. The order of the questions does not matter."""
+    """Index the n-grams of questions by their hashes. The order of the questions does not matter."""
     bags = _count_ngrams(tuple(questions))
     counts = {hash_ngram(run): count for bag in bags for run, count in bag.items()}
     keys = np.array(sorted(counts), np.uint64)
@@ -192,7 +218,10 @@ def _compute_digest(questions: Sequence[Question]) -> str:
 
 @lru_cache(maxsize=4)
 def _count_ngrams(questions: tuple[Question, ...]) -> tuple[Counter[tuple[str, ...]], ...]:
-    """Count the n-grams of all questions. Return one counter for each length from one to four words."""
+    """Count the n-grams of all questions; cached. Return one counter for each length from one to four words.
+
+    The keys of a counter are tuples of folded words.
+    """
     pieces = [split_words(piece) for question in questions for piece in question]
     return tuple(
         Counter(run for piece in pieces for run in _iter_runs(piece, n)) for n in range(1, MAX_NGRAM_WORDS + 1)
@@ -207,9 +236,9 @@ def _iter_runs(folded: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
 
 
 def score_text(text: str, questions: Sequence[Question]) -> int:
-    """Score a text by its overlap with the questions, in millionths.
+    """Score one text by its overlap with the questions, in millionths (0 to 1,000,000).
 
-    Reference implementation of `score_documents`, for tests.
+    This is the reference implementation of `score_documents`, for tests.
 
     >>> questions = [("The trophy does not fit because", "is too big")]
     >>> score_text("“Too big!” he said.", questions), score_text("Nothing shared.", questions)
@@ -224,7 +253,7 @@ def score_text(text: str, questions: Sequence[Question]) -> int:
 
 
 def score_documents(texts: pa.Array, index: QuestionIndex) -> Int32s:
-    """Score each row of a large_string column without nulls, in millionths, as `score_text` does.
+    """Score each row of a large_string column without nulls, as `score_text` does: int32, in millionths.
 
     Raises:
         InputError: If the column has another type or nulls.
@@ -246,7 +275,15 @@ def _score_rows(
     tables: WordTables,
     out: Int32s,
 ) -> None:
-    """Fill `out` with the score of each row."""
+    """Compute the score of each row, in millionths, and write it to `out`.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 [n + 1], the first byte of each row in `data`.
+        keys, slots, counts, totals: The fields of `QuestionIndex`.
+        tables: Lookup tables, as `read_word_tables` returns them.
+        out: int32 [n], filled with the scores.
+    """
     hashes, left, used = np.empty(compute_max_words(offsets), np.uint64), counts.copy(), np.empty(keys.size, np.int64)
     shared = np.zeros(MAX_NGRAM_WORDS, np.int64)
     for row in range(offsets.size - 1):
@@ -268,8 +305,15 @@ def _count_shared(
 ) -> int:
     """Count the n-grams that a document shares with the questions, and add them to `shared`.
 
-    Each n-gram counts at most as often as `left` allows. Returns the number of entries of `left` that were lowered; the
-    first entries of `used` are their indices.
+    Args:
+        hashes: uint64, the hash of each word of the document.
+        keys, slots, counts: The fields of `QuestionIndex`.
+        left: int64, how often each n-gram may still be counted. Lowered for each n-gram that is counted.
+        used: int64, filled with the indices of the entries of `left` that were lowered.
+        shared: int64 [4], the number of shared n-grams of 1, 2, 3 and 4 words.
+
+    Returns:
+        The number of entries of `left` that were lowered.
     """
     num_used = 0
     for last in range(hashes.size):
@@ -316,13 +360,13 @@ class ScoreCut(NamedTuple):
 
 
 def build_histogram(row_scores: Int32s) -> Histogram:
-    """Build the histogram of documents' scores."""
+    """Build the histogram of the scores of some documents, one int32 for each document."""
     values, counts = np.unique(row_scores, return_counts=True)
     return Histogram(scores=values.astype(np.int64), counts=counts.astype(np.int64))
 
 
 def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
-    """Merge the histograms of different documents. The order of the histograms does not matter."""
+    """Merge the histograms of different documents into one histogram of all of them. Their order does not matter."""
     counts = np.zeros(MAX_SCORE + 1, np.int64)
     for each in histograms:
         counts[each.scores] += each.counts

@@ -9,7 +9,7 @@ of 240,000 characters; on shared cores 5.5 ms a page, while resiliparse takes 3.
 rows and trees. Memory: the page, its table and its text.
 
 What it finds is measured on 1,497 pages of seven kinds and on 299 of news, none of a domain that the forests were grown
-on, in docs/guide-sources.md (`benchmarks/fit_blocks.py`): word F1 .875, of articles .960; of news, F1 of runs of four
+on, in docs/log.md (`benchmarks/fit_blocks.py`): word F1 .875, of articles .960; of news, F1 of runs of four
 words .962. On pieces of text that must and must not be found, from 123 more pages, it has an accuracy of .94.
 
 The title is found without the name of the site. A page names itself in `<h1>`, in what it gives to be shared (Open

@@ -81,7 +81,12 @@ class BatchChecks:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "BatchChecks":
-        """Create a BatchChecks from the JSON object that `to_json` returns."""
+        """Create a BatchChecks from the JSON object that `to_json` returns.
+
+        Raises:
+            KeyError: If a field is missing.
+            ValueError: If `content` has another form.
+        """
         offset, metadata_bytes, body_bytes = data["bytes"]
         first, last = data.get("keys", (0, 0))
         return BatchChecks(
@@ -144,7 +149,7 @@ def digest_batch(
     sorted_by: str | None = None,
     schema: pa.Schema | None = None,
 ) -> BatchChecks:
-    """Compute the digests of a record batch.
+    """Compute the digests of a record batch: of its metadata, and of each of its columns.
 
     Args:
         message: The serialized batch, metadata and body.
@@ -200,7 +205,10 @@ def _count_buffers(kind: pa.DataType) -> int:
 
 
 def _read_buffer_offsets(flatbuffer: memoryview) -> Any:
-    """Return the offset of each buffer in the body of a record batch: int64 [buffers]."""
+    """Return the offset of each buffer in the body of a record batch: int64 [buffers].
+
+    `flatbuffer` contains the metadata of the batch, without the prefix of 8 bytes.
+    """
     message = _read_number("<I", flatbuffer, 0)
     batch = _follow_offset(flatbuffer, _locate_field(flatbuffer, message, _HEADER_FIELD))
     vector = _follow_offset(flatbuffer, _locate_field(flatbuffer, batch, _BUFFERS_FIELD))
@@ -209,7 +217,13 @@ def _read_buffer_offsets(flatbuffer: memoryview) -> Any:
 
 
 def _locate_field(flatbuffer: memoryview, table: int, number: int) -> int:
-    """Return the position of a field in a flatbuffer, or that of its table if the field has its default value."""
+    """Return the position of a field in a flatbuffer, or the position of its table if the field has its default value.
+
+    Args:
+        flatbuffer: All bytes of the flatbuffer. Positions are byte offsets in it.
+        table: Position of the table that contains the field.
+        number: Number of the field in the table's definition, counted from 0.
+    """
     vtable, entry = table - _read_number("<i", flatbuffer, table), 4 + 2 * number
     return table + (
         _read_number("<H", flatbuffer, vtable + entry) if entry < _read_number("<H", flatbuffer, vtable) else 0

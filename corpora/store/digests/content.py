@@ -110,7 +110,10 @@ def compute_content(table: Table) -> Content:
 
 
 def compute_content_plain(table: Table) -> Content:
-    """Reference implementation of `compute_content`, for tests. It hashes row by row."""
+    """Compute the content of a table like `compute_content`, row by row.
+
+    This is its reference implementation, for tests.
+    """
     return _digest_by_pieces(table, _digest_rows_plain)
 
 
@@ -152,7 +155,13 @@ class _RowBytes(NamedTuple):
 
 
 def _digest_by_pieces(table: Table, digest: Callable[[_RowBytes, bytes], Content]) -> Content:
-    """Compute the content of a table piece by piece, to limit memory. `digest` computes the content of one piece."""
+    """Compute the content of a table piece by piece, to limit memory.
+
+    Args:
+        table: The table.
+        digest: Computes the content of one piece from the bytes of its rows and a seed of 16 bytes, which is a hash of
+            the schema.
+    """
     described = table.schema.to_string(show_field_metadata=False, show_schema_metadata=False)
     seed = xxhash.xxh3_128_intdigest(described.encode()).to_bytes(16, "little")
     content = Content()
@@ -163,7 +172,10 @@ def _digest_by_pieces(table: Table, digest: Callable[[_RowBytes, bytes], Content
 
 
 def _iter_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield slices of about PIECE_BYTES, each with at least one row. An empty batch yields one empty slice."""
+    """Yield slices of a batch of about PIECE_BYTES bytes, each with at least one row.
+
+    An empty batch yields one empty slice.
+    """
     rows = max(1, batch.num_rows * PIECE_BYTES // max(batch.nbytes, 1))
     yield from (batch.slice(at, rows) for at in range(0, max(batch.num_rows, 1), rows))
 
@@ -177,7 +189,12 @@ def _to_row_bytes(batch: pa.RecordBatch) -> _RowBytes:
 
 
 def _digest_rows_plain(row_bytes: _RowBytes, seed: bytes) -> Content:
-    """Compute the content of rows one by one. Each row is hashed by its fixed-length values, then by its streams."""
+    """Compute the content of rows one by one. Each row is hashed by its fixed-length values, then by its streams.
+
+    Args:
+        row_bytes: The bytes of the rows.
+        seed: 16 bytes to hash at the beginning of each row.
+    """
     matrix = np.concatenate(row_bytes.fixed, axis=1)
     width, rows = matrix.shape[1], matrix.reshape(-1).data
     streams = [(stream.data.data, stream.bounds.tolist()) for stream in row_bytes.streams]
@@ -192,7 +209,12 @@ def _digest_rows_plain(row_bytes: _RowBytes, seed: bytes) -> Content:
 
 
 def _digest_rows(row_bytes: _RowBytes, seed: bytes) -> Content:
-    """Compute the content of rows, using the compiled kernel if it is applicable and faster."""
+    """Compute the content of rows, using the compiled kernel if it is applicable and faster.
+
+    Args:
+        row_bytes: The bytes of the rows.
+        seed: 16 bytes to hash at the beginning of each row.
+    """
     num_rows, size = len(row_bytes.fixed[0]), row_bytes.count_bytes()
     if num_rows >= MIN_KERNEL_ROWS and 0 < size <= MAX_MEAN_ROW_BYTES * num_rows:
         if all(stream.is_in_bounds() for stream in row_bytes.streams):  # the kernel checks no bounds
@@ -201,7 +223,12 @@ def _digest_rows(row_bytes: _RowBytes, seed: bytes) -> Content:
 
 
 def _digest_rows_compiled(row_bytes: _RowBytes, seed: bytes) -> Content:
-    """Compute the content of rows with the compiled kernel. Rows too long for its buffer are hashed separately."""
+    """Compute the content of rows with the compiled kernel. Rows too long for its buffer are hashed separately.
+
+    Args:
+        row_bytes: The bytes of the rows, with streams that are in bounds.
+        seed: 16 bytes to hash at the beginning of each row.
+    """
     from corpora.kernels.hash128 import join_words, split_words  # imports numba, which reading a manifest does not need
     from corpora.store.digests.content_kernels import digest_rows
 
@@ -219,7 +246,14 @@ def _digest_rows_compiled(row_bytes: _RowBytes, seed: bytes) -> Content:
 
 
 def _build_column_table(row_bytes: _RowBytes, data: list[Bytes]) -> Int64s:
-    """Build the table of columns for `digest_rows`, fixed-length columns first. `data` has each column's bytes."""
+    """Build the table of columns for `digest_rows`: int64 [columns, len(Column)], fixed-length columns first.
+
+    Args:
+        row_bytes: The rows.
+        data: The bytes of each column, in the same order. They must be kept while the table is used, because it
+            contains
+            their memory addresses.
+    """
     from corpora.store.digests.content_kernels import Column
 
     table = np.full((len(data), len(Column)), -1, np.int64)
@@ -240,7 +274,13 @@ def _pad_to_eight_bytes(data: Bytes) -> Bytes:
 
 
 def _add_column(column: pa.Array, row_bytes: _RowBytes) -> None:
-    """Append the bytes of a column: its validity, then its values. Nulls are replaced by zeros or empty values."""
+    """Append the bytes of a column to `row_bytes`: first its validity, then its values.
+
+    Nulls are replaced by zeros or empty values.
+
+    Raises:
+        TypeError: If the column has a type other than numbers, booleans, strings, bytes, lists and structs of these.
+    """
     kind, types = column.type, pa.types
     row_bytes.fixed.append(_read_validity(column))
     if types.is_struct(kind):
@@ -280,7 +320,7 @@ def _unpack_bits(column: pa.Array) -> Bytes:
 
 
 def _add_text(column: pa.Array, row_bytes: _RowBytes) -> None:
-    """Append the lengths and bytes of a string or binary column without nulls."""
+    """Append the lengths and bytes of a string or binary column without nulls to `row_bytes`."""
     has_long_offsets = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offsets, data = column.buffers()
     every = np.frombuffer(offsets or bytes(8), np.int64 if has_long_offsets else np.int32)
@@ -290,7 +330,11 @@ def _add_text(column: pa.Array, row_bytes: _RowBytes) -> None:
 
 
 def _add_lists(column: pa.Array, row_bytes: _RowBytes) -> None:
-    """Append the lengths of a list column, and the bytes of its items as streams."""
+    """Append the lengths of a list column, and the bytes of its items as streams, to `row_bytes`.
+
+    Raises:
+        TypeError: If the items have a type that `_add_column` does not accept.
+    """
     lengths = pc.list_value_length(column).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     bounds = np.zeros(len(column) + 1, np.int64)
     np.cumsum(lengths, out=bounds[1:])

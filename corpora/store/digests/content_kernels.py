@@ -46,12 +46,13 @@ def digest_rows(
         first: Index of the first row.
         last: Index of the row after the last one.
         seed: uint64 [2], hashed at the beginning of each row.
-        base: The base of the polynomial that combines the hashes.
-        buffer: uint8 scratch memory for one row.
+        base: The base of the polynomial that combines the hashes: two words, upper word first, below 2^127 - 1.
+        buffer: uint8 scratch memory for one row, which is overwritten.
 
     Returns:
-        The index of the row at which hashing stopped, and the digest of the rows before it. The index is less than
-        `last` if that row is too long for `buffer`.
+        The index of the row at which hashing stopped, and the digest of the rows before it (two words, upper word
+        first).
+        The index is less than `last` if that row is too long for `buffer`.
     """
     lanes, digest = np.empty(8, np.uint64), (np.uint64(0), np.uint64(0))
     for word in range(2):
@@ -71,7 +72,13 @@ def digest_rows(
 
 @kernel
 def _locate_row(columns: Int64s, column: Integer, row: Integer) -> tuple[Integer, Integer]:
-    """Return the offsets of a row's first byte in a column, and of the byte after its last one."""
+    """Return the offsets of a row's first byte in a column, and of the byte after its last one.
+
+    Args:
+        columns: int64 [columns, len(Column)], described by `Column`.
+        column: Index of the column.
+        row: Index of the row.
+    """
     width = columns[column, _WIDTH]
     if width >= 0:
         return row * width, (row + 1) * width

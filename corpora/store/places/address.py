@@ -76,7 +76,7 @@ def has_secret(url: str) -> bool:
 
 
 def without_password(url: str) -> str:
-    """Return a server's URL for display, without user name, password, query and fragment.
+    """Return a server's URL for display. A user name, password, query or fragment is replaced by `***` or `...`.
 
     >>> without_password("https://user:se?cr/et@host:4200/api?key=secret"), without_password("host:3128")
     ('https://***@host:4200/api?...', 'host:3128')
@@ -118,7 +118,11 @@ def parse_local_path(text: str) -> str:
 
 
 def _parse_file_url(rest: str) -> str:
-    """Return the path of a `file:` URL. `rest` is the part of the URL after `file:/`."""
+    """Return the absolute path of a `file:` URL. `rest` is the part of the URL after `file:/`.
+
+    Raises:
+        InputError: If the URL names another machine, has a wrong number of slashes, or is not UTF-8.
+    """
     host, slash, path = rest.removeprefix("/").partition("/") if rest.startswith("/") else ("", "/", rest)
     if host not in ("", "localhost") or not slash:
         raise InputError("A file:// address is of this machine and has three slashes, as in file:///data/store.")
@@ -185,7 +189,11 @@ _SECRET_REASON = "it would stand in records, reports and logs."
 
 
 def _parse_options(query: str) -> dict[str, str]:
-    """Parse and check the query of an object store's address."""
+    """Parse and check the query of an object store's address, such as "region=eu-west-1". Return its options by name.
+
+    Raises:
+        InputError: If an option or its value is unknown, or may be a key or password.
+    """
     options = dict(parse_qsl(query, keep_blank_values=True))
     for key, value in options.items():
         if key not in _OPTIONS:

@@ -67,7 +67,11 @@ def _acquire_lock(path: Path, on_wait: Callable[[], None]) -> IO[str]:
 
 
 def lock(file: IO[Any]) -> None:
-    """Lock an open file exclusively. Blocks while another process has a lock on the file."""
+    """Lock an open file exclusively. Blocks while another process has a lock on the file.
+
+    Raises:
+        OSError: If its file system does not support locks.
+    """
     fcntl.flock(file, fcntl.LOCK_EX)
 
 
@@ -76,6 +80,9 @@ def try_lock(file: IO[Any]) -> bool:
 
     Returns:
         True if the file is locked now. In either case, a shared lock that this file object held before is lost.
+
+    Raises:
+        OSError: If its file system does not support locks.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,6 +95,9 @@ def is_locked(path: Path) -> bool:
     """Return True if a process holds a lock on a file; False if no process does or the file does not exist.
 
     To find out, the file is locked for a moment, so it must be writable.
+
+    Raises:
+        OSError: If the file cannot be opened for writing, or its file system does not support locks.
     """
     try:
         with path.open("r+") as file:
@@ -177,7 +187,12 @@ def read_machine_id() -> str:
 def open_unfinished(new: Path) -> BufferedWriter:
     """Create and lock a temporary file (with a path from `to_unfinished_path`), and open it for writing.
 
-    The lock keeps `remove_abandoned` from removing the file while it is open.
+    The lock keeps `remove_abandoned` from removing the file while it is open. On a file system without locks, the file
+    is not locked.
+
+    Raises:
+        FileNotFoundError: If its folder does not exist.
+        OSError: If the file cannot be created.
     """
     while True:
         file = new.open("wb")
@@ -195,7 +210,10 @@ def open_unfinished(new: Path) -> BufferedWriter:
 def open_with_folder(new: Path) -> BufferedWriter:
     """Create the folder of a temporary file, then create, lock and open the file. See `open_unfinished`.
 
-    If another process removes the empty folder at the same time, it is created again.
+    If another process removes the empty folder at the same time, it is created again, at most MAX_FOLDER_TRIES times.
+
+    Raises:
+        OSError: If the folder or the file cannot be created.
     """
     for _ in range(MAX_FOLDER_TRIES):
         new.parent.mkdir(parents=True, exist_ok=True)
@@ -263,7 +281,11 @@ def replace_file(path: Path, is_only_writer: bool = False) -> Iterator[Path]:
 
 
 def put_file(new: Path, path: Path) -> None:
-    """Flush the temporary file `new` to disk and rename it to `path`. Buffered data must have been flushed before."""
+    """Flush the temporary file `new` to disk and rename it to `path`. Buffered data must have been flushed before.
+
+    Raises:
+        OSError: If the file cannot be flushed or renamed.
+    """
     flush(new)
     new.replace(path)
 
@@ -327,7 +349,10 @@ def is_transient(error: OSError) -> bool:
 
 @contextmanager
 def explain_write_errors(path: str) -> Iterator[None]:
-    """Convert an OSError inside the block to an InputError with the cause and a remedy. `path` is for the message."""
+    """Convert an OSError inside the block to an InputError with the cause and a remedy.
+
+    `path` is the path or address that is written, for the message.
+    """
     try:
         yield
     except OSError as error:
@@ -337,13 +362,13 @@ def explain_write_errors(path: str) -> Iterator[None]:
 
 @contextmanager
 def explain_read_errors(path: str, act: str = "read") -> Iterator[None]:
-    """Convert an OSError inside the block to an InputError with the cause and a remedy.
+    """Convert an OSError inside the block, other than FileNotFoundError, to an InputError with the cause and a remedy.
 
-    FileNotFoundError is not converted. It is also raised if a folder is found instead of a file, or vice versa.
+    FileNotFoundError is propagated. It is also raised if a folder is found instead of a file, or vice versa.
 
     Args:
         path: The path or address that is read, for the message.
-        act: The verb for the message.
+        act: The verb for the message, as in "Cannot read".
     """
     try:
         yield
@@ -359,7 +384,7 @@ def explain_read_errors(path: str, act: str = "read") -> Iterator[None]:
 
 
 def _find_store_remedy(error: OSError, path: str) -> str | None:
-    """Return the remedy for an object store error, or None if `path` is a local path."""
+    """Return the remedy for an error of the object store at the address `path`, or None if `path` is a local path."""
     if not is_object_address(path):
         return None
     if is_transient(error):

@@ -82,11 +82,25 @@ class ObjectFiles:
             wait = min(2 * wait, _MAX_WAIT_SECONDS)
 
     def get_file_info(self, selected: str | pafs.FileSelector) -> Any:
-        """Look up the size and type of objects like pyarrow's `FileSystem.get_file_info`, with retries."""
+        """Look up the size and type of objects like pyarrow's `FileSystem.get_file_info`, with retries.
+
+        Args:
+            selected: Bucket and path of one object, or a selector of many.
+
+        Returns:
+            A `pyarrow.fs.FileInfo` for a path (of type NotFound if there is no such object), or a list of them for a
+            selector.
+
+        Raises:
+            OSError: If the last attempt fails.
+        """
         return self.retry(lambda: self._files.get_file_info(selected))
 
     def has_object(self, path: str) -> bool:
         """Return True if an object exists. A failed request is not retried.
+
+        Args:
+            path: Bucket and path of the object.
 
         Raises:
             OSError: If the request fails.
@@ -94,11 +108,19 @@ class ObjectFiles:
         return bool(self._files.get_file_info(path).type == pafs.FileType.File)
 
     def open_input_file(self, path: str, address: str) -> "ObjectFile":
-        """Open an object for reading. `address` is its name in messages."""
+        """Open an object for reading.
+
+        Args:
+            path: Bucket and path of the object.
+            address: Name of the object in error messages.
+
+        Raises:
+            OSError: If the last attempt fails. A missing object may be noticed only when it is read.
+        """
         return ObjectFile(self, path, self.retry(lambda: self._files.open_input_file(path)), address)
 
     def delete_file(self, path: str) -> None:
-        """Delete an object.
+        """Delete the object at `path`, which begins with its bucket.
 
         Raises:
             FileNotFoundError: If the store reports that the object does not exist.
@@ -107,7 +129,13 @@ class ObjectFiles:
         self.retry(lambda: self._files.delete_file(path))
 
     def upload(self, handle: BinaryIO, path: str) -> None:
-        """Write all bytes of an open file to an object, from the start of the file."""
+        """Write all bytes of an open file, from its start, to the object at `path`, which begins with its bucket.
+
+        An existing object is replaced.
+
+        Raises:
+            OSError: If the last attempt fails.
+        """
 
         def put() -> None:
             handle.seek(0)
@@ -168,6 +196,10 @@ class ObjectFile:
 
         Reads of fewer than FETCH_BYTES bytes are served from a buffer that is filled with one request. During
         sequential reads of larger pieces, the next piece is prefetched.
+
+        Raises:
+            FileNotFoundError: If the object no longer exists.
+            InputError: If it cannot be read.
         """
         with explain_read_errors(self._address):
             prefetched, self._next_piece = self._next_piece, None
@@ -199,7 +231,12 @@ class ObjectFile:
             self._next_piece = _Prefetch(offset, num_bytes, data)
 
     def _read_piece(self, num_bytes: int, offset: int) -> bytes:
-        """Read a byte range in one attempt. After an error, find out whether the object still exists."""
+        """Read `num_bytes` bytes at `offset` in one attempt. Fewer bytes are returned at the end of the object.
+
+        Raises:
+            FileNotFoundError: If the object no longer exists.
+            OSError: If it cannot be read.
+        """
         try:
             return bytes(self._file.read_at(num_bytes, offset))
         except OSError:
@@ -208,7 +245,12 @@ class ObjectFile:
             raise
 
     def read(self, num_bytes: int | None = None) -> bytes:
-        """Read the next `num_bytes` bytes, or all remaining bytes if `num_bytes` is None or negative."""
+        """Read the next `num_bytes` bytes, or all remaining bytes if `num_bytes` is None or negative.
+
+        Raises:
+            FileNotFoundError: If the object no longer exists.
+            InputError: If it cannot be read.
+        """
         wanted = self.size() - self._position if num_bytes is None or num_bytes < 0 else num_bytes
         data = self.read_at(wanted, self._position) if wanted else b""
         self._position += len(data)
@@ -220,9 +262,12 @@ class ObjectFile:
 
 
 def _open_file_system(address: ObjectAddress) -> pafs.S3FileSystem:
-    """Return a pyarrow client that does not retry requests itself.
+    """Return a pyarrow client for an object store that does not retry requests itself.
 
     The bucket's region is looked up if it is not configured.
+
+    Raises:
+        OSError: If the region cannot be looked up.
     """
     options = address.options
     region = options.get("region")

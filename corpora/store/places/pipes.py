@@ -30,6 +30,10 @@ def open_file(path: Path) -> BufferedReader:
 
 
 def check_not_pipe(path: Path) -> None:
-    """Raise InputError if a path is a named pipe. Opening one could block forever, and it can be read only once."""
+    """Refuse a named pipe. Opening one could block forever, and it can be read only once.
+
+    Raises:
+        InputError: If the file is a named pipe. Nothing is raised if it does not exist.
+    """
     if path.is_fifo():
         raise InputError(f"{path} is a pipe, and must be a file: write to one what comes through it.")

@@ -47,9 +47,16 @@ class _ObjectCache:
         self._lock = threading.Lock()
 
     def get(self, key: tuple[str, str]) -> bytes | None:
+        """Return the cached bytes of the object `key` (address of the store, path in it), or None if they are not
+        cached.
+        """
         return self._objects.get(key)
 
     def add(self, key: tuple[str, str], data: bytes) -> None:
+        """Store the bytes of the object `key` (address of the store, path in it).
+
+        If the cache is full, the objects that were added the longest time ago are dropped.
+        """
         with self._lock:
             self._size += len(data) - len(self._objects.get(key, b""))
             self._objects[key] = data
@@ -164,6 +171,15 @@ class Place:
         """List the temporary files in a folder and its subfolders, with their sizes, like `list_files`.
 
         These files are being written, or were being written when a process was killed.
+
+        Args:
+            folder: Path relative to the store; "" for the whole store.
+
+        Returns:
+            Maps each path, relative to the store, to the size in bytes.
+
+        Raises:
+            InputError: If the folder cannot be read, or contains a file name that is not UTF-8.
         """
         return {path: size for path, size in self._list_all_files(folder).items() if path.endswith(UNFINISHED_SUFFIX)}
 
@@ -354,7 +370,7 @@ class HashingSink:
         return view.nbytes
 
     def flush(self) -> None:
-        """Write buffered data to the operating system.
+        """Flush the file that is being written, so that buffered data reach the operating system.
 
         Raises:
             InputError: If the data cannot be written.
@@ -363,7 +379,7 @@ class HashingSink:
             self._handle.flush()
 
     def tell(self) -> int:
-        """Return the number of bytes written so far."""
+        """Return the number of bytes written so far: the position at which the next bytes are written."""
         return self.size_bytes
 
     def sha256(self) -> str:
@@ -375,7 +391,11 @@ class HashingSink:
 def _create_local_file(path: Path) -> Iterator[HashingSink]:
     """Open a temporary file that is renamed to `path` if the block succeeds, and removed if it raises an exception.
 
-    Each call uses a different temporary file, so that two writers of one path do not interfere.
+    Missing folders are created. Each call uses a different temporary file, so that two writers of one path do not
+    interfere.
+
+    Raises:
+        InputError: If the file cannot be written or renamed.
     """
     new = to_unfinished_path(path)
     with explain_write_errors(path.as_posix()):
@@ -392,7 +412,14 @@ def _create_local_file(path: Path) -> Iterator[HashingSink]:
 
 @contextmanager
 def _create_unnamed_file() -> Iterator[tuple[HashingSink, BinaryIO]]:
-    """Open an anonymous temporary file for reading and writing. The operating system removes it when it is closed."""
+    """Open an anonymous temporary file. The operating system removes it when it is closed, at the end of the block.
+
+    Yields:
+        The sink to write to, and the file under it, from which the bytes can be read.
+
+    Raises:
+        InputError: If the file cannot be created.
+    """
     folder = tempfile.gettempdir()
     with explain_write_errors(folder):
         number, name = tempfile.mkstemp(prefix="cloze-")

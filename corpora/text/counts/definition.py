@@ -79,7 +79,10 @@ class Counts(NamedTuple):
 
 
 def measure(text: str) -> Counts:
-    """Compute the counts of one document. Reference implementation of `measure_texts`, for tests."""
+    """Compute the counts of one document: integers, as the module describes them.
+
+    This is the reference implementation of `measure_texts`, for tests.
+    """
     words = [word for word in re.split("[\0- ]+", text) if word]
     cores = [re.sub("^[\0-/:-@[-`{-\x7f]+|[\0-/:-@[-`{-\x7f]+$", "", word).encode().lower() for word in words]
     lines = [line for line in (line.strip(_SPACES) for line in text.split("\n")) if line]
@@ -128,14 +131,14 @@ def _find_repeated(parts: list[str]) -> list[str]:
 
 
 def _list_runs(words: list[str], length: int) -> list[tuple[str, ...]]:
-    """Return all runs of `length` consecutive words, in order."""
+    """Return all runs of `length` consecutive words, in order; empty if there are fewer words."""
     return [*zip(*(words[start:] for start in range(length)), strict=False)]
 
 
 def _count_top_run(words: list[str], length: int) -> int:
-    """Return the number of characters in the most common run of words, times its occurrences, or 0 if no run repeats.
+    """Return the number of characters in the most common run of `length` words, times its occurrences.
 
-    If several runs are equally common, the longest counts.
+    If several runs are equally common, the longest counts. The result is 0 if no run repeats.
     """
     occurrences = Counter(_list_runs(words, length))
     most = max(occurrences.values(), default=0)
@@ -144,7 +147,10 @@ def _count_top_run(words: list[str], length: int) -> int:
 
 
 def _count_covered(words: list[str], length: int) -> int:
-    """Count the characters of the words that belong to a repetition of an earlier run. Each word counts once."""
+    """Count the characters of the words that belong to a repetition of an earlier run of `length` words.
+
+    Each word counts once, even if it belongs to several repetitions.
+    """
     seen: set[tuple[str, ...]] = set()
     characters = covered = 0
     for place, run in enumerate(_list_runs(words, length)):

@@ -91,7 +91,16 @@ def _count_rows(
     runs: bool,
     columns: Int64s,
 ) -> None:
-    """Fill one column of the matrix `columns` for each row of the texts."""
+    """Compute the counts of all rows, and write those of row i to `columns[:, i]`.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        offsets: int64 [n + 1], the first byte of each row in `data`.
+        scratch: Scratch memory from `make_scratch` for the longest row, overwritten.
+        spans: int64 [3, lines of the longest row], scratch memory, overwritten.
+        runs: False to leave the counts of repeated word runs at 0.
+        columns: int64 [fields of `Counts`, n]. Filled with the counts.
+    """
     counts, use = np.zeros(columns.shape[0], np.int64), 0
     for row in range(offsets.size - 1):
         counts[:] = 0
@@ -122,9 +131,12 @@ def _count_rows(
 
 @kernel
 def _write_line_spans(lines: int, scratch: Scratch, spans: Int64s) -> None:
-    """Write the first byte, the end and the number of characters of each line to `spans`.
+    """Write the first byte, the end and the number of characters of each line to `spans`, computed from its words.
 
-    They are computed from its words.
+    Args:
+        lines: Number of lines.
+        scratch: The document's words and lines, as `scan` finds them.
+        spans: int64 [3, at least `lines`]. Filled with first bytes, ends and numbers of characters.
     """
     for line in range(lines):
         first, last = scratch.first_words[line], scratch.first_words[line + 1] - 1
@@ -135,7 +147,14 @@ def _write_line_spans(lines: int, scratch: Scratch, spans: Int64s) -> None:
 
 @kernel
 def _count_lines(text: Bytes, lines: int, spans: Int64s, counts: Int64s) -> None:
-    """Count line properties: lengths, bullets at the beginning, and punctuation at the end."""
+    """Add the line counts of a document to `counts`: lengths, bullets at the beginning, and punctuation at the end.
+
+    Args:
+        text: The document in UTF-8.
+        lines: Number of lines.
+        spans: The first byte, the end and the number of characters of each line, from `_write_line_spans`.
+        counts: int64, one entry for each field of `Counts`. Modified.
+    """
     counts[_LINES] = lines
     for line in range(lines):
         start, end, characters = spans[0, line], spans[1, line], spans[2, line]
@@ -156,7 +175,7 @@ def _count_lines(text: Bytes, lines: int, spans: Int64s, counts: Int64s) -> None
 
 @kernel
 def _is_bullet(text: Bytes, start: int) -> bool:
-    """Return True if the character at byte `start` is a bullet."""
+    """Return True if the character at byte `start` is a bullet (one of BULLETS)."""
     code, _ = decode(text, start)
     for bullet in _BULLETS:
         if bullet == code:
@@ -166,7 +185,9 @@ def _is_bullet(text: Bytes, start: int) -> bool:
 
 @kernel
 def _read_last(text: Bytes, end: int) -> tuple[int, bool]:
-    """Return the non-ASCII character that ends before byte `end`, and whether it is sentence punctuation."""
+    """Return the code point of the character that ends before byte `end`, and True if it can end a line like a
+    sentence.
+    """
     code, _ = decode(text, find_start_before(text, end))
     for member in _ENDS:
         if member == code:
@@ -176,7 +197,13 @@ def _read_last(text: Bytes, end: int) -> tuple[int, bool]:
 
 @kernel
 def _join_paragraphs(paragraphs: int, scratch: Scratch, spans: Int64s) -> int:
-    """Replace the spans of lines by the spans of paragraphs, in place. Return the total number of characters."""
+    """Replace the spans of lines by the spans of paragraphs, in place. Return the total number of characters.
+
+    Args:
+        paragraphs: Number of paragraphs.
+        scratch: The document's paragraphs, as `scan` finds them.
+        spans: The spans of its lines, from `_write_line_spans`. Modified.
+    """
     total = 0
     for paragraph in range(paragraphs):
         first, past = scratch.first_lines[paragraph], scratch.first_lines[paragraph + 1]

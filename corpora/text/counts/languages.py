@@ -112,13 +112,19 @@ def find_terms(language: str) -> BoundTerms:
 
 
 def find_column_terms(languages: Sequence[str]) -> BoundTerms:
-    """Return the adjustments for a column of documents in the given languages: as `find_terms`, but with arrays."""
+    """Return the adjustments of the English bounds for a column of documents: those of `find_terms`, as arrays.
+
+    `languages` has the language code of each document.
+    """
     rows = [find_terms(language) for language in languages]
     return BoundTerms(*(np.array([row[place] for row in rows], kind) for place, kind in enumerate(_KINDS)))
 
 
 def measure_in(text: str, language: str) -> Counts:
-    """Compute the counts of one document in its language. Reference implementation of `measure_texts_in`, for tests."""
+    """Compute the counts of one document in its language, which is given by its code.
+
+    This is the reference implementation of `measure_texts_in`, for tests.
+    """
     if language == ENGLISH:
         return measure(text)
     counts = measure(_with_ends(text, language))
@@ -138,6 +144,9 @@ def measure_texts_in(texts: pa.Array, languages: Sequence[str], runs: bool = Tru
 
     Returns:
         The counts as int64 columns, with one entry for each row.
+
+    Raises:
+        InputError: If the column has another type or nulls.
     """
     others = [row for row, language in enumerate(languages) if language != ENGLISH]
     if not others:
@@ -165,9 +174,9 @@ def _replace_rows(texts: pa.Array, changed: dict[int, str]) -> pa.Array:
 
 
 def _with_ends(text: str, language: str) -> str:
-    """Replace sentence punctuation and closing quotes of the language by ones that the counts recognize.
+    """Replace sentence punctuation and closing quotes of a language by characters that `measure` recognizes.
 
-    The text keeps its length.
+    The text keeps its length. It is unchanged if the language, given by its code, has no such marks.
     """
     if language in _LOW_QUOTES:
         return text.replace("“", "”").replace("‘", "’").replace("«", "»")

@@ -29,9 +29,9 @@ def count_ngrams(words: int, scratch: Scratch, use: int, out: Int64s) -> int:
 
     Args:
         words: Number of words in the document.
-        scratch: Scratch memory, filled by `scan` with the document's words.
+        scratch: Scratch memory, filled by `scan` with the document's words. Its `keys` are overwritten.
         use: Last number given to a use of the hash table `scratch.slots`.
-        out: One entry for each run length, from 2 to 10.
+        out: int64 [9], one entry for each run length, from 2 to 10.
 
     Returns:
         The new value of `use`.
@@ -49,10 +49,15 @@ def count_ngrams(words: int, scratch: Scratch, use: int, out: Int64s) -> int:
 
 @kernel
 def _number_words(words: int, scratch: Scratch, use: int) -> int:
-    """Assign each word the index of its first occurrence.
+    """Write the index of each word's first occurrence to `scratch.numbers`.
 
     The indices of words that occur more than once are written to the front of `scratch.active`, and their number is
     returned.
+
+    Args:
+        words: Number of words in the document.
+        scratch: Scratch memory, filled by `scan` with the document's words.
+        use: Number of this use of the hash table `scratch.slots`.
     """
     text, starts, lengths, places = scratch.text, scratch.starts, scratch.lengths, scratch.active
     keys, numbers, counts, slots = scratch.keys, scratch.numbers, scratch.counts, scratch.slots
@@ -84,8 +89,15 @@ def _number_words(words: int, scratch: Scratch, use: int) -> int:
 def _number_runs(active: int, length: int, scratch: Scratch, use: int) -> tuple[int, int, int]:
     """Number the runs of `length` words, considering only runs whose two shorter sub-runs both repeat.
 
-    Returns the number of runs that occur more than once, the characters of the most common run times its occurrences (0
-    if no run repeats), and the number of characters covered by repetitions of earlier runs.
+    Args:
+        active: Number of entries in `scratch.active`: the first words of the repeated runs of `length - 1` words.
+        length: Number of words in a run.
+        scratch: The numbers of the shorter runs, which are replaced by those of the runs.
+        use: Number of this use of the hash table `scratch.slots`.
+
+    Returns:
+        The number of runs that occur more than once, the characters of the most common run times its occurrences (0
+        if no run repeats), and the number of characters covered by repetitions of earlier runs.
     """
     keys, numbers, counts, places = scratch.keys, scratch.numbers, scratch.counts, scratch.active
     before, slots = scratch.before, scratch.slots
@@ -126,15 +138,16 @@ def _number_runs(active: int, length: int, scratch: Scratch, use: int) -> tuple[
 
 @kernel
 def count_repeats(spans: Int64s, count: int, scratch: Scratch, use: int) -> tuple[int, int]:
-    """Count the spans that equal an earlier one, among the first `count`.
-
-    Return their number and their total characters.
+    """Count the lines or paragraphs (spans) that equal an earlier one, among the first `count`.
 
     Args:
-        spans: int64 `(3, n)`: the first byte of each span, the byte after it, and its number of characters.
+        spans: int64 [3, n]: the first byte of each span, the byte after it, and its number of characters.
         count: Number of spans to compare.
         scratch: Scratch memory with the document in `text` and the spans' hashes in `hashes`.
         use: Number of this use of the hash table `scratch.slots`.
+
+    Returns:
+        The number of repeated spans, and their total number of characters.
     """
     text, hashes, slots = scratch.text, scratch.hashes, scratch.slots
     mask, repeated, characters = np.uint64(compute_table_size(count) - 1), 0, 0
@@ -158,7 +171,7 @@ def count_repeats(spans: Int64s, count: int, scratch: Scratch, use: int) -> tupl
 
 @kernel
 def _has_same_bytes(text: Bytes, one: int, other: int, length: int) -> bool:
-    """Return True if the `length` bytes at `one` and at `other` are equal."""
+    """Return True if the `length` bytes of `text` from index `one` on equal those from index `other` on."""
     for place in range(length):
         if text[one + place] != text[other + place]:
             return False

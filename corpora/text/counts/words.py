@@ -26,12 +26,15 @@ _FROM_MARK = from_byte(0x21)
 
 
 def _pack_key(word: str) -> int:
-    """Return the key of an ASCII word with at most eight letters."""
+    """Return the key of an ASCII word with at most eight letters: its bytes as a little-endian integer."""
     return int.from_bytes(word.encode(), "little")
 
 
 def _build_stop_table() -> tuple[UInt64s, np.uint64]:
-    """Build a hash table of 64 slots for stop words. Also return the first factor that gives each its own slot."""
+    """Build a hash table of 64 slots for the stop words.
+
+    Return the table (the key of a word in its slot, else all ones), and the factor that gives each word its own slot.
+    """
     keys, factor = [_pack_key(word) for word in STOP_WORDS], int(GOLDEN_RATIO)
     while len({key * factor % (1 << 64) >> 58 for key in keys}) < len(keys):
         factor = (factor + 2) % (1 << 64)
@@ -126,7 +129,7 @@ def compute_table_size(entries: int) -> int:
 
 @kernel
 def measure_longest(data: Bytes, offsets: Int64s) -> tuple[int, int, int]:
-    """Return upper bounds for the number of bytes, words and lines in any document of a column."""
+    """Return upper bounds for the number of bytes, of words and of lines in any row of a column."""
     size, words, lines = 1, 1, 1
     for row in range(offsets.size - 1):
         spaces, newlines = 0, 0
@@ -140,28 +143,28 @@ def measure_longest(data: Bytes, offsets: Int64s) -> tuple[int, int, int]:
 
 @kernel
 def _mask_word(chunk: np.uint64) -> np.uint64:
-    """Return a mask that covers the bytes before the first white space."""
+    """Return a mask for a chunk of eight bytes: 0xFF in each byte before the first white space, and 0 in the others."""
     spaces = ~((chunk & LOW_SEVEN) + _FROM_MARK | chunk) & TOP_BITS
     return mask_before(spaces) if spaces else _ALL
 
 
 @kernel
 def _count_bytes(mask: np.uint64) -> np.int64:
-    """Return the number of bytes that a mask covers."""
+    """Return the number of bytes that are 0xFF in a mask. The others must be 0."""
     return np.int64((mask & ONES) * ONES >> _56)
 
 
 @kernel
 def _has_only_letters(chunk: np.uint64, mask: np.uint64) -> bool:
-    """Return True if all bytes covered by the mask are ASCII letters."""
+    """Return True if all bytes of a chunk at which the mask is 0xFF are ASCII letters."""
     return bool((flag_letters(chunk) | ~mask) & TOP_BITS == TOP_BITS)
 
 
 @kernel
 def _read_long_word(text: Bytes, at: np.int64) -> tuple[np.int64, np.uint64, bool]:
-    """Read a word of eight bytes or more.
+    """Read a word of eight bytes or more that begins at byte `at`.
 
-    Return its length, its key, and whether all bytes but the last are letters.
+    Return its length in bytes, its key, and True if all bytes but the last are ASCII letters.
     """
     chunk = load8(text, at)
     key, length, letters = chunk, np.int64(8), True
@@ -182,7 +185,8 @@ def _read_long_word(text: Bytes, at: np.int64) -> tuple[np.int64, np.uint64, boo
 def scan(size: int, scratch: Scratch) -> WordTotals:
     """Split the document in the first `size` bytes of `scratch.text` into words, lines and paragraphs.
 
-    Fills the scratch memory, and returns the totals.
+    The other arrays of the scratch memory are filled, as `Scratch` describes, and the totals are returned. The document
+    must be followed by 16 zeros.
     """
     text, first_words, widths, first_lines = scratch.text, scratch.first_words, scratch.widths, scratch.first_lines
     starts, lengths, before, keys = scratch.starts, scratch.lengths, scratch.before, scratch.keys
@@ -232,7 +236,7 @@ def scan(size: int, scratch: Scratch) -> WordTotals:
 
 @kernel
 def _skip_spaces(text: Bytes, at: np.int64, size: int) -> tuple[np.int64, int]:
-    """Return the first byte of the next word, and the number of newlines before it."""
+    """Return the first byte at or after `at` that is not white space, or `size`, and the number of newlines skipped."""
     newlines = 0
     while text[at] <= 32 and at < size:
         newlines += text[at] == 10
@@ -242,7 +246,7 @@ def _skip_spaces(text: Bytes, at: np.int64, size: int) -> tuple[np.int64, int]:
 
 @kernel
 def _count_bits(bits: np.uint64) -> int:
-    """Return the number of set bits."""
+    """Return the number of bits of a word that are 1."""
     number = 0
     while bits:
         bits &= bits - _1
@@ -252,10 +256,17 @@ def _count_bits(bits: np.uint64) -> int:
 
 @kernel
 def _count_marks(text: Bytes, start: np.int64, end: np.int64, tally: Int64s) -> tuple[np.uint64, int]:
-    """Add the punctuation of a word that contains more than letters to `tally`.
+    """Add what a word with other characters than letters contains to `tally` (see `Scratch.tally`).
 
-    Returns the word's key without surrounding punctuation, and the difference between its numbers of bytes and
-    characters.
+    Args:
+        text: The document in UTF-8.
+        start: First byte of the word.
+        end: Byte after the word.
+        tally: int64 [5], modified.
+
+    Returns:
+        The key of the word without surrounding punctuation (see `_pack_core`), and the number of its bytes minus the
+        number of its characters.
     """
     extra, letters, hash_marks, ellipses, curly, sentences, dots, ender = 0, 0, 0, 0, 0, 0, 0, False
     for at in range(start, end):
@@ -286,7 +297,7 @@ def _count_marks(text: Bytes, start: np.int64, end: np.int64, tally: Int64s) -> 
 
 @kernel
 def _is_sentence_end(text: Bytes, start: int, end: int) -> bool:
-    """Return True if a word ends with sentence punctuation, ignoring closing marks after it."""
+    """Return True if the word in text[start:end] ends with sentence punctuation, ignoring closing marks after it."""
     while end > start:
         if 97 <= (text[end - 1] | 32) <= 122:
             return False
@@ -299,9 +310,9 @@ def _is_sentence_end(text: Bytes, start: int, end: int) -> bool:
 
 @kernel
 def _pack_core(text: Bytes, start: np.int64, end: np.int64) -> np.uint64:
-    """Return the key of a word in lower case, without ASCII punctuation at its ends.
+    """Return the key of the word in text[start:end] in lower case, without ASCII punctuation at its ends.
 
-    Returns 0 if nothing remains or more than eight bytes.
+    The result is 0 if nothing or more than eight bytes remain.
     """
     while start < end and not _is_alphanumeric(text[start]):
         start += 1

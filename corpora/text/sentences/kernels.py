@@ -70,14 +70,17 @@ _INLINE_CODES = tuple(map(ord, INLINE_BULLETS))
 def _mark(data: Bytes, start: int, stop: int, marks: Bytes, colon_bytes: tuple[int, int]) -> None:
     """Write a 1 to `marks` for each byte of a block at which a sentence could end, otherwise 0.
 
-    A 1 follows the last byte.
-
     Candidates are newlines, terminators, closing parentheses, bullets, and three equal characters (a drawn line). Of
     three bytes E2 80 A2 to E2 80 A6 are "•", "‣" and "…", with E2 80 BD for "‽"; E2 81, E2 96 and E2 97 hold the other
     bullets; E3 80 82 is "。", EF BC and EF BD hold the other wide terminators. Other scripts have D8 9F, DB 94, D6 89,
     E0 A5 A4 and A5, E0 BC, E1 81, E1 8D and E1 9F; some of these are letters.
 
-    colon_bytes: the colon, semicolon or space that ends a sentence in the language, or 10 for none
+    Args:
+        data: UTF-8 bytes of all rows.
+        start: First byte of the block.
+        stop: Byte after the block.
+        marks: Filled with one entry for each byte of the block, and a 1 after the last one.
+        colon_bytes: The colon, semicolon or space that ends a sentence in the language, or 10 for none.
     """
     size, half, more = (
         stop - start,
@@ -109,13 +112,19 @@ def _mark(data: Bytes, start: int, stop: int, marks: Bytes, colon_bytes: tuple[i
 
 @kernel
 def find_colon_bytes(manner: int) -> tuple[int, int]:
-    """Return the bytes of the two characters (":", ";" or space) that end a sentence in a language, or 10 for none."""
+    """Return two bytes that can end a sentence in a language: first ":" or space, then ";". 10 stands for none.
+
+    `manner` is the sum of bit flags in `Language.manner`.
+    """
     return 58 if manner & COLON else 32 if manner & SPACED else 10, 59 if manner & SEMICOLON else 10
 
 
 @kernel
 def _find_next_mark(marks: Bytes, eights: Int64s, at: int) -> int:
-    """Return the first marked byte of a block at or after `at`. Eight bytes are checked at a time."""
+    """Return the index of the first marked byte of a block at or after `at`. There must be one.
+
+    `marks` has a 1 for each marked byte. `eights` is a view of it as int64, in which eight bytes are checked at a time.
+    """
     while marks[at] == 0:
         at += 1
         if at & 7 == 0:
@@ -126,7 +135,7 @@ def _find_next_mark(marks: Bytes, eights: Int64s, at: int) -> int:
 
 @kernel
 def _has_capital(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
-    """Return 1 if a row contains a capital letter, otherwise 0."""
+    """Return 1 if data[at:stop] contains a capital letter, otherwise 0. `classes` is from `read_character_classes`."""
     while at < stop:
         kind, width = classify_at(data, at, classes)
         if kind == UPPER:
@@ -139,7 +148,18 @@ def _has_capital(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
 def _is_line_end_at(
     data: Bytes, line: int, at: int, following: int, newlines: int, stop: int, cased: int, classes: Bytes
 ) -> bool:
-    """Compute `_is_line_end` on UTF-8 bytes, for white space with a newline in it."""
+    """Return True if a sentence ends at a line break without sentence punctuation, as `_is_line_end` does for strings.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        line: First byte of the current line.
+        at: First byte of the white space that contains the line break.
+        following: First byte after the white space.
+        newlines: Number of newlines in it.
+        stop: End of the row in `data`.
+        cased: 1 if the row contains a capital letter, otherwise 0.
+        classes: Character classes, as `read_character_classes` returns them.
+    """
     if newlines > 1 or is_list_item_at(data, following, stop):
         return True
     if MAX_HEADING_BYTES <= at - line <= MAX_WRAPPED_BYTES or classify_before(data, at, classes) == COMMA:
@@ -149,7 +169,7 @@ def _is_line_end_at(
 
 @kernel
 def _is_dots(data: Bytes, at: int, run_end: int) -> bool:
-    """Return True if a run of terminators consists only of full stops and ellipses."""
+    """Return True if data[at:run_end] consists only of full stops and ellipses ("…")."""
     while at < run_end:
         if data[at] == 0xE2 and data[at + 1] == 0x80 and data[at + 2] == 0xA6:
             at += 3
@@ -162,7 +182,10 @@ def _is_dots(data: Bytes, at: int, run_end: int) -> bool:
 
 @kernel
 def _is_elided_at(data: Bytes, sentence: int, at: int) -> bool:
-    """Compute `_is_elided` on UTF-8 bytes."""
+    """Return True if the dots at byte `at` follow an opening bracket, as in "[...]".
+
+    `_is_elided` does it for strings.
+    """
     if at <= sentence or (data[at - 1] != 40 and data[at - 1] != 91):
         return False
     return bool(data[at] == 46 or (data[at] == 0xE2 and data[at + 1] == 0x80 and data[at + 2] == 0xA6))
@@ -181,7 +204,20 @@ def _is_end_at(
     classes: Bytes,
     words: Int64s,
 ) -> bool:
-    """Compute `_is_end` on UTF-8 bytes, for a run without a wide terminator."""
+    """Return True if a run of terminators, none of them wide, ends the sentence, as `_is_end` does for strings.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        at: First byte of the run of terminators.
+        run_end: Byte after the run of terminators and closing marks.
+        following: First byte after the white space that follows.
+        newlines: Number of newlines in this white space.
+        stop: End of the row in `data`.
+        cased: 1 if the row contains a capital letter, otherwise 0.
+        classes: Character classes, as `read_character_classes` returns them.
+        words: Hash table of the language's words, as `build_word_slots` returns it.
+    """
     if following == stop:
         return False
     if following == run_end:
@@ -212,7 +248,10 @@ def _is_end_at(
 
 @kernel
 def _can_close_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
-    """Compute `_can_close` on UTF-8 bytes."""
+    """Return True if the ")" at byte `at` can end the sentence that begins at byte `sentence`.
+
+    It can in an emoticon, or if it closes a bracket that starts the sentence. `_can_close` does the same for strings.
+    """
     eyes = at - 2 if at > sentence and data[at - 1] == 45 else at - 1
     if eyes > sentence and (data[eyes] == 58 or data[eyes] == 59 or data[eyes] == 61):
         kind = classify_before(data, eyes, classes)
@@ -236,7 +275,16 @@ def _can_close_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
 
 @kernel
 def _find_head_at(data: Bytes, sentence: int, stop: int, classes: Bytes) -> int:
-    """Compute `_find_head` on UTF-8 bytes."""
+    """Return the first byte of a sentence's first word, after a bullet and at most four spaces.
+
+    `_find_head` does the same for strings.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the sentence.
+        stop: End of the row in `data`.
+        classes: Character classes, as `read_character_classes` returns them.
+    """
     code, width = decode(data, sentence)
     if code not in HEAD_CODES:
         return sentence
@@ -253,9 +301,10 @@ def _find_head_at(data: Bytes, sentence: int, stop: int, classes: Bytes) -> int:
 
 @kernel
 def _read_number_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
-    """Read a list number as `_read_number` does. Returns 8 times the number, plus 4 for "(", 2 for "." and 1 for ")".
+    """Read the list number that begins at byte `at`, such as "(3)" or "c.", as `_read_number` does for strings.
 
-    Returns 0 if there is no list number.
+    Returns:
+        8 times the number ("c" is 99), plus 4 for "(", 2 for "." and 1 for ")"; 0 if there is no list number.
     """
     digits, number, mark = 0, 0, 0
     if at < stop and data[at] == 40:
@@ -279,9 +328,17 @@ def _read_number_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
 
 @kernel
 def _find_item_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> int:
-    """Compute `_find_item` on UTF-8 bytes, for a full stop or a closing bracket.
+    """Return the first byte of the next list item in a sentence if the mark after its number is at byte `at`.
 
-    Returns `sentence` if there is no item.
+    The mark is a full stop or a closing bracket. Returns `sentence` if there is no such item. `_find_item` does the
+    same for strings.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        at: Byte of the mark.
+        stop: End of the row in `data`.
+        classes: Character classes, as `read_character_classes` returns them.
     """
     start = at
     while start > at - 3 and start > sentence and (97 <= data[start - 1] <= 122 or 48 <= data[start - 1] <= 57):
@@ -300,7 +357,11 @@ def _find_item_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes
 
 @kernel
 def _is_repeated_bullet(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
-    """Return True if a three-byte bullet follows white space in a sentence that begins with the same bullet."""
+    """Return True if the character at byte `at` is a bullet after white space, in a sentence that begins with the same
+    bullet.
+
+    Only bullets of three bytes count. `sentence` is the first byte of the sentence.
+    """
     if at == sentence or data[sentence] != data[at]:
         return False
     if data[at + 1] != data[sentence + 1] or data[at + 2] != data[sentence + 2]:
@@ -316,7 +377,22 @@ def _is_repeated_bullet(data: Bytes, sentence: int, at: int, classes: Bytes) -> 
 def _find_drawn_line_at(
     data: Bytes, sentence: int, at: int, stop: int, cased: int, classes: Bytes
 ) -> tuple[int, int, int]:
-    """Compute `_find_drawn_line` on UTF-8 bytes."""
+    """Find the end of a sentence at a line drawn with equal characters ("-----"), as `_find_drawn_line` does for
+    strings.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        at: First byte of the drawn line.
+        stop: End of the row in `data`.
+        cased: 1 if the row contains a capital letter, otherwise 0.
+        classes: Character classes, as `read_character_classes` returns them.
+
+    Returns:
+        The end of the sentence (`sentence` if it does not end here), the byte to continue at, and the number of
+        newlines
+        skipped.
+    """
     run_end = at
     while run_end < stop and data[run_end] == data[at]:
         run_end += 1
@@ -345,7 +421,7 @@ def _is_drawn(byte: int) -> bool:
 
 @kernel
 def _is_letter(data: Bytes, at: int, stop: int) -> bool:
-    """Return True if byte `at` is an ASCII letter."""
+    """Return True if `at` is before `stop` and byte `at` is an ASCII letter."""
     return bool(at < stop and 97 <= data[at] | 32 <= 122)
 
 
@@ -353,9 +429,22 @@ def _is_letter(data: Bytes, at: int, stop: int) -> bool:
 def _find_boundary_at(
     data: Bytes, sentence: int, line: int, at: int, stop: int, cased: int, classes: Bytes, words: Int64s
 ) -> tuple[int, int, int]:
-    """Compute `_find_boundary` on UTF-8 bytes, for a marked byte.
+    """Check whether a sentence ends at a marked byte, as `_find_boundary` does for strings.
 
-    If the returned end is `sentence`, no sentence ends here.
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        line: First byte of the current line.
+        at: The marked byte.
+        stop: End of the row in `data`.
+        cased: 1 if the row contains a capital letter, otherwise 0.
+        classes: Character classes, as `read_character_classes` returns them.
+        words: Hash table of the language's words, as `build_word_slots` returns it.
+
+    Returns:
+        The end of the sentence (`sentence` if it does not end here), the byte to continue at, and the number of
+        newlines
+        skipped.
     """
     byte = int(data[at])
     if byte == 10:
@@ -412,9 +501,18 @@ def _split_row(
     ends: Int64s,
     count: int,
 ) -> int:
-    """Compute `_iter_spans` on UTF-8 bytes.
+    """Split one row into sentences, as `_iter_spans` does for strings. Return the new number of sentences.
 
-    The row's sentences are appended after the first `count` entries of `starts` and `ends`. Returns the new count.
+    Args:
+        data: UTF-8 bytes of all rows.
+        begin: First byte of the row.
+        stop: End of the row in `data`.
+        classes: Character classes, as `read_character_classes` returns them.
+        words: Hash table of the language's words, as `build_word_slots` returns it.
+        marks: uint8 [_BLOCK + 8], scratch memory, overwritten.
+        starts, ends: The first byte of each sentence and the byte after it. The row's sentences are written after the
+            first `count` entries.
+        count: Number of sentences in the rows before.
     """
     eights = marks.view(np.int64)
     cased = _has_capital(data, begin, stop, classes)

@@ -53,9 +53,12 @@ _SAYS = {
 
 
 def read_word_lists() -> dict[str, dict[int, str]]:
-    """Read words.tsv.
+    """Read the words that the sentence splitter knows, from words.tsv.
 
-    Returns space-separated words by language and kind; "shared" has the words of all languages but English.
+    Returns:
+        Space-separated words by language code and kind (a bit flag, such as NEVER_ENDS). The code "shared" has the
+        words of
+        all languages but English.
     """
     lists: dict[str, dict[int, str]] = {}
     for line in files("corpora.text.sentences").joinpath("words.tsv").read_text("utf-8").splitlines():
@@ -66,10 +69,13 @@ def read_word_lists() -> dict[str, dict[int, str]]:
 
 
 def collect_word_kinds(lists: Mapping[int, str]) -> dict[bytes, int]:
-    """Return the kinds of each listed word, as a sum of bit flags.
+    """Return the kinds of each listed word in UTF-8, as a sum of bit flags.
 
     Words that begin with a non-ASCII letter are also listed with a capital. Words that are looked up after a full stop
     are identified by the letters in their first eight bytes.
+
+    Args:
+        lists: Space-separated words by kind, for one language, as in `read_word_lists`.
     """
     kinds: dict[bytes, int] = {}
     for kind, words in lists.items():
@@ -128,7 +134,9 @@ def merge_words(*tables: Mapping[bytes, int]) -> dict[bytes, int]:
 
 
 def _select_safe_words(language: Language) -> dict[bytes, int]:
-    """Return the abbreviations and months of a language that are unlikely to be words of another language."""
+    """Return the abbreviations and months of a language, with their kinds, that are unlikely to be words of another
+    language.
+    """
     return {
         word: kind & (ABBREVIATION | MONTH)
         for word, kind in language.words.items()
@@ -167,5 +175,8 @@ def find_language(code: str | None) -> Language:
 
 
 def list_colon_marks(manner: int) -> str:
-    """Return the characters that end a sentence before a capital in a language: ":", ";", both or none."""
+    """Return the characters that end a sentence before a capital in a language: ":", ";", ":;" or "".
+
+    `manner` is the sum of bit flags in `Language.manner`.
+    """
     return ":" * bool(manner & COLON) + ";" * bool(manner & SEMICOLON)

@@ -48,9 +48,7 @@ _FIRST_QUOTES = tuple(map(ord, FIRST_QUOTES))
 def find_run_end_at(
     data: Bytes, sentence: int, begin: int, stop: int, classes: Bytes, words: Int64s
 ) -> tuple[int, int]:
-    """Find the end of a run of terminators in UTF-8 bytes, as `find_run_end` does.
-
-    Also returns 1 if the run contains a wide terminator, otherwise 0.
+    """Find the end of a run of terminators in UTF-8 bytes, as `find_run_end` does for strings.
 
     Args:
         data: UTF-8 bytes of all rows.
@@ -59,6 +57,10 @@ def find_run_end_at(
         stop: End of the row in `data`.
         classes: Character classes, as `read_character_classes` returns them.
         words: Hash table of the language's words, as `build_word_slots` returns it.
+
+    Returns:
+        The byte after the run, its closing marks and citations, and 1 if the run contains a wide terminator, otherwise
+        0.
     """
     wide, at = 0, begin
     while True:
@@ -79,7 +81,7 @@ def find_run_end_at(
 def _measure_closing_quote(data: Bytes, at: int, stop: int) -> int:
     """Return the length in bytes of a quote that may close a quotation at byte `at`, or 0 if there is none.
 
-    It is a quote that usually opens, or a space followed by one that closes.
+    It is a quote that usually opens, or a space followed by one that closes. `stop` is the end of the row.
     """
     if stop - at < 2:
         return 0
@@ -98,7 +100,18 @@ def _measure_closing_quote(data: Bytes, at: int, stop: int) -> int:
 
 @kernel
 def _skip_citations_at(data: Bytes, sentence: int, at: int, end: int, stop: int, classes: Bytes, words: Int64s) -> int:
-    """Compute `_skip_citations` on UTF-8 bytes."""
+    """Return the byte after the citations that follow a terminator, such as "[1][2]" or "10", as `_skip_citations`
+    does.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        at: First byte of the run of terminators.
+        end: Byte after the run, which is returned if there is no citation before white space.
+        stop: End of the row in `data`.
+        classes: Character classes, as `read_character_classes` returns them.
+        words: Hash table of the language's words, as `build_word_slots` returns it.
+    """
     place = end
     while place + 1 < stop and data[place] == 91 and _is_alphanumeric(int(data[place + 1])):
         close = place + 1
@@ -118,7 +131,7 @@ def _skip_citations_at(data: Bytes, sentence: int, at: int, end: int, stop: int,
 
 @kernel
 def _skip_number_at(data: Bytes, at: int, stop: int) -> int:
-    """Compute `_skip_number` on UTF-8 bytes."""
+    """Return the byte after a number of at most three digits that begins at byte `at`, or `at` if there is none."""
     place = at
     while place < min(at + 3, stop) and 48 <= data[place] <= 57:
         place += 1
@@ -140,7 +153,8 @@ def is_wide_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def is_wide_end_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int, classes: Bytes) -> bool:
-    """Compute `is_wide_end` on UTF-8 bytes: True if the terminator at byte `at` ends a Chinese or Japanese sentence.
+    """Return True if the terminator at byte `at` ends a Chinese or Japanese sentence, as `is_wide_end` does for
+    strings.
 
     Args:
         data: UTF-8 bytes of all rows.
@@ -162,7 +176,11 @@ def is_wide_end_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int,
 
 @kernel
 def _is_in_quotes_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> bool:
-    """Compute `_is_in_quotes` on UTF-8 bytes."""
+    """Return True if byte `at` is within wide quotes or brackets that open and close nearby, on the same line.
+
+    Nearby means at most MAX_QUOTE_CHARACTERS before, but not before byte `sentence`, and after, but not after byte
+    `stop`. `_is_in_quotes` does the same for strings.
+    """
     pairs, place = 0, at
     for _ in range(MAX_QUOTE_CHARACTERS):
         if place <= sentence or pairs < 0:
@@ -192,7 +210,7 @@ def _is_in_quotes_at(data: Bytes, sentence: int, at: int, stop: int, classes: By
 def find_colon_end_at(
     data: Bytes, sentence: int, at: int, stop: int, classes: Bytes, words: Int64s
 ) -> tuple[int, int, int]:
-    """Compute `find_colon_end` on UTF-8 bytes. If no sentence ends at the colon, the returned end is `sentence`.
+    """Find the end of a sentence at a colon or semicolon before a capital, as `find_colon_end` does for strings.
 
     Args:
         data: UTF-8 bytes of all rows.
@@ -201,6 +219,11 @@ def find_colon_end_at(
         stop: End of the row in `data`.
         classes: Character classes, as `read_character_classes` returns them.
         words: Hash table of the language's words, as `build_word_slots` returns it.
+
+    Returns:
+        The end of the sentence (`sentence` if it does not end here), the byte to continue at, and the number of
+        newlines
+        skipped.
     """
     following, newlines = skip_space(data, at + 1, stop, classes)
     first = following
@@ -238,7 +261,15 @@ def find_spaced_start_at(data: Bytes, sentence: int, at: int, stop: int, classes
 
 @kernel
 def _can_be_note_at(data: Bytes, sentence: int, at: int, classes: Bytes, words: Int64s) -> bool:
-    """Compute `_can_be_note` on UTF-8 bytes."""
+    """Return True if a number after the full stop at byte `at` can refer to a note, as `_can_be_note` does for strings.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        at: Byte of the full stop.
+        classes: Character classes, as `read_character_classes` returns them.
+        words: Hash table of the language's words, as `build_word_slots` returns it.
+    """
     start, letters = at, 0
     while start > sentence and letters < 9:
         before = find_start_before(data, start)

@@ -124,7 +124,17 @@ from corpora.text.sentences.words import build_word_slots
 
 
 def find_run_end(text: str, sentence: int, at: int, language: Language) -> int:
-    """Find the end of a run of terminators, including closing quotes and brackets, and citations before white space."""
+    """Find the end of a run of terminators, including closing quotes and brackets, and citations before white space.
+
+    Args:
+        text: The text.
+        sentence: Index of the current sentence's first character.
+        at: Index of the first terminator.
+        language: The words and conventions of the language.
+
+    Returns:
+        The index after the run.
+    """
     run_end = at
     while True:
         end = skip_classes(text, run_end, (PERIOD, ENDER, WIDE_ENDER, CLOSER, QUOTE))
@@ -136,7 +146,15 @@ def find_run_end(text: str, sentence: int, at: int, language: Language) -> int:
 
 
 def _skip_citations(text: str, sentence: int, at: int, end: int, language: Language) -> int:
-    """Return the end of the citations ("[1][2]", "10") after a terminator if white space follows, otherwise `end`."""
+    """Return the index after the citations ("[1][2]", "10") that follow a terminator.
+
+    Args:
+        text: The text.
+        sentence: Index of the current sentence's first character.
+        at: Index of the first terminator.
+        end: Index after the run of terminators. It is returned if there is no citation before white space.
+        language: The words and conventions of the language.
+    """
     place = end
     while text[place : place + 1] == "[" and text[place + 1 : place + 2].encode().isalnum():
         close = text.find("]", place, place + MAX_CITATION_BYTES)
@@ -151,7 +169,7 @@ def _skip_citations(text: str, sentence: int, at: int, end: int, language: Langu
 
 
 def _skip_number(text: str, at: int) -> int:
-    """Return the end of a number with at most three digits, or `at` if there is none."""
+    """Return the index after a number of at most three digits that begins at `at`, or `at` if there is none."""
     place = at
     while place < min(at + 3, len(text)) and "0" <= text[place] <= "9":
         place += 1
@@ -159,9 +177,10 @@ def _skip_number(text: str, at: int) -> int:
 
 
 def _can_be_note(text: str, sentence: int, at: int, language: Language) -> bool:
-    """Return True if a number after the full stop at `at` can refer to a note.
+    """Return True if a number after the full stop at index `at` can refer to a note.
 
-    This is the case after a closing bracket or a long lower-case word.
+    This is the case after a closing bracket or a long lower-case word. `sentence` is the index at which the current
+    sentence begins.
     """
     start = at
     while start > max(sentence, at - 9) and classify_character(text[start - 1]) == LOWER:
@@ -171,10 +190,16 @@ def _can_be_note(text: str, sentence: int, at: int, language: Language) -> bool:
 
 
 def is_wide_end(text: str, sentence: int, at: int, run_end: int) -> bool:
-    """Return True if the terminator at `at`, with no space after it, ends a Chinese or Japanese sentence.
+    """Return True if a terminator with no space after it ends a Chinese or Japanese sentence.
 
     It does not if a quoting particle follows, if it is within quotes or brackets that close soon, or if it is a decimal
     point.
+
+    Args:
+        text: The text.
+        sentence: Index of the current sentence's first character.
+        at: Index of the terminator.
+        run_end: Index after the run of terminators and closing marks.
     """
     if text[at] == "．" and at > sentence and classify_character(text[at - 1]) == DIGIT:
         return False
@@ -185,13 +210,18 @@ def is_wide_end(text: str, sentence: int, at: int, run_end: int) -> bool:
 
 
 def _is_in_quotes(text: str, sentence: int, at: int) -> bool:
-    """Return True if an index is within wide quotes or brackets of at most MAX_QUOTE_CHARACTERS on the same line."""
+    """Return True if index `at` is within wide quotes or brackets of at most MAX_QUOTE_CHARACTERS on the same line.
+
+    Openings before index `sentence`, at which the current sentence begins, do not count.
+    """
     before, ahead = text[max(sentence, at - MAX_QUOTE_CHARACTERS) : at][::-1], text[at : at + MAX_QUOTE_CHARACTERS]
     return _has_unpaired(before, WIDE_OPENERS, WIDE_CLOSERS) and _has_unpaired(ahead, WIDE_CLOSERS, WIDE_OPENERS)
 
 
 def _has_unpaired(text: str, wanted: str, others: str) -> bool:
-    """Return True if the first line contains a wanted character that does not pair with an earlier one in `others`."""
+    """Return True if the first line of a text contains a `wanted` character that does not pair with an earlier `others`
+    one.
+    """
     pairs = 0
     for character in text.partition("\n")[0]:
         pairs += (character in others) - (character in wanted)
@@ -211,6 +241,12 @@ def find_colon_end(text: str, sentence: int, at: int, language: Language) -> tup
     In languages that capitalize nouns, a known sentence-opening word must follow, and neither a label ("Ihr Ziel: Wir")
     nor a quote may precede.
 
+    Args:
+        text: The text.
+        sentence: Index of the current sentence's first character.
+        at: Index of the colon or semicolon.
+        language: The words and conventions of the language.
+
     Returns:
         The end of the sentence (0 if it does not end here), the index to continue at, and the number of newlines
         skipped.
@@ -228,9 +264,10 @@ def find_colon_end(text: str, sentence: int, at: int, language: Language) -> tup
 
 
 def is_spaced_end(text: str, sentence: int, at: int, following: int) -> bool:
-    """Return True if the space at `at` ends a Thai or Lao sentence.
+    """Return True if the space at index `at` ends a Thai or Lao sentence.
 
-    It does if the sentence is long enough and the space is between two letters.
+    It does if the sentence, which begins at index `sentence`, is long enough and the space is between two letters.
+    `following` is the index after the space.
     """
     behind, ahead = text[at - 1], text[following : following + 1]
     within = text[at] == " " and "\n" not in text[at:following] and at > sentence
@@ -297,7 +334,7 @@ def sentence_offsets(
 
 @cache
 def _build_word_slots(code: str) -> Int64s:
-    """Build the hash table of a language's words for the kernels; cached."""
+    """Build the hash table of words for the language with an ISO 639 code, in the form that the kernels use; cached."""
     language = find_language(code)
     return build_word_slots(language.words, language.manner)
 
@@ -324,7 +361,7 @@ def split_sentences(text: str, language: str | None = None) -> list[tuple[int, i
 
 
 def _iter_spans(text: str, language: Language) -> Iterator[tuple[int, int]]:
-    """Yield the (start, end) of each sentence, as character offsets."""
+    """Yield the (start, end) of each sentence in a text, as character offsets."""
     reading = replace(language, cased=any(classify_character(character) == UPPER for character in text))
     text = text.rstrip()
     stop = len(text)
@@ -341,7 +378,14 @@ def _iter_spans(text: str, language: Language) -> Iterator[tuple[int, int]]:
 
 
 def _find_boundary(text: str, sentence: int, line: int, at: int, language: Language) -> tuple[int, int, int]:
-    """Check whether a sentence ends at index `at`.
+    """Check whether a sentence ends at a character.
+
+    Args:
+        text: The text, without white space at the end.
+        sentence: Index of the current sentence's first character.
+        line: Index of the current line's first character.
+        at: Index of the character to check.
+        language: The words and conventions of the language.
 
     Returns:
         The end of the sentence (0 if it does not end here), the index to continue at, and the number of newlines
@@ -373,7 +417,16 @@ def _find_boundary(text: str, sentence: int, line: int, at: int, language: Langu
 
 
 def _is_line_end(text: str, line: int, at: int, following: int, newlines: int, language: Language) -> bool:
-    """Return True if the sentence ends at white space that does not follow sentence punctuation."""
+    """Return True if the sentence ends at white space that does not follow sentence punctuation.
+
+    Args:
+        text: The text.
+        line: Index of the current line's first character.
+        at: Index of the white space.
+        following: Index after the white space.
+        newlines: Number of newlines in it.
+        language: The words and conventions of the language.
+    """
     if newlines > 1 or (newlines and _is_list_item(text[following : following + 5])):
         return True
     if not newlines or classify_character(text[at - 1]) == COMMA:
@@ -383,7 +436,17 @@ def _is_line_end(text: str, line: int, at: int, following: int, newlines: int, l
 
 
 def _is_end(text: str, sentence: int, at: int, run_end: int, following: int, newlines: int, language: Language) -> bool:
-    """Return True if the run of terminators and closing marks from `at` to `run_end` ends the sentence."""
+    """Return True if the run of terminators and closing marks from `at` to `run_end` ends the sentence.
+
+    Args:
+        text: The text.
+        sentence: Index of the current sentence's first character.
+        at: Index of the first terminator.
+        run_end: Index after the run.
+        following: Index after the white space that follows.
+        newlines: Number of newlines in this white space.
+        language: The words and conventions of the language.
+    """
     run = text[at:run_end]
     if any(classify_character(character) == WIDE_ENDER for character in run):
         return is_wide_end(text, sentence, at, run_end)
@@ -413,7 +476,7 @@ def _is_end(text: str, sentence: int, at: int, run_end: int, following: int, new
 
 
 def _can_open(text: str, at: int, language: Language) -> bool:
-    """Return True if a sentence can start at `at`, after at most four opening marks, quotes or dashes."""
+    """Return True if a sentence can start at index `at`, after at most four opening marks, quotes or dashes."""
     if text[at] == "(" and _is_enumerator(text[at + 1 : max(at, text.find(") ", at, at + 8))].encode()):
         return True
     if text.startswith(LEFT_OUT, at):
@@ -430,14 +493,31 @@ def _can_open(text: str, at: int, language: Language) -> bool:
 
 
 def _can_open_dotted(text: str, sentence: int, at: int, run: str, following: int) -> bool:
-    """Return True if the full stop after a word is followed by three dots that open the next sentence."""
+    """Return True if the full stop after a word is followed by three dots that open the next sentence.
+
+    Args:
+        text: The text.
+        sentence: Index of the current sentence's first character.
+        at: Index of the full stop.
+        run: The run of terminators that it begins.
+        following: Index after the white space that follows.
+    """
     attached = at > sentence and classify_character(text[at - 1]) not in (SPACE, PERIOD)
     dotted = text.startswith(". . . ", following) and following + 6 < len(text)
     return run == "." and attached and dotted and classify_character(text[following + 6]) == UPPER
 
 
 def _can_open_small(text: str, sentence: int, at: int, run: str, following: int, language: Language) -> bool:
-    """Return True if a lower-case letter starts a sentence here."""
+    """Return True if the lower-case letter at index `following` starts a sentence.
+
+    Args:
+        text: The text.
+        sentence: Index of the current sentence's first character.
+        at: Index of the first terminator.
+        run: The run of terminators and closing marks.
+        following: Index after the white space that follows the run.
+        language: The words and conventions of the language.
+    """
     bracket = run == "." and text[following] == "("
     following += bracket
     if classify_character(text[following : following + 1] or " ") != LOWER or not set(run) <= set(".!?"):
@@ -461,6 +541,13 @@ def _is_word_end(text: str, sentence: int, word: str, following: int, language: 
     """Return True if the full stop after a word ends a sentence before a lower-case letter.
 
     It does not if it may mark an abbreviation.
+
+    Args:
+        text: The text.
+        sentence: Index of the current sentence's first character.
+        word: The word.
+        following: Index of the lower-case letter.
+        language: The words and conventions of the language.
     """
     if len(word) == 1 or "." in word or find_kind(word, language) & ABBREVIATION:
         return False
@@ -476,7 +563,15 @@ def _is_word_end(text: str, sentence: int, word: str, following: int, language: 
 
 
 def _is_joined(text: str, sentence: int, at: int, run_end: int, language: Language) -> bool:
-    """Return True if two sentences meet without a space: a word, a terminator, and a capital of a known word."""
+    """Return True if two sentences meet without a space: a word, a terminator, and a capital of a known word.
+
+    Args:
+        text: The text.
+        sentence: Index of the current sentence's first character.
+        at: Index of the first terminator.
+        run_end: Index of the capital.
+        language: The words and conventions of the language.
+    """
     if not "A" <= text[run_end] <= "Z" or not set(text[at:run_end]) <= set(".!?"):
         return False
     ahead = read_next_word(text, run_end)
@@ -498,7 +593,10 @@ def _is_joined(text: str, sentence: int, at: int, run_end: int, language: Langua
 
 
 def _is_list_item(ahead: str) -> bool:
-    """Return True if a line starts with a bullet or a number of up to three digits and "." or ")", then a space."""
+    """Return True if a line starts with a bullet or a number of up to three digits and "." or ")", then a space.
+
+    `ahead` has the first five characters of the line.
+    """
     head, space, _ = ahead.partition(" ")
     number = head[:-1].encode()
     numbered = 1 <= len(number) <= 3 and number.isdigit() and head[-1] in ".)"
@@ -509,7 +607,10 @@ def _is_list_item(ahead: str) -> bool:
 
 
 def _find_word_before(text: str, sentence: int, at: int, language: Language) -> str:
-    """Return the word before `at`, back to white space, an opening bracket or a dash, without its opening quotes."""
+    """Return the word before index `at`, back to white space, an opening bracket or a dash, without its opening quotes.
+
+    It does not reach back beyond index `sentence`. In languages with elisions, it begins after the last apostrophe.
+    """
     start = at
     while start > sentence and classify_character(text[start - 1]) not in (SPACE, OPENER, DASH):
         start -= 1
@@ -519,7 +620,15 @@ def _find_word_before(text: str, sentence: int, at: int, language: Language) -> 
 
 
 def _is_abbreviation(text: str, sentence: int, at: int, following: int, language: Language) -> bool:
-    """Return True if the full stop at `at` marks an abbreviation and does not end the sentence."""
+    """Return True if the full stop at index `at` marks an abbreviation and does not end the sentence.
+
+    Args:
+        text: The text.
+        sentence: Index of the current sentence's first character.
+        at: Index of the full stop.
+        following: Index after the white space that follows.
+        language: The words and conventions of the language.
+    """
     word = _find_word_before(text, sentence, at, language)
     kind, ahead = find_kind(word, language), read_next_word(text, following)
     ahead_class, ahead_kind = classify_character(text[following]), language.words.get(ahead.lower(), 0)
@@ -541,7 +650,10 @@ def _is_abbreviation(text: str, sentence: int, at: int, following: int, language
 
 
 def _has_name_before(text: str, sentence: int, at: int) -> bool:
-    """Return True if a space and a capitalized word, which does not start the sentence, are directly before `at`."""
+    """Return True if a space and a capitalized word are directly before index `at`.
+
+    The word must not start the sentence, which begins at index `sentence`.
+    """
     if at <= sentence or text[at - 1] != " ":
         return False
     start = at - 1
@@ -551,12 +663,15 @@ def _has_name_before(text: str, sentence: int, at: int) -> bool:
 
 
 def _is_elided(text: str, sentence: int, at: int) -> bool:
-    """Return True if a run of dots follows an opening bracket, as in "[...]"."""
+    """Return True if the dots at index `at` follow an opening bracket in the same sentence, as in "[...]"."""
     return at > sentence and text[at - 1] in "([" and text[at] in ".…"
 
 
 def _can_close(text: str, sentence: int, at: int) -> bool:
-    """Return True if ")" can end a sentence: in an emoticon, or closing a bracket that starts the sentence."""
+    """Return True if the ")" at index `at` can end the sentence that begins at index `sentence`.
+
+    It can in an emoticon, or if it closes a bracket that starts the sentence.
+    """
     eyes = at - 2 if at > sentence and text[at - 1] == "-" else at - 1
     if eyes > sentence and text[eyes] in ":;=" and classify_character(text[eyes - 1]) in (SPACE, PERIOD, ENDER):
         return True
@@ -574,14 +689,16 @@ def _can_close(text: str, sentence: int, at: int) -> bool:
 
 
 def _find_head(text: str, sentence: int) -> int:
-    """Return the index of the first word of a sentence, after a bullet and at most four spaces."""
+    """Return the index of the first word of the sentence that begins at `sentence`, after a bullet and at most four
+    spaces.
+    """
     if text[sentence] not in BULLETS + INLINE_BULLETS:
         return sentence
     return min(sentence + 5, skip_classes(text[: sentence + 5], sentence + 1, (SPACE,)))
 
 
 def _is_enumerated(text: str, sentence: int, at: int) -> bool:
-    """Return True if the sentence up to `at` is only a list number or letter."""
+    """Return True if text[sentence:at] is only a list number or letter, perhaps after a bullet."""
     head = _find_head(text, sentence)
     return _is_enumerator(text[head : min(at, head + 6)].encode())
 
@@ -594,7 +711,11 @@ def _is_enumerator(word: bytes) -> bool:
 
 
 def _find_item(text: str, sentence: int, at: int) -> int:
-    """Return the start index of the next list item in the sentence if the item's mark is at `at`, otherwise 0."""
+    """Return the start index of the next list item in the sentence if the item's mark is at index `at`, otherwise 0.
+
+    The mark is a bullet, or the full stop or bracket after a list number. The sentence begins at index `sentence`, with
+    an item of the same form.
+    """
     if text[at] in INLINE_BULLETS:
         return at if at > sentence and text[at] == text[sentence] and classify_character(text[at - 1]) == SPACE else 0
     start = at
@@ -610,7 +731,7 @@ def _find_item(text: str, sentence: int, at: int) -> int:
 
 
 def _read_number(text: str, at: int) -> tuple[int, str]:
-    """Return the list number at `at` ("3" as 3, "c" as 99) and its punctuation, or (0, "") if there is none."""
+    """Return the list number at index `at` ("3" as 3, "c" as 99) and its punctuation, or (0, "") if there is none."""
     match = re.compile(r"(\(?)([0-9]{1,3}|[a-z])(\.\)|\.|\))\s").match(text, at)
     if not match:
         return 0, ""
@@ -618,7 +739,18 @@ def _read_number(text: str, at: int) -> tuple[int, str]:
 
 
 def _find_drawn_line(text: str, sentence: int, at: int, language: Language) -> tuple[int, int, int]:
-    """Find what `_find_boundary` does, for a line drawn with characters, which separates sentences."""
+    """Find the end of a sentence at a line drawn with equal characters, such as "-----", which separates sentences.
+
+    Args:
+        text: The text.
+        sentence: Index of the current sentence's first character.
+        at: Index of the first of the equal characters.
+        language: The words and conventions of the language.
+
+    Returns:
+        The end of the sentence (0 if it does not end here), the index to continue at, and the number of newlines
+        skipped.
+    """
     run_end = at
     while run_end < len(text) and text[run_end] == text[at]:
         run_end += 1
@@ -645,7 +777,10 @@ def _find_space_start(text: str, at: int) -> int:
 
 
 def _is_initials(word: str, cased: bool) -> bool:
-    """Return True if a word is a single capital (other than I) or capitals separated by full stops."""
+    """Return True if a word is a single capital (other than I) or capitals separated by full stops.
+
+    If `cased` is False, lower-case letters count as capitals.
+    """
     capitals = (UPPER,) if cased else (UPPER, LOWER)
     letters = word[::2]
     return (

@@ -57,7 +57,15 @@ _SLOTS = 4096
 
 
 def build_word_slots(words: Mapping[bytes, int], manner: int) -> Int64s:
-    """Build the hash table of words that `find_kind_at` searches: pairs of key and kinds, followed by `manner`."""
+    """Build the hash table of words that `find_kind_at` searches: pairs of key and kinds, followed by `manner`.
+
+    Args:
+        words: The kinds of each word (a sum of bit flags), by its UTF-8 of at most eight bytes.
+        manner: The conventions of the language, as in `Language.manner`.
+
+    Returns:
+        int64. Empty slots have the key 0.
+    """
     slots = np.zeros(2 * _SLOTS + 1, np.int64)
     slots[-1] = manner
     for word, kind in words.items():
@@ -71,7 +79,10 @@ def build_word_slots(words: Mapping[bytes, int], manner: int) -> Int64s:
 
 @kernel
 def find_kind_at(data: Bytes, start: int, stop: int, words: Int64s) -> int:
-    """Look up the kinds of the word data[start:stop]. Returns a sum of bit flags, or 0 if the word is not listed."""
+    """Look up the kinds of the word data[start:stop]. Returns a sum of bit flags, or 0 if the word is not listed.
+
+    `words` is the hash table that `build_word_slots` returns.
+    """
     key = pack_bytes(data, start, stop)
     slot = (key ^ key >> 11 ^ key >> 23 ^ key >> 37) & _SLOTS - 1
     while words[2 * slot] != 0:
@@ -83,14 +94,21 @@ def find_kind_at(data: Bytes, start: int, stop: int, words: Int64s) -> int:
 
 @kernel
 def classify_before(data: Bytes, at: int, classes: Bytes) -> int:
-    """Return the class of the character that ends before byte `at`."""
+    """Return the class of the character that ends before byte `at`.
+
+    `classes` is the array that `read_character_classes` returns.
+    """
     kind, _ = classify_at(data, find_start_before(data, at), classes)
     return kind
 
 
 @kernel
 def skip_space(data: Bytes, at: int, stop: int, classes: Bytes) -> tuple[int, int]:
-    """Return the first byte at or after `at` that is not white space, and the number of newlines skipped."""
+    """Return the first byte from `at` to `stop` that is not white space (or `stop`), and the number of newlines
+    skipped.
+
+    `classes` is the array that `read_character_classes` returns.
+    """
     newlines = 0
     while at < stop:
         kind, width = classify_at(data, at, classes)
@@ -103,7 +121,10 @@ def skip_space(data: Bytes, at: int, stop: int, classes: Bytes) -> tuple[int, in
 
 @kernel
 def find_space_start(data: Bytes, at: int, begin: int, classes: Bytes) -> int:
-    """Return the first byte of the white space that ends before byte `at`, but at least `begin`."""
+    """Return the first byte of the white space that ends before byte `at`, but at least `begin`.
+
+    The result is `at` if there is no white space. `classes` is the array that `read_character_classes` returns.
+    """
     while at > begin:
         before = find_start_before(data, at)
         kind, _ = classify_at(data, before, classes)
@@ -118,7 +139,10 @@ def find_space_start(data: Bytes, at: int, begin: int, classes: Bytes) -> int:
 
 @kernel
 def find_word_end(data: Bytes, at: int, stop: int) -> int:
-    """Return the end of the word at byte `at`: ASCII or two-byte letters, at most eight bytes."""
+    """Return the byte after the word that begins at byte `at`: ASCII or two-byte letters, at most eight bytes.
+
+    The result is `at` if there is no letter, and at most `stop`.
+    """
     end = at
     while end < stop:
         byte = int(data[end])
@@ -131,7 +155,7 @@ def find_word_end(data: Bytes, at: int, stop: int) -> int:
 
 @kernel
 def _is_link_at(data: Bytes, at: int, stop: int) -> bool:
-    """Return True if one of LINKS starts at byte `at`."""
+    """Return True if one of LINKS ("http://", "https://", "www.") starts at byte `at` and ends before byte `stop`."""
     if stop - at >= 4 and data[at] == 119:  # www.
         return bool(data[at + 1] == 119 and data[at + 2] == 119 and data[at + 3] == 46)
     if stop - at < 7 or data[at] != 104 or data[at + 1] != 116 or data[at + 2] != 116 or data[at + 3] != 112:
@@ -170,7 +194,7 @@ def can_open_at(data: Bytes, at: int, stop: int, classes: Bytes, cased: int) -> 
 
 @kernel
 def _is_left_out_at(data: Bytes, at: int, stop: int) -> bool:
-    """Return True if one of LEFT_OUT, each six bytes long, starts at byte `at`."""
+    """Return True if one of LEFT_OUT, such as "[...] ", starts at byte `at` and ends before byte `stop`."""
     if stop - at < 6 or (data[at] != 40 and data[at] != 91):
         return False
     dots = data[at + 1] == 46 and data[at + 2] == 46 and data[at + 3] == 46
@@ -180,7 +204,7 @@ def _is_left_out_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def _is_lettered_at(data: Bytes, at: int, stop: int) -> bool:
-    """Return True if an enumerator in parentheses and a space start at byte `at`."""
+    """Return True if an enumerator in parentheses and a space, such as "(a) ", start at the "(" at byte `at`."""
     end = at + 1
     while end + 1 < min(stop, at + 8) and (data[end] != 41 or data[end + 1] != 32):
         end += 1
@@ -189,7 +213,7 @@ def _is_lettered_at(data: Bytes, at: int, stop: int) -> bool:
 
 @kernel
 def is_list_item_at(data: Bytes, at: int, stop: int) -> bool:
-    """Return True if a list item starts at byte `at`, as `_is_list_item` does."""
+    """Return True if a list item, such as "- " or "2. ", starts at byte `at`, as `_is_list_item` does for strings."""
     code, width = decode(data, at)
     if code in BULLET_CODES:
         return at + width < stop and data[at + width] == 32
@@ -223,7 +247,8 @@ def can_open_dotted_at(data: Bytes, sentence: int, at: int, following: int, stop
 
 @kernel
 def flag_marks(data: Bytes, at: int, run_end: int) -> int:
-    """Describe a run of terminators by bit flags: 1, plus 2 if it contains "?", plus 4 if it contains "!".
+    """Describe the run of terminators data[at:run_end] by bit flags: 1, plus 2 if it contains "?", plus 4 if it
+    contains "!".
 
     Returns 0 if the run contains other characters than ".", "!" and "?".
     """
@@ -290,7 +315,21 @@ def _is_word_end_at(
     classes: Bytes,
     words: Int64s,
 ) -> bool:
-    """Compute `_is_word_end` on UTF-8 bytes, for the word from `start` to `at` and the next word's known kinds."""
+    """Return True if the full stop after a word ends a sentence before a lower-case letter.
+
+    `_is_word_end` does the same for strings.
+
+    Args:
+        data: UTF-8 bytes of all rows.
+        sentence: First byte of the current sentence.
+        start: First byte of the word.
+        at: Byte of the full stop.
+        following: First byte of the next word.
+        ahead_end: Byte after the next word.
+        ahead: Kinds of the next word, from `find_kind_at`.
+        classes: Character classes, as `read_character_classes` returns them.
+        words: Hash table of the language's words, as `build_word_slots` returns it.
+    """
     small, letters, place = True, 0, start
     while place < at:
         if data[place] == 46:
@@ -433,13 +472,16 @@ def _is_number(data: Bytes, start: int, stop: int) -> bool:
 
 @kernel
 def _has_degree_sign(data: Bytes, start: int, at: int) -> bool:
-    """Return True if a word ends in a degree sign or raised "o" that is not its only character."""
+    """Return True if the word data[start:at] ends in a degree sign or raised "o" that is not its only character."""
     return at - start >= 2 and data[at - 2] == 0xC2 and (data[at - 1] == 0xB0 or data[at - 1] == 0xBA)
 
 
 @kernel
 def _is_initials_at(data: Bytes, start: int, stop: int, classes: Bytes, cased: int) -> bool:
-    """Compute `_is_initials` on UTF-8 bytes."""
+    """Return True if data[start:stop] is a single capital (other than I) or capitals separated by full stops.
+
+    If `cased` is 0, lower-case letters count as capitals. `_is_initials` does the same for strings.
+    """
     if start == stop:
         return False
     kind, width = classify_at(data, start, classes)
@@ -460,7 +502,10 @@ def _is_initials_at(data: Bytes, start: int, stop: int, classes: Bytes, cased: i
 
 @kernel
 def _has_name_before_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
-    """Compute `_has_name_before` on UTF-8 bytes."""
+    """Return True if a space and a capitalized word are directly before byte `at`.
+
+    The word must not start the sentence, which begins at byte `sentence`. `_has_name_before` does the same for strings.
+    """
     if at <= sentence or data[at - 1] != 32:
         return False
     start, first = at - 1, OTHER
@@ -475,7 +520,9 @@ def _has_name_before_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> 
 
 @kernel
 def is_enumerator_at(data: Bytes, start: int, stop: int) -> bool:
-    """Return True if data[start:stop] can be a list number, as `_is_enumerator` does."""
+    """Return True if data[start:stop] can be a list number, such as "12", "b" or "iv", as `_is_enumerator` does for
+    strings.
+    """
     if stop - start > 5 or stop <= start:
         return False
     digits, letters, roman = 0, 0, 0

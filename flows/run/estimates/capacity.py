@@ -46,10 +46,14 @@ def get_scratch_folder(place: Place) -> Path:
 
 
 def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | None = None) -> None:
-    """Check the estimates of a run against the free disk space and memory. Raises InputError if they exceed them.
+    """Check that a run fits into the free disk space and memory, according to its estimates.
 
     Args:
+        estimates: the estimated needs of the run's stages
         available: available memory in bytes; if None, the memory of this machine
+
+    Raises:
+        InputError: If the run needs more disk space or memory. Memory is not checked for runs on a Dask cluster.
     """
     place, disk_bytes = Place(recipe.store), estimates.run.disk_bytes
     free, available = read_free_bytes(place), read_usable_memory() if available is None else available
@@ -89,11 +93,14 @@ def _describe_memory_remedy(kind: StageKind, workers: int) -> str:
 
 
 def refuse_without_least_room(recipe: Recipe, new: Iterable[RawFile], workers: int) -> None:
-    """Check that disk space and memory suffice for the minimum that a run needs. Raises InputError otherwise.
+    """Check, before a run starts, that disk space and memory suffice for the minimum that it needs.
 
     Args:
         new: the raw files that this run reads for the first time
         workers: number of worker processes
+
+    Raises:
+        InputError: If they do not. Memory is not checked for runs on a Dask cluster.
     """
     place = Place(recipe.store)
     free, available = read_free_bytes(place), read_usable_memory()

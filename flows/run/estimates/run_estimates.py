@@ -73,9 +73,12 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
 
 @dataclass(frozen=True, kw_only=True)
 class _RunSizes:
-    """The sizes of the data that a run's stages process.
+    """The sizes of the data that a run's stages process, from which their costs are estimated.
 
     Attributes:
+        place: the store
+        recipe: the recipe, with the settings of the model that training starts from
+        lock: content of the recipe's lock file (the raw files of each run)
         wanted: the stages that are not reused from the store
         texts: the sampled text of each source
         workers: number of worker processes
@@ -97,7 +100,7 @@ class _RunSizes:
 
     @cached_property
     def _to_build(self) -> Mapping[str, tuple[int, int]]:
-        """The numbers of parts (file sets of the output) and of missing parts, by kind and name of the stage."""
+        """The numbers of all parts (file sets of the output) and of missing parts, by stage, such as "shards/news"."""
         parts: dict[str, tuple[int, int]] = {}
         for entry in self.wanted:
             before, missing = parts.get(entry.stage, (0, 0))
@@ -118,7 +121,7 @@ class _RunSizes:
 
     @cached_property
     def _new_share(self) -> float:
-        """The share of the text whose documents are not in the store yet."""
+        """The share of the text, from 0 to 1, that is in documents not yet in the store."""
         return sum(text.new.text_bytes for text in self.texts) / max(1.0, self.whole.text_bytes)
 
     @cached_property
@@ -172,8 +175,11 @@ class _RunSizes:
         """Estimate the number of tokens in the documents of the given sources, or of all sources if `sources` is empty.
 
         The formula fits measured tokens per word, on novels and the five sources: 1.55 with 2,000 pieces, 1.39 with
-            4,000
-        of byte-level BPE, 1.06 to 1.13 with 8,000; 1 if there are as many pieces as distinct words.
+        4,000 of byte-level BPE, 1.06 to 1.13 with 8,000; 1 if there are as many pieces as distinct words.
+
+        Args:
+            vocabulary: name of the vocabulary's table in the recipe
+            sources: names of sources
         """
         size = self._count_pieces(vocabulary)
         missing = min(1.0, max(0.0, self._count_words() / size - 1) / 6)
@@ -188,7 +194,9 @@ class _RunSizes:
         return {e.name: (1 - self.recipe.held_out.share) * self._count_example_tokens(e) for e in self.recipe.shards}
 
     def _compute_work(self, kind: str, name: str) -> dict[str, float]:
-        """Return the amount of work in pretraining, fine-tuning or making predictions, by unit.
+        """Return the amount of work in pretraining, fine-tuning or making predictions, as {unit: amount}.
+
+        The units are those of `compute_training_work`, `compute_task_work` and `compute_answer_work`.
 
         Args:
             kind: "models", "tasks" or "answers"
@@ -211,7 +219,7 @@ class _RunSizes:
         return compute_answer_work(entry, model, self._count_pieces(used), asked)
 
     def list_warnings(self, stages: Sequence[StageEstimate]) -> list[str]:
-        """Return a warning if the model reads its training text more often than is known to help; else [].
+        """Return a one-line warning if training repeats its text more than MAX_HELPFUL_PASSES times; otherwise [].
 
         Args:
             stages: the estimates of all stages
@@ -239,14 +247,25 @@ def describe_basis(texts: Sequence[SourceText]) -> Iterable[str]:
 
 
 def describe_scratch(stages: Sequence[StageEstimate], place: Place) -> Iterable[str]:
-    """Yield a line about the size and folder of temporary files if they need more than MIN_SCRATCH_BYTES."""
+    """Yield a line about the size and folder of temporary files, if a stage needs more than MIN_SCRATCH_BYTES.
+
+    Args:
+        stages: the estimates of the run's stages
+        place: the store, which decides where temporary files are written
+    """
     most = max((stage.scratch_bytes for stage in stages), default=0)
     if most > MIN_SCRATCH_BYTES:
         yield f"While duplicates are found, about {format_bytes(most)} of scratch are in {get_scratch_folder(place)}."
 
 
 def _iter_stops(recipe: Recipe, texts: Sequence[SourceText]) -> Iterable[str]:
-    """Yield a line for each filter rule that would stop the run and, if no document is left, for each source."""
+    """Yield the lines that explain why a run would stop: one for each filter rule that drops too much of a source.
+
+    A line may suggest another recipe template. If no document of any source is left, there is a line for each source.
+
+    Args:
+        texts: the filtered sample of each source
+    """
     settings = {entry.source.name: entry.documents for entry in recipe.sources}
     some_left = any(text.whole.documents for text in texts)
     for text in texts:

@@ -61,6 +61,8 @@ def sample_source(
     """Read a sample of records, spread evenly over a source's raw files. Unreadable slices are skipped.
 
     Args:
+        source: reads records from files
+        files: the raw files
         seconds: processor time, in seconds, after which reading stops
         read_bytes: approximate number of bytes of records to read
         num_windows: number of positions to read from
@@ -132,13 +134,19 @@ def _choose_slices(pieces: Sequence[Slice], raw_bytes: int, most: float, num_win
 
 
 def _read_records(source: Source, piece: Slice, most: float, deadline: float) -> tuple[list[Record], int]:
-    """Read about `most` bytes of records from the beginning of a slice. Raises FileFault if it is unreadable.
+    """Read about `most` bytes of records from the beginning of a slice. At least one record is read if there is any.
 
     Args:
+        source: reads records from files
+        piece: the slice (a byte range of a file that is parsed separately)
+        most: number of bytes after which reading stops
         deadline: value of `time.process_time()` at which reading stops
 
     Returns:
         The records, and the number of bytes that they occupy in the slice.
+
+    Raises:
+        FileFault: If the slice is unreadable.
     """
     records, found = list[Record](), 0
     most = max(most, MIN_PACKED_BYTES) if is_packed(piece.file.name) else most

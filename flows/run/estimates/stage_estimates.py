@@ -79,7 +79,10 @@ class Estimates:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return all attributes by name, and the units and the totals under the keys "units" and "run", for scripts."""
+        """Return the estimates as a dict, for scripts.
+
+        The keys are the attributes, "units" (the unit of each number, as in UNITS) and "run" (the totals).
+        """
         return {"units": UNITS, **asdict(self), "run": asdict(self.run)}
 
 
@@ -107,7 +110,8 @@ def estimate_stage(stage: str, amounts: Amounts, algorithm: str = "", left: floa
 
     Args:
         stage: kind and name, such as "shards/news"
-        amounts: the amounts that the stage processes, by unit
+        amounts: the amounts that the stage processes, by unit, such as {"text_bytes": 1e6}; "workers" and "parts" are
+            needed unless the stage is built by one process
         algorithm: algorithm of the stage's vocabulary, which some rates depend on; "" if there is none
         left: share of the stage that is not built yet, from 0 to 1
     """

@@ -58,7 +58,7 @@ class TextSizes:
 
     @staticmethod
     def add_all(sizes: Iterable["TextSizes"]) -> "TextSizes":
-        """Return the field-wise sum of several sizes."""
+        """Return the sums of several sizes, field by field; all zeros if there are none."""
         return TextSizes(**sum((Counter(asdict(some)) for some in sizes), Counter()))
 
 
@@ -112,10 +112,13 @@ def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -
 
 
 def _split_files(entry: SourceEntry, lock: Lock, states: Sequence[str]) -> tuple[list[RawFile], list[RawFile]]:
-    """Return a source's raw files in two lists: those whose documents are in the store, and the others.
+    """Return a source's raw files in two lists: those whose documents are already in the store, and the others.
 
     Args:
-        states: planned state of parsing the source in each generation (the raw files that one run added)
+        entry: the source
+        lock: content of the recipe's lock file (the raw files of each run)
+        states: planned state of parsing the source in each generation (the raw files that one run added), such as
+            "reuse"
     """
     generations = [files for generation in lock.generations if (files := list_readable(lock, entry, generation))]
     settled = 0 if "follows" in states else len(generations) - sum(state != "reuse" for state in states)
@@ -127,6 +130,8 @@ def _judge_sample(entry: SourceEntry, sample: SourceSample, old_bytes: int, new_
     """Filter a source's sample, and extrapolate its text sizes to all raw files.
 
     Args:
+        entry: the source and its filter settings
+        sample: records of the source
         old_bytes: size of the raw files whose documents are in the store
         new_bytes: size of the other raw files
     """

@@ -51,8 +51,8 @@ class _ModelSize:
         """Return the memory of a training process in bytes.
 
         Args:
-            held: number of tokens in memory at once
-            predicted: share of the tokens that are predicted, from 0 to 1
+            held: number of tokens that are processed at once
+            predicted: share of these tokens that are predicted, from 0 to 1
         """
         activations = held * (self._layers * 34 * self._hidden * 4 + predicted * self._head / self._hidden * 8)
         return TORCH_BYTES + self.parameters * PARAMETER_BYTES + activations
@@ -61,13 +61,16 @@ class _ModelSize:
 def compute_training_work(
     entry: ModelEntry, recipe: Recipe, vocabulary_size: float, to_train_on: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the work needed to train a model, as {unit: amount}, in the units of the cost rates.
+    """Return the work needed to train a model, as {unit: amount}.
 
-    Every example is assumed to have the maximum length of its shard set.
+    The units are "tokens", "flops" (floating-point operations), "steps", "parameters" and "model_bytes" (memory). Every
+    example is assumed to have the maximum length of its shard set.
 
     Args:
+        entry: the model and the settings of its training
+        recipe: the recipe, whose shard sets the phases of the training read
         vocabulary_size: number of tokens in the vocabulary
-        to_train_on: number of tokens of each shard set, for phases whose length is given in epochs
+        to_train_on: number of tokens of each shard set by name, for phases whose length is given in epochs
     """
     model = _ModelSize(entry, vocabulary_size)
     lengths = {shards.name: shards.settings.length for shards in recipe.shards}
@@ -87,11 +90,12 @@ def compute_training_work(
 def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: float) -> dict[str, float]:
     """Return the work needed to fine-tune and evaluate the tasks of a `[[task]]` table, as {unit: amount}.
 
-    The work covers all seeds and the control model.
-
-    The labeled files are read, but not tokenized.
+    The units are "documents" (labeled rows), "tokens", "flops" (floating-point operations), "steps", "answered"
+    (predicted rows), "pieces" (size of the vocabulary), "parameters" (of all stored models) and "model_bytes" (memory).
+    All seeds and the control model are included. The labeled files are read, but not tokenized.
 
     Args:
+        entry: the `[[task]]` table
         start: the model that is fine-tuned
         vocabulary_size: number of tokens in its vocabulary
 
@@ -124,7 +128,11 @@ def compute_answer_work(
 ) -> dict[str, float]:
     """Return the work needed to make predictions for documents with a fine-tuned model, as {unit: amount}.
 
+    The units are "documents", "text_bytes", "answered" (size of the predictions, in rows), "tokens", "flops"
+    (floating-point operations) and "model_bytes" (memory).
+
     Args:
+        entry: the `[[task]]` table that the model was fine-tuned on
         start: the model that was fine-tuned
         vocabulary_size: number of tokens in its vocabulary
         texts: sizes of the documents
@@ -147,7 +155,17 @@ def _find_length(task: SuiteTask, start: ModelEntry) -> int:
 
 
 def _count_row_tokens(task: Task, file: FileSettings, length: int, labelled: bool = True) -> list[float]:
-    """Estimate the number of tokens in each row of a labeled file. Raises InputError if the file cannot be read."""
+    """Estimate the number of tokens in each row of a labeled file from its characters. Return one number for each row.
+
+    Args:
+        task: the task, which defines the columns of the file
+        file: the labeled file
+        length: maximum number of tokens that the model reads; longer rows count as this length
+        labelled: False if the file has no labels
+
+    Raises:
+        InputError: If the file cannot be read.
+    """
     needed, optional = split_roles(task, labelled)
     rows: Iterator = read_examples(with_format(task, file), RowCounts(), needed, lambda values: values, optional)  # type: ignore[type-arg]
     return [min(length, 2 + len("".join(map(str, values.values()))) / CHARACTERS_PER_TOKEN) for _, values in rows]
@@ -157,6 +175,7 @@ def count_phase_tokens(phase: PhaseSettings, lengths: Sequence[int], held: float
     """Return the maximum number of tokens that a training phase reads in total.
 
     Args:
+        phase: settings of the phase
         lengths: maximum example length of each shard set that the phase reads
         held: number of tokens in these shard sets, for a phase whose length is given in epochs
     """

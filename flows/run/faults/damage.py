@@ -119,6 +119,9 @@ class DamageTracker:
     def mark_listed(self, names: Collection[str]) -> None:
         """Mark the listed files of artifacts (stored stage results) with the given names as damaged.
 
+        Args:
+            names: names of the artifacts, such as those that a recipe builds
+
         Raises:
             InputError: If the list itself is damaged.
         """
@@ -211,6 +214,7 @@ class DamageTracker:
         """Return the damaged files that make a stage's result incomplete; () if the result is complete.
 
         Args:
+            stage: the stage
             survey: which results of the stage the store contains
         """
         if survey.manifest is not None:
@@ -299,10 +303,15 @@ class DamageTracker:
 
 
 def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
-    """Call `run` until it finishes, marking each damaged file that it meets. Return the result of the last call.
+    """Call `run` again and again until it finishes, so that damaged files are rebuilt. Return its last result.
+
+    Args:
+        run: called without arguments; each file that a `Damaged` error of it names is marked before the next call
+        damage: the damaged files of the store, which `run` must treat as missing
 
     Raises:
-        InputError: If damage cannot be repaired. Other exceptions from `run` are passed on.
+        InputError: If a rebuilt file is damaged again. Other exceptions from `run` are passed on.
+        Damaged: If no stage of this run rebuilds the file.
     """
     while True:
         try:
@@ -360,7 +369,11 @@ def describe_record(lock: Lock, location: str) -> str:
 
 
 def explain_deaths(error: WorkerDied) -> str:
-    """Return the error message for a task that crashed at every attempt, but not always at the same record."""
+    """Return the error message for a task that crashed at every attempt, but not always at the same record.
+
+    Args:
+        error: the last crash, which begins the message
+    """
     return (
         f"{error} Each attempt ended, and no one record is to blame. If memory ran out, run with fewer `--workers`; "
         "if it was a limit of [workers], raise it; if a step or library of your own crashes, fix it. "
@@ -395,6 +408,10 @@ def find_set_aside(
         documents: manifests of the parsed documents of all sources, both newly built and reused
         looked: counts of the other files found next to a source's raw files, by source name
         before: what the previous completed run skipped; used to count what is newly skipped
+
+    Returns:
+        One entry for each kind (such as "damaged record") and place (the folder of the documents, or the source and its
+        files); () if nothing is skipped.
     """
     places = lock.file_locations
     found = [
@@ -422,7 +439,10 @@ def find_set_aside(
 def describe_unread_records(place: Place, documents: Manifest, samples: str) -> list[str]:
     """Return a line for each reason why records could not be parsed; [] if `documents` is not of parsed documents.
 
+    A line has the number of records, and the positions of the first MAX_NAMED.
+
     Args:
+        place: the store
         documents: manifest of the parsed documents of a source
         samples: the recipe's `privacy.samples`, which decides whether file names are shown
 

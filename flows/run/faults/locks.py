@@ -50,7 +50,8 @@ class CleanUp:
     def check_alive(self) -> None:
         """Check that this process has not stalled for so long that other processes may consider it dead.
 
-        Raises InputError if it has.
+        Raises:
+            InputError: If it has stalled.
         """
         if time.time() - self._reported_at > MAX_SILENT_SECONDS / 2:
             raise InputError("The clean-up stalled for minutes, and runs may have begun: start it again.")
@@ -80,6 +81,9 @@ def hold_cleanup(place: Place) -> Iterator[CleanUp]:
     If the block fails or the process is killed after something was removed, the clean-up's file stays in the store, and
     the next clean-up finishes the work.
 
+    Yields:
+        The clean-up. Call its `begin` before the first removal.
+
     Raises:
         InputError: If another process is cleaning up the store.
     """
@@ -102,7 +106,7 @@ def hold_cleanup(place: Place) -> Iterator[CleanUp]:
 
 
 def list_cleanups(place: Place) -> dict[str, Heartbeat]:
-    """Return the heartbeats (last signs of life) of running and killed clean-ups, by path of their file."""
+    """Return the heartbeats (last signs of life) of running and killed clean-ups of a store, by path of their file."""
     clearing_by_path = {
         path: read_heartbeat(place, path) for path in place.list_files(CLEANUP_FOLDER) if path.endswith(".json")
     }
@@ -140,6 +144,9 @@ def hold_alone(
         tell: called with `waiting` or `lockless`
         waiting: message to show while waiting for another process
         lockless: message to show if the file system does not support locks
+
+    Raises:
+        InputError: `refusal` of the error, if the file cannot be created or locked for another reason.
     """
     with ExitStack() as stack:
         try:
@@ -181,7 +188,12 @@ def hold_recipe(lock_path: Path | None, tell: Tell) -> Iterator[None]:
 
 
 def change_lock(lock_path: Path | None, tell: Tell, change: Callable[[Lock], Lock]) -> None:
-    """Apply `change` to a recipe's lock file: read it, and write the result. Does nothing if `lock_path` is None.
+    """Read a recipe's lock file, apply a function to its content, and write the result. Other runs of the recipe wait.
+
+    Args:
+        lock_path: path of the lock file; if None, nothing is done
+        tell: called with a message while waiting for another run
+        change: returns the new content; gets the content that is on disk
 
     Raises:
         InputError: If the lock file cannot be read or written.
@@ -198,7 +210,9 @@ def remove_leftovers(place: Place, home: Path, tell: Callable[[str], None]) -> N
     of the store's files.
 
     Args:
-        tell: called with a line about the number of removed files
+        place: the store
+        home: the CLOZE_HOME folder
+        tell: called with a line about the number of removed files, if there are any
     """
     left = [*home.glob(".*")]
     if place.is_local:

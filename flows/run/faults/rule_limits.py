@@ -66,6 +66,7 @@ class RefusedSources(InputError):
     """Raised when too many records of a source are damaged or dropped.
 
     Args:
+        text: the error message
         damaged: the sources with too many damaged records
     """
 
@@ -148,7 +149,13 @@ def _get_outcomes(source: JudgedSource) -> Mapping[str, int]:
 
 
 def _find_damage(place: Place, judged: Sequence[JudgedSource], accepted: int) -> list[tuple[JudgedSource, str]]:
-    """Return the sources with too many damaged records, as (source, error message) pairs."""
+    """Return the sources with too many damaged records, as (source, error message) pairs.
+
+    Args:
+        place: the store
+        judged: the sources of all generations (the raw files that one run added), oldest first
+        accepted: number of the last generation whose damage was accepted; generations up to it are not checked
+    """
     found, counts = list[tuple[JudgedSource, str]](), dict[str, list[Counter[str]]]()
     for source in judged:
         earlier = counts.setdefault(source.manifest.name, [])
@@ -167,6 +174,7 @@ def _find_strict_rules(source: JudgedSource, counts: Sequence[Counter[str]]) -> 
     A rule stops the run only if it also drops too many of all the source's documents up to then.
 
     Args:
+        source: the source with the documents of this run
         counts: number of records by outcome, for each run that added documents, up to and including this one
     """
     name, settings = source.manifest.name, source.entry.documents
@@ -187,7 +195,12 @@ def _describe_rule(place: Place, manifest: Manifest, rule: RuleOverLimit, privac
 
 
 def suggest_template(texts: Sequence[str], source: str) -> str:
-    """Return a sentence that suggests a recipe template for a source's texts; "" if the default rules suit them."""
+    """Return a sentence that suggests a recipe template for a source's texts; "" if the default rules suit them.
+
+    Args:
+        texts: a sample of the texts
+        source: name of the source, for the sentence
+    """
     match = choose_template(texts)
     if match is None:
         return ""
@@ -199,7 +212,14 @@ def suggest_template(texts: Sequence[str], source: str) -> str:
 
 
 def _describe_remedy(place: Place, stopping: Sequence[JudgedSource], sets: Sequence[str], samples: str) -> str:
-    """Return lines that explain how to change the recipe so that the reported sources and rules do not stop the run."""
+    """Return lines that explain how to change the recipe so that the reported sources and rules do not stop the run.
+
+    Args:
+        place: the store
+        stopping: the reported sources
+        sets: `--set` options that switch the reported rules off
+        samples: the recipe's `privacy.samples`, which decides whether texts are shown
+    """
     bounds = ", ".join(sorted({f"{source.entry.documents.max_rule_share:.0%}" for source in stopping}))
     hint = "" if samples == "text" else " To read the texts: --set privacy.samples=text."
     loosened = f" These options switch the rules off:\n    {' '.join(sets)}\n" if sets else " "
@@ -215,9 +235,10 @@ def _describe_remedy(place: Place, stopping: Sequence[JudgedSource], sets: Seque
 
 
 def _list_options(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
-    """Return the `--set` options that disable rules for a source.
+    """Return the `--set` options that disable rules for a source, such as "--set source.news.rules.c4.enabled=false".
 
     Args:
+        source: the source
         reasons: names of the rules, as in the stored record counts
     """
     name = join_key([source.entry.source.name])
@@ -226,7 +247,15 @@ def _list_options(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
 
 
 def _find_later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> list[RuleOverLimit]:
-    """Find rules that drop few documents only because earlier rules drop many, by applying each to a sample."""
+    """Find rules that drop few documents only because earlier rules drop many, by applying each to a sample.
+
+    Args:
+        source: the source
+        over: the rules that are already reported
+
+    Returns:
+        The other rules that drop more than the allowed share of the sample, with counts of the sample.
+    """
     texts = judge_before_rules(_read_first_records(source), source.manifest.name, source.entry.documents)
     reported, bound = {rule.reason for rule in over}, source.entry.documents.max_rule_share
     settings = source.entry.documents
@@ -262,11 +291,15 @@ class _BeforeRules:
 
 
 def judge_before_rules(records: Sequence[Record], name: str, settings: DocumentsSettings) -> pa.Array:
-    """Apply the filtering steps that precede the rules to some records, and return the texts that are not dropped.
+    """Apply the filtering steps that precede the rules to some records.
 
     Args:
+        records: the records
         name: name of the source
         settings: settings of the source's documents
+
+    Returns:
+        The texts that are not dropped, as an Arrow array of strings in the order of the records.
     """
     seen = _BeforeRules(pa.array([], pa.large_string()))
     if records:

@@ -45,6 +45,8 @@ def leave_out(recipe: Recipe, lock: Lock, faults: Iterable[FileFault], tell: Tel
     """Add unreadable files to the lock file's list of raw files to skip. Return the lock file's new content.
 
     Args:
+        recipe: the recipe; only files of sources with `on_damage = "skip"` are skipped
+        lock: content of the lock file with which the run began
         faults: the files that could not be read
         tell: called with a line about each file
 
@@ -78,7 +80,9 @@ def accept_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tel
     If most of a source's new records are damaged, its damaged files are skipped entirely.
 
     Args:
-        refused: the sources with too much damage
+        recipe: the recipe
+        lock: content of the lock file with which the run began
+        refused: the error, with the sources that have too much damage
         tell: called with a line about each skipped file
 
     Raises:
@@ -133,7 +137,7 @@ def build_lock_entry(recipe: Recipe, fault: FileFault) -> LeftOutFile:
 
 
 def _to_current_fault(fault: FileFault) -> FileFault:
-    """Return the fault; as a LostFile if the raw file has changed since it was hashed.
+    """Return the fault of a raw file; as a LostFile if the file has changed or vanished since it was hashed.
 
     It is unknown which content of a changed file was read.
     """
@@ -206,9 +210,10 @@ def _describe_files(recipe: Recipe, files: Sequence[LeftOutFile], how: str = AS_
 
 
 def describe_file(file: LeftOutFile, privacy: str, how: str = AS_UNREADABLE) -> str:
-    """Describe a skipped raw file; without its name, unless `privacy` is "text".
+    """Describe a skipped raw file in one line; without its name, unless `privacy` is "text".
 
     Args:
+        file: the file's entry in the lock file
         privacy: the recipe's `privacy.samples`
         how: qualifier for the message, such as "as unreadable"
     """

@@ -83,7 +83,8 @@ def fetch_recipe(
             them to the lock file immediately
         options: options of the command `cloze fetch`; None for the defaults
         hashes: cache of the sha256 of local files, so that unchanged files are not hashed again
-        progress: called with the progress of each download
+        progress: called during each download with the file's name, the bytes received, and the file's size (None if
+            unknown)
         patience: time limits and retries of requests; None for the defaults
         given_folders: names of sources whose folder was set by the user instead of the recipe; it may be outside `root`
 
@@ -99,7 +100,7 @@ def fetch_recipe(
     all_resolved = {name: value for name, value in resolved.items() if name in tables}
 
     def keep(name: str, resolution: ResolvedFetch) -> None:
-        """Record what a source's `fetch` table was resolved to, unless it is recorded already."""
+        """Record what a source's `fetch` table was resolved to, unless exactly this is recorded already."""
         value = resolution.to_json()
         if all_resolved.get(name) != value:
             all_resolved[name] = value
@@ -137,7 +138,10 @@ def _describe_files(source: str, fixed: Sequence[str], files: Sequence[RawFile],
     """Return a line about the downloaded files of a source: versions, number, total size and folder.
 
     Args:
+        source: name of the source
         fixed: descriptions of the exact versions that were downloaded
+        files: the downloaded files
+        folder: path of the folder that contains them
     """
     named = f"{', '.join(fixed)}: " if fixed else ""
     size = sum(file.size_bytes for file in files)
@@ -145,9 +149,10 @@ def _describe_files(source: str, fixed: Sequence[str], files: Sequence[RawFile],
 
 
 def _choose_tables(tables: FetchTables, options: FetchOptions) -> FetchTables:
-    """Return the `fetch` tables of the sources that the options select, with the limit of the options.
+    """Return the `fetch` tables of the sources that the options select, by source name, with the limit of the options.
 
-    Raises InputError if no source has such a table, the selected one does not exist, or two sources share a folder.
+    Raises:
+        InputError: If no source has such a table, the selected one does not exist, or two sources share a folder.
     """
     if not tables:
         raise InputError(
@@ -166,7 +171,13 @@ def _choose_tables(tables: FetchTables, options: FetchOptions) -> FetchTables:
 def _check_below(source: str, folder: str, root: Path) -> None:
     """Check that a source is downloaded into a folder below the recipe's: an untrusted recipe must not write elsewhere.
 
-    Raises InputError otherwise.
+    Args:
+        source: name of the source
+        folder: the folder for the files, as an absolute path
+        root: the recipe's folder
+
+    Raises:
+        InputError: If it is not below.
     """
     if not Path(folder).is_relative_to(root.resolve()):
         key = join_key(("source", source, "fetch", "folder"))

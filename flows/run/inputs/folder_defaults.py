@@ -148,7 +148,10 @@ def _find_recipe_path(folder: Path, recipes: Path) -> Path:
 
 
 def _list_files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
-    """Return the recipe's only source, with guessed names of the fields that contain text, and its files with text."""
+    """Return the only source of a folder's recipe, and the raw files of it that contain text.
+
+    The source is returned with guessed names of the fields that contain the text.
+    """
     [entry] = recipe.sources
     files = list_unhashed_files(list_raw_files(entry, recipe))
     kept, guesses = guess_text_fields([entry.source], {}, [], {entry.source.name: files})
@@ -158,7 +161,7 @@ def _list_files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
 
 
 def _sample_records(source: Source, files: Sequence[RawFile]) -> list[Record]:
-    """Return non-empty records sampled from all files. Files that cannot be read in slices are skipped."""
+    """Return at most MAX_SAMPLE_TEXTS non-empty records from all files. Files that cannot be sliced are skipped."""
     while True:
         try:
             sampled = sample_source(source, files, math.inf, READ_BYTES, NUM_WINDOWS).sampled if files else ()
@@ -178,9 +181,14 @@ def _read_heads(files: Sequence[RawFile]) -> dict[RawFile, bytes]:
 
 
 def _list_unsampled(heads: Mapping[RawFile, bytes], records: Sequence[Record], encoding: str) -> list[str]:
-    """Return the decoded beginnings (`heads`) of text files that have no record in the sample.
+    """Return the decoded beginnings of text files that have no record in the sample.
 
     A few long texts can fill the sample, so that other files are not represented in it.
+
+    Args:
+        heads: the first bytes of text files, by file
+        records: the sample
+        encoding: encoding of the files, or "auto" to detect it
     """
     sampled, reader = {record.locator.file for record in records}, TextFile(encoding=encoding, max_record_bytes=0)
     texts = []
@@ -207,7 +215,13 @@ def _fit_template(records: Sequence[Record]) -> FittedDefaults:
 
 
 def _with_books(fitted: FittedDefaults, heads: Mapping[RawFile, bytes], records: Sequence[Record]) -> FittedDefaults:
-    """Return the fitted settings with those for Project Gutenberg books added, if the files contain such books."""
+    """Return the fitted settings with those for Project Gutenberg books added, if the files contain such books.
+
+    Args:
+        fitted: the settings so far
+        heads: the first bytes of text files, by file
+        records: the sampled records; must not be empty
+    """
     epubs = [record.text for record in records if record.locator.file.lower().endswith(BOOK_ENDINGS)]
     named = [file for file, head in heads.items() if has_gutenberg_name(head)]
     whole = (
@@ -244,6 +258,7 @@ def _fit_by_judging(
     is adapted to them.
 
     Args:
+        records: the sampled records; must not be empty
         more: beginnings of texts that are not in the sample
         settings: document settings, before any rule is disabled
         fitted: the settings to extend
@@ -290,6 +305,8 @@ def _describe_other_languages(codes: Sequence[str], settings: LanguageSettings, 
 
     Args:
         codes: language code of each text
+        settings: the languages that are kept
+        few: number of dropped texts that needs no description
     """
     counts = Counter(codes) if settings.keep else Counter[str]()
     dropped = sum(count for code, count in counts.items() if code not in (*settings.keep, UNKNOWN))
@@ -300,7 +317,7 @@ def _describe_other_languages(codes: Sequence[str], settings: LanguageSettings, 
 
 
 def _count_other_languages(texts: Sequence[str], codes: Sequence[str]) -> Counter[str]:
-    """Count the texts that are not in English, by language code.
+    """Count the texts that are not in English, by language code. `codes` has the language code of each text.
 
     Texts of unknown language count only if they contain letters with marks, such as accents.
     """
@@ -344,7 +361,9 @@ def _find_strict_rules(
     """Find the document rules that would drop more than MAX_DROPPED_SHARE of the texts.
 
     Args:
-        languages: language code of each text
+        texts: the texts, an Arrow array of strings
+        languages: for each text, the code of the language whose rules are applied to it
+        settings: settings of the rules
 
     Returns:
         A dict from the setting of each such rule to (value that disables the rule, share of the texts that it drops).

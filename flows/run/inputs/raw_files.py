@@ -62,7 +62,8 @@ def fetch_inputs(
         home: the folder CLOZE_HOME, which contains the cache of raw file digests
         tell: called with a line to print while another run of the recipe holds the lock file
         options: options of the command `cloze fetch`; None if a run downloads the files that it needs
-        progress: called with the progress of each download
+        progress: called during each download with the file's name, the bytes received, and the file's size (None if
+            unknown); None to ignore it
 
     Raises:
         InputError: If files cannot be downloaded, or `options` are given but no source has a `fetch` table.
@@ -123,7 +124,7 @@ def open_stat_cache(home: Path) -> Iterator[StatCache]:
 
 
 def _read_stat_cache(path: Path) -> dict[str, list[Json]]:
-    """Read the cached digests by file path; return {} if the cache is missing or damaged."""
+    """Read the cached digests of raw files: HASHED_FIELDS values by file path; {} if there is no valid cache."""
     try:
         entries = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
@@ -221,7 +222,12 @@ def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
 
 
 def check_task_files(entry: TaskEntry) -> Iterator[str]:
-    """Check the labeled files of one task entry like `check_labelled_files`, and yield a warning for each problem."""
+    """Check the labeled files of one `[[task]]` table, and yield a warning for each problem that does not stop the run.
+
+    Raises:
+        InputError: During iteration, if a file is missing, does not have the format that its task requires, or has a
+            problem that would make the scores meaningless and that the table does not accept.
+    """
     from trainer.tasks.checking.check import check_task  # its kernels are not loaded where nothing is judged
 
     for task in entry.load_suite().tasks:

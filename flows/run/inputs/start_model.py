@@ -66,6 +66,8 @@ def fit_to_vocabulary(start: StartModel, recipe: Recipe, existing: Mapping[str, 
     """Return the start model with embedding rows added for the tokens of the recipe's vocabulary that it lacks.
 
     Args:
+        start: the model that training starts from
+        recipe: the recipe, which must train a model
         existing: vocabularies that the recipe uses but does not train, by the name of their table in the recipe
 
     Raises:
@@ -107,7 +109,14 @@ def get_teacher(recipe: Recipe, lock: Lock) -> StartModel | None:
 
 
 def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
-    """Return the teacher model for distillation, or None. Raises InputError if the model is missing."""
+    """Find the teacher model that the recipe names for distillation. Return None if it names none.
+
+    Args:
+        cache: cache of file digests, so that unchanged files are not hashed again
+
+    Raises:
+        InputError: If the model is missing.
+    """
     entry = recipe.model
     if entry is None or not entry.teacher:
         return None
@@ -115,7 +124,11 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
 
 
 def find_baseline(recipe: Recipe, entry: TaskEntry) -> StartModel | None:
-    """Return the baseline model that a task is compared with, or None. Raises InputError if the model is missing."""
+    """Find the baseline model that a `[[task]]` table compares its model with. Return None if it names none.
+
+    Raises:
+        InputError: If the baseline is missing, or is the model that this recipe trains.
+    """
     address = entry.settings.baseline
     if not address:
         return None
@@ -129,12 +142,17 @@ def find_baseline(recipe: Recipe, entry: TaskEntry) -> StartModel | None:
 
 
 def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: StatCache) -> StartModel:
-    """Return the model that a setting of the recipe names. Raises InputError if there is none.
+    """Find the model that a setting of the recipe names: in a local folder, a release, or the recipe's store.
 
     Args:
         key: name of the setting, for messages
         address: value of the setting, such as a folder or a release
         folder: absolute path of the model on this machine; "" if the model is remote
+        recipe: the recipe, whose store is searched
+        cache: cache of file digests
+
+    Raises:
+        InputError: If there is no such model, or several match.
     """
     if folder and Path(folder).is_dir():
 
@@ -149,7 +167,7 @@ def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: Stat
 def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Place, Manifest]:
     """Find a trained model in a release or in the recipe's store. Return the store and the manifest of the model.
 
-    Raises InputError if no model matches, or several do.
+    The arguments are those of `_find_model`. Raises InputError if no model matches, or a release has several.
     """
     if parse_release_address(address) is not None and (named := find_release(address)) is not None:
         place, release = named
@@ -180,9 +198,14 @@ def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple
 
 
 def _from_artifact(place: Place, manifest: Manifest) -> StartModel:
-    """Return a stored model, in a local folder. The model is downloaded if the store is an object store.
+    """Return a stored model as a local folder. The model is downloaded if the store is an object store.
 
-    Raises InputError if the model is incomplete.
+    Args:
+        place: the store
+        manifest: description of the stored model
+
+    Raises:
+        InputError: If the model is incomplete.
     """
     kept = {
         name: file

@@ -81,9 +81,10 @@ def with_lost(looked: Mapping[str, FileCounts], before: Lock, after: Lock) -> Ma
 
 
 def _with_lost(of: FileCounts, gone: Counter[str]) -> FileCounts:
-    """Return the file counts of a source with lost files moved from the read files to the group LOST_FILE.
+    """Return the file counts of one source with lost files moved from the read files to the group LOST_FILE.
 
     Args:
+        of: the counts
         gone: number of lost files by name
     """
     earlier = [group for group in of.passed_over if group.kind == LOST_FILE]
@@ -112,7 +113,11 @@ def describe_set_aside(set_aside: Iterable[SetAside]) -> str:
 
 
 def describe_guesses(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
-    """Return a line for each source whose text field was guessed: the field's name, and how to choose another field."""
+    """Return a line for each source whose text field was guessed: the field's name, and how to choose another field.
+
+    Args:
+        resolved: the result of `resolve_inputs`
+    """
     return [
         describe_guess(entry.source, [field.name for field in names], resolved.guesses.get(entry.source.name))
         for entry in recipe.sources
@@ -173,7 +178,8 @@ def build_unread_json(looked: Mapping[str, FileCounts], privacy: str) -> dict[st
 
     Returns:
         By source name, a dict with the keys `raw_files` (number of files read), `num_passed_over` (number of files
-        not read), `empty` (a list of groups of empty files) and `passed_over` (a list of groups of files not read).
+        not read), `empty` (a list of groups of empty files) and `passed_over` (a list of groups of files not read). A
+        group is a dict with the keys `kind` (such as ".pdf"), `number` and `names`.
     """
     named = privacy == "text"
     return {source: _build_json(files, named) for source, files in looked.items()}
@@ -191,7 +197,7 @@ def _build_json(files: FileCounts, named: bool) -> dict[str, Any]:
 def read_unread_json(reported: Mapping[str, Any]) -> dict[str, FileCounts]:
     """Parse the JSON that `build_unread_json` returned. Return the file counts by source name.
 
-    File names and kinds of files that the JSON omits are missing.
+    File names and kinds of files that the JSON omits are also missing from the result.
     """
     return {
         source: FileCounts(

@@ -60,7 +60,7 @@ def join_words(items: Sequence[str]) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Format a duration in seconds, minutes or hours.
+    """Format a duration, given in seconds, with a suitable unit.
 
     >>> format_seconds(7.3), format_seconds(600), format_seconds(7325)
     ('7.3 s', '10 min', '2 h 02 min')
@@ -121,7 +121,7 @@ def choose_row_words(kind: str, table: str) -> tuple[str, str]:
 
 
 def name_parent(parent: Parent) -> str:
-    """Return the display name of an artifact that another was built from; for raw files, their number.
+    """Return a readable name of an artifact that another was built from: its own name or, for raw files, their number.
 
     >>> name_parent(Parent(role="raw", name="1 files", fingerprint=""))
     '1 file'

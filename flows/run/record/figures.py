@@ -112,7 +112,13 @@ def _iter_ratio(kind: str, name: str, part: float, whole: float, unit: str) -> I
 
 
 def _iter_record_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the metrics of raw files, records and documents, in total and by source, as (name, figure)."""
+    """Yield the metrics of raw files, records and documents, in total and by source, as (name, figure).
+
+    Yields nothing if the manifests describe no parsed documents.
+
+    Args:
+        manifests: descriptions of the run's artifacts
+    """
     parsed, by_source = filter_kind(manifests, "documents"), _group_by_source(manifests)
     if not parsed:
         return
@@ -135,7 +141,7 @@ def _iter_record_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, F
 
 
 def _group_by_source(manifests: Sequence[Manifest]) -> dict[str, list[Manifest]]:
-    """Return the manifests of the parsed documents, grouped by source name."""
+    """Return the manifests of the parsed documents, in lists by source name. Other manifests are omitted."""
     by_source: dict[str, list[Manifest]] = {}
     for manifest in filter_kind(manifests, "documents"):
         by_source.setdefault(manifest.name, []).append(manifest)
@@ -163,7 +169,11 @@ def _add_detail(what: str, detail: str) -> str:
 
 
 def count_raw_files(parsed: Iterable[Manifest]) -> int:
-    """Count the raw files from which the given artifacts of parsed documents were built."""
+    """Count the raw files from which some artifacts of parsed documents were built.
+
+    Args:
+        parsed: manifests (descriptions) of these artifacts
+    """
     raw = (parent for manifest in parsed for parent in manifest.parents if parent.role == "raw")
     return sum(int(parent.name.removesuffix(" files")) for parent in raw)
 
@@ -184,6 +194,9 @@ def _iter_losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) 
         outcomes: number of items by outcome, such as "dropped: parse: empty"
         total: number of all items
         unit: what is counted
+
+    Yields:
+        (name, figure), with names such as "dropped", "dropped: parse: empty", "dropped share".
     """
     lost = {name.removeprefix(f"{what}: "): count for name, count in outcomes.items() if name.startswith(f"{what}: ")}
     reasons = sorted(lost, key=lambda name: (-lost[name], name))
@@ -195,7 +208,15 @@ def _iter_losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) 
 
 
 def _iter_language_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the share of each language in all documents and, if there are several sources, in each source."""
+    """Yield the share of each language in all documents and, if there are several sources, in each source.
+
+    Args:
+        place: the store
+        manifests: descriptions of the run's artifacts
+
+    Yields:
+        (name, figure), with names such as "language share: en".
+    """
     by_source = _group_by_source(manifests)
     shares = {name: _compute_language_shares(place, parsed) for name, parsed in by_source.items()}
     documents = {name: _count_documents(parsed) for name, parsed in by_source.items()}
@@ -210,7 +231,12 @@ def _iter_language_figures(place: Place, manifests: Sequence[Manifest]) -> Itera
 
 
 def _compute_language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[str, float]:
-    """Return the share (0 to 1) of each language in a sample of a source's documents, by language code."""
+    """Return the share (0 to 1) of each language in a sample of one source's documents, by language code.
+
+    Args:
+        place: the store
+        parsed: manifests of the source's parsed documents
+    """
     holding = [(manifest, part) for manifest in parsed for part in manifest.parts if part.count_rows("documents")]
     counts = Counter[str]()
     for manifest, part in spread(holding, MAX_PARTS):
@@ -239,7 +265,15 @@ def _iter_vocabulary_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[st
 
 
 def _iter_token_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the metrics of tokens by vocabulary: count, document lengths, tokens per word, unknown tokens."""
+    """Yield the metrics of the tokens by vocabulary: number, lengths of documents, tokens per word, unknown tokens.
+
+    Args:
+        place: the store
+        manifests: descriptions of the run's artifacts
+
+    Yields:
+        (name, figure), with names such as "tokens" and "median tokens a document".
+    """
     for name, tokens in find_newest_by_name(manifests, "tokens").items():
         by_source: dict[str, list[Part]] = {}
         for part in tokens.parts:
@@ -276,7 +310,15 @@ def _compute_median(name: str, lengths: list[int], unit: str) -> tuple[str, Figu
 
 
 def _iter_example_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the metrics of each shard set (training data): its examples, tokens, unused tokens and labels."""
+    """Yield the metrics of each shard set (training data): its examples, tokens, unused tokens and labels.
+
+    Args:
+        place: the store
+        manifests: descriptions of the run's artifacts
+
+    Yields:
+        (name, figure), with names such as "examples" and "example tokens".
+    """
     for name, shards in find_newest_by_name(manifests, "shards").items():
         tokens = shards.ledger.figures.get("example tokens", 0)
         yield _count(add_name("examples", name), shards.count_rows("examples"), "examples")
@@ -305,7 +347,15 @@ _MEASURED = {
 
 
 def _iter_model_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the number of parameters and training steps of each model, and the results of its last evaluation."""
+    """Yield the number of parameters and training steps of each model, and the results of its last evaluation.
+
+    Args:
+        place: the store
+        manifests: descriptions of the run's artifacts
+
+    Yields:
+        (name, figure), with names such as "parameters" and "held-out loss".
+    """
     for name, model in find_newest_by_name(manifests, "models").items():
         yield _count(add_name("parameters", name), model.ledger.figures["parameters"], "parameters")
         yield _count(add_name("training steps", name), model.ledger.figures["steps"], "steps")
@@ -318,7 +368,15 @@ def _iter_model_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator
 
 
 def _iter_task_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the scores of each fine-tuning task, and the gains over the majority class and the baseline model."""
+    """Yield the scores of each fine-tuning task, and their gains over the majority class and the baseline model.
+
+    Args:
+        place: the store
+        manifests: descriptions of the run's artifacts
+
+    Yields:
+        (name, figure), with names such as "task sentiment: accuracy".
+    """
     for name, tasks in find_newest_by_name(manifests, "tasks").items():
         for score in iter_scores(place, tasks, name):
             yield score.name, Figure(value=score.value, unit=score.unit, kind=MEAN)
@@ -334,7 +392,7 @@ def read_stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
 
 
 def _list_folders(record: RunRecord) -> list[str]:
-    """Return the folders of the artifacts that the metrics of a run are computed from, without repeats."""
+    """Return the folders of the artifacts that the metrics of a run are computed from, in the order of the run."""
     of_kind = {kind: [f for f in record.settled if f.startswith(f"{kind}/")] for kind in ("documents", "verdicts")}
     own = (stage.folder for stage in record.stages)
     return list(dict.fromkeys([*of_kind["documents"], *of_kind["verdicts"][-1:], *own]))
@@ -408,14 +466,21 @@ def find_figures_before(
 
 
 def write_figures(place: Place, record: RunRecord, figures: Figures) -> None:
-    """Write the figures (metrics) of a run into the folder of its record."""
+    """Write the figures (metrics) of a run, by name, into the folder of its record.
+
+    Raises:
+        InputError: If the store is not writable.
+    """
     place.write(get_figures_path(record.run_id), serialize_figures(figures), is_final=True)
 
 
 def rebuild_figures(place: Place) -> None:
-    """Rebuild the damaged figures files (metrics of a run) of a store, and remove them from its list of damaged files.
+    """Compute the damaged figures files (metrics of runs) of a store again, and remove them from its damage list.
 
     A file stays on the list if artifacts that its run used are missing or damaged.
+
+    Raises:
+        InputError: If the list itself is damaged, or the store is not writable.
     """
     damaged = read_damage_list(place)
     for path in [path for path in damaged if path.endswith(f"/{FIGURES_FILE}")]:
@@ -441,7 +506,7 @@ def compute_final_figures(place: Place, record: RunRecord) -> Figures:
 
 
 def serialize_figures(figures: Figures) -> bytes:
-    """Serialize figures (metrics) as JSON with a digest, one figure per line."""
+    """Serialize figures (metrics), by name, as JSON with a digest at its end. Each figure is on a line of its own."""
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(asdict(figure))}" for name, figure in figures.items())
     return seal(f'{{\n "figures": {{\n{lines}\n }}\n}}\n'.encode())
 
@@ -491,10 +556,13 @@ class Change:
 
 
 def compare_figures(before: Figures, after: Figures) -> list[Change]:
-    """Compare the figures (metrics) of two runs, by name: first those of `after` in order, then those only in `before`.
+    """Compare the figures (metrics) of two runs. Each argument has the figures of one run by name.
 
     A count or share for a source or reason, such as "dropped: parse: empty", is taken as zero in a run that lacks it
     but has another one with the same name before the first colon.
+
+    Returns:
+        One change for each name: first the names in `after`, in order, then those only in `before`.
     """
     names = [*after, *(name for name in before if name not in after)]
     return [
@@ -520,13 +588,16 @@ def _get_value(figures: Figures, name: str, other: Figures) -> float | None:
 def list_crossings(
     bounds: Sequence[Bound], after: Figures, before: Figures | None, chances: Mapping[str, float] = MappingProxyType({})
 ) -> list[str]:
-    """Return a line for each figure (metric) that exceeds a limit set in the recipe.
+    """Return a line for each figure (metric) that exceeds a limit in the recipe, and for each limit without a figure.
 
     Args:
         bounds: the limits, from the recipe's `[bounds]`
         after: the figures of the run, by name
         before: the figures of the run to compare with; if None, limits on changes are not checked
         chances: p-values of the task scores that decreased, by figure name
+
+    Returns:
+        Lines such as "documents is 850 documents and was 1,000 documents: the bound is fall = 0.1".
     """
     changes = compare_figures(before if before is not None else {}, after)
     return [line for bound in bounds for line in _iter_bound_crossings(bound, changes, chances)]
@@ -535,11 +606,12 @@ def list_crossings(
 def list_run_crossings(
     place: Place, bounds: Sequence[Bound], run: RunRecord, after: Figures, before: tuple[RunRecord, Figures] | None
 ) -> tuple[str, ...]:
-    """Return a line for each figure (metric) of a recorded run that exceeds a limit set in the recipe.
+    """Return a line, as `list_crossings` does, for each figure (metric) of a recorded run that exceeds a limit.
 
     If the recipe has a limit `worse`, paired significance tests of the predictions are computed.
 
     Args:
+        place: the store
         bounds: the limits, from the recipe's `[bounds]`
         run: record of the run
         after: the figures of the run, by name
@@ -567,8 +639,12 @@ def _iter_bound_crossings(bound: Bound, changes: Sequence[Change], chances: Mapp
 def _list_absent(bound: Bound, changes: Sequence[Change]) -> list[Change]:
     """Return a change from zero to zero, as a list of one, for a figure that has a limit but is missing in both runs.
 
-    Returns [] unless the figure is a count or share for a source or reason, and the runs have others with its name
+    Returns [] unless the figure is a count or share for a source or reason, and the runs have others with the same name
     before the colon.
+
+    Args:
+        bound: the limit
+        changes: the figures of both runs
     """
     family, colon, _ = bound.figure.partition(": ")
     relatives = [change for change in changes if change.name == family or change.name.startswith(f"{family}: ")]
@@ -597,7 +673,13 @@ def _iter_change_crossings(bound: Bound, change: Change) -> Iterator[str]:
 
 
 def _iter_worse_crossings(bound: Bound, change: Change, chances: Mapping[str, float]) -> Iterator[str]:
-    """Yield a line if a task score is significantly lower than in the previous run, or lower and cannot be tested."""
+    """Yield a line if a task score is significantly lower than in the previous run, or lower and cannot be tested.
+
+    Args:
+        bound: the limit, with the p-value `worse` below which a decrease is significant; without one nothing is yielded
+        change: the score in both runs
+        chances: p-values by figure name; a score without one cannot be tested
+    """
     most = bound.settings.worse
     if most is None or change.after is None or change.before is None or change.after >= change.before:
         return
@@ -637,6 +719,8 @@ def format_with_unit(value: float, unit: str, kind: str) -> str:
     """Format the value of a figure (metric) with its unit. Shares are formatted as percentages.
 
     Args:
+        value: the value; "not finite" is returned if it is infinite or NaN
+        unit: what is counted
         kind: COUNT, SHARE or MEAN
 
     >>> format_with_unit(1234, "documents", COUNT), format_with_unit(0.0312, "records", SHARE)

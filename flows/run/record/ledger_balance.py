@@ -137,7 +137,11 @@ def find_newest(manifests: Iterable[Manifest], kind: str) -> Manifest | None:
 
 
 def find_newest_by_name(manifests: Sequence[Manifest], kind: str) -> dict[str, Manifest]:
-    """Return the last manifest (artifact description) of each name of a kind, such as "tokens".
+    """Return the last manifest (artifact description) of each name, for artifacts of one kind.
+
+    Args:
+        manifests: descriptions of a run's artifacts, in the order of the run
+        kind: the kind, such as "tokens"
 
     Returns:
         The manifests by the name of their table in the recipe; a single one is returned under "".
@@ -149,7 +153,12 @@ def find_newest_by_name(manifests: Sequence[Manifest], kind: str) -> dict[str, M
 
 
 def find_parent(manifest: Manifest, candidates: Iterable[Manifest]) -> Manifest | None:
-    """Return the first candidate that was an input of the given artifact; None if there is none."""
+    """Return the first manifest that describes an input of an artifact; None if there is none.
+
+    Args:
+        manifest: description of the artifact
+        candidates: descriptions of the possible inputs
+    """
     parents = {(parent.role, parent.fingerprint) for parent in manifest.parents}
     return next((candidate for candidate in candidates if (candidate.kind, candidate.fingerprint) in parents), None)
 
@@ -180,6 +189,10 @@ def _collect_ledgers(manifests: Sequence[Manifest], kind: str) -> dict[str, Ledg
     """Return the ledgers (record counts by outcome) of the artifacts of one kind, by artifact name.
 
     If each source has its own artifact of this kind, the sum over all sources is returned under "".
+
+    Args:
+        manifests: descriptions of a run's artifacts, in the order of the run
+        kind: the kind, such as "tokens"
     """
     if STAGES[kind].is_per_source:
         return {"": sum((manifest.ledger for manifest in filter_kind(manifests, kind)), Ledger())}
@@ -215,7 +228,10 @@ def sum_raw_files(parsed: Iterable[Manifest]) -> Account:
 
 
 def list_copy_accounts(shards: Manifest) -> list[Account]:
-    """Return the token counts of each copy of a shard set's data (the same text with other masks), by outcome."""
+    """Return the token counts of each copy of a shard set's data (the same text with other masks), by copy number.
+
+    Each has the total number of tokens of the text, and the numbers by outcome, such as "truncated".
+    """
     copies = [account for account in shards.ledger.accounts if account.unit.startswith(COPY_OF_TOKENS)]
     return sorted(copies, key=_to_sort_key)
 
@@ -226,7 +242,10 @@ def _to_sort_key(account: Account) -> list[str]:
 
 
 def _iter_document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
-    """Yield comparisons of the document counts between parsing, deduplication, corpus and tokenization."""
+    """Yield comparisons of the numbers of documents that were parsed, deduplicated, kept in the corpus, and tokenized.
+
+    A comparison is omitted if the run has no artifact of one of its two steps.
+    """
     parsed, verdicts, corpus = (
         filter_kind(manifests, "documents"),
         find_newest(manifests, "verdicts"),
@@ -248,7 +267,7 @@ def _iter_document_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
 
 
 def _iter_token_edges(manifests: Sequence[Manifest]) -> Iterable[Edge]:
-    """Yield comparisons of the stored tokens with the tokens that each copy of each shard set read."""
+    """Yield comparisons of the number of stored tokens with the number that each copy of each shard set read."""
     written = list(find_newest_by_name(manifests, "tokens").values())
     for name, shards in find_newest_by_name(manifests, "shards").items():
         tokens = find_parent(shards, written)
@@ -312,7 +331,13 @@ def list_losses(steps: Iterable[StepAccount]) -> list[tuple[str, int]]:
 
 
 def list_edits(manifest: Manifest) -> list[tuple[str, int]]:
-    """List what was changed or found in kept documents (lines, personal data, test data), as (description, count)."""
+    """List what was changed or found in the documents of an artifact, as (description, count) pairs.
+
+    These are lines removed or repaired, personal data masked, and matches with test data. Zero counts are omitted.
+
+    Args:
+        manifest: manifest of the parsed documents
+    """
     edits = ("lines repaired in part", "lines removed: ", "masked: ", "meets ")
     return [(name, count) for name, count in manifest.ledger.figures.items() if name.startswith(edits) and count]
 
@@ -323,7 +348,7 @@ def sum_bytes(manifest: Manifest) -> int:
 
 
 def format_bytes(size: int) -> str:
-    """Format a size in bytes, kB, MB or GB.
+    """Format a size, given in bytes, as B, kB, MB or GB (powers of 1,000).
 
     >>> format_bytes(1_530_000)
     '1.5 MB'
@@ -374,6 +399,9 @@ def sample_lengths(
         table: name of a table with a list column `ids`
         unknown_id: id of the unknown token; if None, unknown tokens are not counted
         most: maximum number of parts to read
+
+    Returns:
+        The lengths; empty if the table has no rows.
 
     Raises:
         Damaged: If a file is damaged.
@@ -437,14 +465,17 @@ def iter_shares(place: Place, shards: Manifest) -> Iterator[Share]:
 
 
 def _count_lost_tokens(shards: Manifest) -> tuple[int, dict[str, int]]:
-    """Return the total number of tokens in all copies of the data, and the number of unused tokens by reason."""
+    """Return the number of tokens in all copies of a shard set's data, and the numbers of unused tokens by reason.
+
+    The reasons are "truncated" and "left_over".
+    """
     accounts = list_copy_accounts(shards)
     lost = {name: sum(each.outcomes.get(name, 0) for each in accounts) for name in ("truncated", "left_over")}
     return sum(account.total for account in accounts), lost
 
 
 def compute_label_deviation(shards: Manifest) -> float | None:
-    """Return how far the counts of the two labels are from equal, in standard deviations of a fair coin.
+    """Return how far the counts of a shard set's two labels are from equal, in standard deviations of a fair coin.
 
     Returns None if the shard set (training data) has no labels.
     """
@@ -476,12 +507,25 @@ def measure_surface(place: Place, shards: Manifest) -> SurfaceAccuracy | None:
     """Measure how well the labels of a shard set can be guessed from surface features such as segment lengths.
 
     Returns None if there are no labels, or the shards contain no counts of surface features.
+
+    Args:
+        place: the store
+        shards: manifest (description) of the shard set
     """
     return measure_surface_accuracy({split: _read_looks(place, shards, split) for split in shards.facts["splits"]})
 
 
 def _read_looks(place: Place, shards: Manifest, split: str) -> pa.Table:
-    """Read the counts of surface features (such as segment lengths) in a sample of a split's shards, as one table."""
+    """Read the counts of surface features (such as segment lengths) in a sample of a split's shards.
+
+    Args:
+        place: the store
+        shards: manifest (description) of the shard set
+        split: name of the split, such as "train"
+
+    Returns:
+        One table with the columns of SURFACES; it has no rows if there are no counts.
+    """
     of_split = (part for part in shards.parts if part.labels.get("split") == split)
     holding = [part for part in of_split if any(file.table == "surfaces" for file in part.files)]
     batches = [
@@ -521,7 +565,14 @@ def describe_surface(name: str, at_least: float) -> str:
 
 
 def explain_no_examples(name: str, shards: Manifest) -> str | None:
-    """Return the message that a shard set has no training example; None if it has some, or there are no documents."""
+    """Return the error message for a shard set without any training example.
+
+    Returns None if it has some, or if there are no documents to train on.
+
+    Args:
+        name: name of the shard set
+        shards: manifest (description) of the shard set
+    """
     train = [part for part in shards.parts if part.labels.get("split") == "train"]
     documents = sum(part.ledger.figures["documents"] for part in train)
     if not documents or any(part.count_rows("examples") for part in train):
@@ -531,7 +582,11 @@ def explain_no_examples(name: str, shards: Manifest) -> str | None:
 
 
 def list_warnings(shards: Manifest) -> list[str]:
-    """Return warnings if a shard set (training data) has no examples, or its examples omit much of the text."""
+    """Return a warning if a shard set has no training examples, or if its examples omit much of the text; else [].
+
+    Args:
+        shards: manifest (description) of the shard set
+    """
     if (empty := explain_no_examples(shards.name, shards)) is not None:
         return [empty]
     whole, lost = _count_lost_tokens(shards)

@@ -108,7 +108,7 @@ def write_named(place: Place, recipe: str, named: Mapping[str, str]) -> None:
 
 
 def is_due(moment: str) -> bool:
-    """Return True if a limit that is still exceeded should be reported again: a day after the last notification.
+    """Return True if the last notification about a limit is at least a day old, so that it should be repeated.
 
     Args:
         moment: time of the last notification (ISO 8601)
@@ -156,7 +156,15 @@ def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -
 
 
 def post_notice(variable: str, notice: Notice) -> str:
-    """Send a notification to the address in an environment variable. Return why sending failed, or "" on success."""
+    """Send a notification to the address in an environment variable.
+
+    Args:
+        variable: name of the environment variable
+        notice: the notification
+
+    Returns:
+        Why sending failed, such as "it does not answer"; "" on success.
+    """
     import logging
 
     from apprise import Apprise, AppriseAsset, LogCapture
@@ -184,7 +192,7 @@ def post_notice(variable: str, notice: Notice) -> str:
 
 
 def build_apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[str, Any]:
-    """Convert an address to the form that Apprise expects.
+    """Convert a webhook address to the form that Apprise, the library that sends notifications, expects.
 
     Args:
         address: URL of a webhook or of an Apprise service
@@ -218,6 +226,8 @@ def call_command(settings: NotifySettings, notice: Notice, folder: Path) -> str:
     The command is killed after `settings.command_seconds`.
 
     Args:
+        settings: the recipe's `[notify]` settings
+        notice: the notification
         folder: working directory of the command
 
     Returns:
@@ -239,9 +249,10 @@ def call_command(settings: NotifySettings, notice: Notice, folder: Path) -> str:
 
 
 def list_setting_warnings(settings: NotifySettings, environment: Mapping[str, str]) -> list[str]:
-    """Return a warning if the environment variable that `notify.webhook` names is not set; else [].
+    """Return a one-line warning if the environment variable that `notify.webhook` names is not set; else [].
 
     Args:
+        settings: the recipe's `[notify]` settings
         environment: the environment variables of this process
     """
     if settings.webhook and not environment.get(settings.webhook):

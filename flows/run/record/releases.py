@@ -103,8 +103,13 @@ class Release:
 def list_run_artifacts(place: Place, record: RunRecord) -> tuple[ReleasedArtifact, ...]:
     """Return the artifacts (stored results) of a run that a release would contain: the last one of each kind and name.
 
+    Args:
+        place: the store
+        record: the record of the run
+
     Raises:
-        InputError: If the run has no artifacts, or one is no longer in the store.
+        InputError: If the run has no artifacts that can be released, or one is no longer in the store.
+        Damaged: If the manifest of an artifact is damaged.
     """
     last = {(stage.kind, stage.name): stage.folder for stage in record.stages if STAGES[stage.kind].is_released}
     if not last:
@@ -118,10 +123,11 @@ def to_released(manifest: Manifest) -> ReleasedArtifact:
 
 
 def read_manifests(place: Place, release: Release) -> list[Manifest]:
-    """Read the manifests (descriptions) of the artifacts in a release.
+    """Read the manifests (descriptions) of the artifacts in a release, in the release's order.
 
     Raises:
         InputError: If an artifact is missing, or its content has changed.
+        Damaged: If a manifest is damaged.
     """
     manifests = []
     for artifact in release.artifacts:
@@ -147,7 +153,12 @@ def _read_manifest(place: Place, folder: str, named_by: str) -> Manifest:
 
 
 def list_release_entries(place: Place, name: str | None = None) -> list[str]:
-    """Return the paths of all releases made under a name, oldest first; if `name` is None, those of all names."""
+    """Return the paths, relative to the store, of all releases made under a name, oldest first.
+
+    Args:
+        place: the store
+        name: the name; if None, the releases of all names are listed, sorted by name
+    """
     folder = RELEASES_FOLDER if name is None else f"{RELEASES_FOLDER}/{name}"
     pieces = [tuple(path.split("/")) for path in place.list_files(folder)]
     entries = [each for each in pieces if len(each) == 3 and _ENTRY.fullmatch(each[2])]
@@ -160,12 +171,21 @@ def list_release_names(place: Place) -> list[str]:
 
 
 def read_history(place: Place, name: str) -> list[Release]:
-    """Read all releases made under a name, oldest first. Raises DamagedRelease if one is missing or damaged."""
+    """Read all releases made under a name, oldest first; [] if there are none.
+
+    Raises:
+        DamagedRelease: If one is damaged.
+    """
     return [read_release(place, path) for path in list_release_entries(place, name)]
 
 
 def read_current_release(place: Place, name: str, number: int | None = None) -> Release:
     """Read the newest release made under a name, or the one with the given number.
+
+    Args:
+        place: the store
+        name: name of the release
+        number: one-based position in the history of the name; None for the newest
 
     Raises:
         InputError: If there is no such name or number.
@@ -207,12 +227,13 @@ def find_release_before(place: Place, recipe: str, moment: str) -> Release | Non
 
 
 def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, generations: int) -> int:
-    """Return the last generation (raw files that one run added) for whose documents predictions are released.
+    """Return the number of the last generation (raw files that one run added) with released predictions.
 
-    The number is that of the newest release of the recipe whose predictions cover fewer than `generations` generations.
-    If a released run is repeated, it therefore makes predictions for the same documents again.
+    It is taken from the newest release of the recipe whose predictions cover fewer than `generations` generations. If a
+    released run is repeated, it therefore makes predictions for the same documents again.
 
     Args:
+        place: the store
         recipe: name of the recipe
         name: name of the predictions artifact
         answer_kind: "predict" or "embed"; predictions of the other kind are ignored
@@ -249,8 +270,15 @@ def list_released_runs(place: Place) -> set[str]:
 def add_release(place: Place, entry: Release) -> Release:
     """Append a release to the history of its name, and return the release with its new number.
 
+    Waits until no clean-up of the store is running.
+
+    Args:
+        place: the store
+        entry: the release; its `number` is ignored
+
     Raises:
-        InputError: If the name is not valid, or a clean-up of the store has removed an artifact of the release.
+        InputError: If the name is not valid, the store is not writable, or a clean-up of the store has removed an
+            artifact of the release.
         DamagedRelease: If the newest release of that name is damaged.
     """
     check_release_name("--name", entry.name)
@@ -274,6 +302,8 @@ def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
     """Make an earlier release of a name current again by appending a copy of it to the history. Return the copy.
 
     Args:
+        place: the store
+        name: name of the release
         to: number of the earlier release; if None, the last one whose artifacts differ from the current ones
         reason: why, as given by the user
 
@@ -291,7 +321,15 @@ def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
 
 
 def _find_earlier(place: Place, now: Release) -> Release:
-    """Return the last release whose artifacts differ from the current one's. Raises InputError if there is none."""
+    """Return the last release of the same name whose artifacts differ from those of the current release.
+
+    Args:
+        place: the store
+        now: the current release
+
+    Raises:
+        InputError: If there is none.
+    """
     meant = now.back_to or now.number
     earlier = [e for e in read_history(place, now.name) if e.number < meant and e.artifacts != now.artifacts]
     if not earlier:
@@ -303,7 +341,7 @@ def _find_earlier(place: Place, now: Release) -> Release:
 
 
 def get_user() -> str:
-    """Return the current user and host, as user@host."""
+    """Return the current user and host, as user@host. A user without a name is called "unknown"."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
@@ -320,7 +358,9 @@ class ReleaseAddress(NamedTuple):
 
 
 def parse_release_address(address: str) -> ReleaseAddress | None:
-    """Parse an address. Return None if it is not a release address, or a file or folder with this path exists.
+    """Parse an address of the form `STORE@NAME` or `STORE@NAME:NUMBER`.
+
+    Returns None if the address has another form, or if a file or folder with this path exists.
 
     >>> parse_release_address("store@prod:2")
     ReleaseAddress(store='store', name='prod', number=2)
@@ -351,7 +391,11 @@ def _parse_number(path: str) -> int:
 
 
 def read_release(place: Place, path: str) -> Release:
-    """Read one release by its path. Raises DamagedRelease if it is missing or damaged, or does not match its path."""
+    """Read one release by the path of its file, relative to the store.
+
+    Raises:
+        DamagedRelease: If the file is missing or damaged, or does not match its path.
+    """
     try:
         data = place.read(path)
     except FileNotFoundError as error:
@@ -364,7 +408,11 @@ def read_release(place: Place, path: str) -> Release:
 
 @contextmanager
 def _hold_history(place: Place, name: str) -> Iterator[None]:
-    """Lock the history of a release name for writing during the block. Does nothing if the store is an object store."""
+    """Lock the history of a release name for writing during the block. Does nothing if the store is an object store.
+
+    Raises:
+        InputError: If the folder of the history is not writable.
+    """
     if not place.is_local:
         yield
         return

@@ -248,7 +248,7 @@ class RunRecord:
 
 
 def to_sealed(value: Any) -> bytes:
-    """Serialize a dataclass as JSON with a digest of the JSON at its end, by which damage is detected.
+    """Serialize a dataclass as JSON text with a digest of the JSON at its end, by which damage is detected.
 
     Lone surrogates, as in a path that is not UTF-8, are escaped; `from_sealed` restores them.
     """
@@ -283,9 +283,14 @@ class RawPaths:
 
 
 def build_run_id(place: Place, recipe: str) -> str:
-    """Create the id of a new run from the current time and the recipe's name. The id sorts after all ids in the store.
+    """Create the id of a new run, such as "20261122T201500123456-news": the current UTC time and the recipe's name.
 
-    If the id of an earlier run contains a later time, the time in the new id is one second after that.
+    The id sorts after all ids in the store: if that of an earlier run contains a later time, the time in the new id is
+    one second after it.
+
+    Args:
+        place: the store
+        recipe: name of the recipe
     """
     now = datetime.now(UTC)
     newest = max(
@@ -320,7 +325,11 @@ def read_versions() -> dict[str, str]:
 
 
 def begin_run(place: Place, run_id: str, recipe: "Recipe") -> None:
-    """Write the recipe of a new run to the store. Raises InputError if the store is not writable."""
+    """Write the text of a new run's recipe to the store.
+
+    Raises:
+        InputError: If the store is not writable.
+    """
     place.write(get_recipe_path(run_id), recipe.text.encode())
 
 
@@ -335,11 +344,16 @@ def get_recipe_path(run_id: str) -> str:
 
 
 def write_run(place: Place, record: RunRecord, lock: "Lock", report: str | None = None) -> None:
-    """Write the files of a run that has ended: its lock, raw file paths, report (if not None) and, last, its record.
+    """Write the files of a run that has ended: its lock, the paths of its raw files, its report and, last, its record.
 
     Args:
+        place: the store
+        record: the record of the run
         lock: content of the recipe's lock file (the raw files and models that the run used)
-        report: the report as HTML
+        report: the report as HTML; None if there is none
+
+    Raises:
+        InputError: If the store is not writable.
     """
     folder = f"runs/{record.run_id}"
     place.write(f"{folder}/recipe.lock", lock.to_bytes())
@@ -391,7 +405,12 @@ def iter_readable_runs(place: Place, run_ids: Iterable[str], tell: Callable[[str
     """Yield the records of the given runs in the order of `run_ids`. Runs with a damaged record are skipped.
 
     Args:
+        place: the store
+        run_ids: ids of recorded runs
         tell: called with a line to print for each skipped run
+
+    Raises:
+        FileNotFoundError: During iteration, if a run has no record.
     """
     for run_id in run_ids:
         try:
@@ -401,12 +420,13 @@ def iter_readable_runs(place: Place, run_ids: Iterable[str], tell: Callable[[str
 
 
 def find_newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
-    """Return the one of the given artifacts that was used most recently: built or reused by the newest run.
+    """Return the manifest of the artifact that was used most recently: built or reused by the newest run.
 
-    If no recorded run used any of the artifacts, the last one is returned.
+    If no recorded run used any of the artifacts, the last manifest is returned.
 
     Args:
-        manifests: manifests (descriptions) of artifacts in one store; must not be empty
+        place: the store
+        manifests: manifests (descriptions) of artifacts in the store; must not be empty
     """
     by_folder = {manifest.folder: manifest for manifest in manifests}
     for record in iter_newest_runs(place) if len(manifests) > 1 else ():
@@ -422,7 +442,7 @@ def is_ahead(record: RunRecord) -> bool:
 
 
 def describe_clock_gap(record: RunRecord) -> str:
-    """Return the beginning of a sentence about a run whose start time is in the future."""
+    """Return the beginning of a sentence which says that a run's start time is in the future. It has no full stop."""
     return f"The run {record.run_id} began at {record.started}, which is yet to come by this machine's clock"
 
 
@@ -432,13 +452,17 @@ def describe_passed_over(fault: DamagedRun) -> str:
 
 
 def read_raw_paths(place: Place, run_id: str) -> Mapping[str, str]:
-    """Read the paths of the raw files that a recorded run read, by sha256 of their content. Raises DamagedRun."""
+    """Read the paths of the raw files that a recorded run read, by sha256 of their content.
+
+    Raises:
+        DamagedRun: If the file with the paths is missing or damaged.
+    """
     path = f"runs/{run_id}/raw.json"
     return from_sealed(RawPaths, _read_file(place, path), path, DamagedRun).paths
 
 
 def _read_file(place: Place, path: str) -> bytes:
-    """Read a file that every recorded run has. Raises DamagedRun if it is missing."""
+    """Read a file that every recorded run has, by its path in the store. Raises DamagedRun if it is missing."""
     try:
         return place.read(path)
     except FileNotFoundError as error:
@@ -471,7 +495,8 @@ def find_raw_file(
 def read_recorded_lock(place: Place, run_id: str) -> "Lock":
     """Read the lock (list of the raw files and models used) of a recorded run, with the file paths at that time.
 
-    Raises DamagedRun if a file of the run is missing or damaged.
+    Raises:
+        DamagedRun: If a file of the run is missing or damaged.
     """
     from flows.recipes.lock import Lock
 
@@ -488,9 +513,10 @@ def read_recorded_lock(place: Place, run_id: str) -> "Lock":
 
 
 def read_recorded_recipe(record: RunRecord, store: str) -> "Recipe":
-    """Parse the recipe of a recorded run.
+    """Parse the recipe of a recorded run, with the settings that were given with `--set`.
 
     Args:
+        record: the record of the run
         store: current address of the store; a relative path is resolved against the current folder
 
     Raises:

@@ -45,7 +45,7 @@ RATE_SECONDS = 2.0  # of progress, before a rate is reported
 
 
 def get_running_path(run_id: str) -> str:
-    """Return the path of a run's heartbeat file (regular report of its process), relative to the store."""
+    """Return the path, relative to the store, of the file in which a run's process reports regularly what it does."""
     return f"runs/{run_id}/running.json"
 
 
@@ -130,7 +130,7 @@ class RunHeartbeat:
         self._writer = HeartbeatWriter(place, get_running_path(run_id), self._report)
 
     def wrap_tell(self, tell: Callable[[str], None]) -> Callable[[str], None]:
-        """Return a function that prints a line with `tell` and reports the same line as what the run is doing."""
+        """Return a function that prints a line by calling `tell`, and reports the line as what the run is doing."""
 
         def both(line: str) -> None:
             self.doing = line
@@ -144,7 +144,7 @@ class RunHeartbeat:
         Once all are done, the stage is no longer reported.
 
         Args:
-            stage: kind and name of the stage, as in "tokens/small"
+            stage: kind and name of the stage, as in "tokens/small", followed by " steps" if training steps are counted
             built: number of parts or steps that are done
             parts: number of parts or steps to do in all
         """
@@ -229,7 +229,11 @@ class ListedRun:
         return self.record.seconds if self.record is not None else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the run and its cost as a flat dict, for scripts. Values of a run without a record are None."""
+        """Return the run and its cost as a flat dict, for scripts.
+
+        The keys are `run_id`, `recipe`, `state`, `outcome`, `started`, `seconds`, `workers`, `new_parts` (parts built,
+        by kind of stage), and the attributes of `Cost`. Values that only a record has are None if there is none.
+        """
         record = self.record
         cost = record.cost if record is not None else None
         return {
@@ -257,9 +261,10 @@ def count_new_parts(record: RunRecord) -> dict[str, int]:
 def list_runs(
     place: Place, recipe: str | None = None, limit: int | None = None, tell: Callable[[str], None] = print_to_stderr
 ) -> list[ListedRun]:
-    """List the runs of a store, newest first.
+    """List the runs of a store, newest first: recorded, running and lost ones.
 
     Args:
+        place: the store
         recipe: name of the recipe whose runs are listed; if None, runs of all recipes are listed
         limit: maximum number of runs; if None, all runs are listed
         tell: called with a line to print for each damaged record, which is skipped
@@ -273,11 +278,16 @@ def list_runs(
 def read_run_state(
     place: Place, run_id: str, files: Collection[str], tell: Callable[[str], None] = print_to_stderr
 ) -> ListedRun | None:
-    """Read the state of one run; return None if its record is damaged or its folder has no file of a run.
+    """Read the state of one run.
 
     Args:
+        place: the store
+        run_id: id of the run
         files: names of the files in the run's folder
         tell: called with a line to print if the record is damaged
+
+    Returns:
+        The run; None if its record is damaged, or its folder contains no file of a run.
     """
     if "run.json" in files:
         return _read_recorded(place, run_id, tell)
@@ -291,7 +301,7 @@ def _read_recorded(place: Place, run_id: str, tell: Callable[[str], None]) -> Li
 
 
 def list_run_files(place: Place) -> dict[str, dict[str, int]]:
-    """Return the files of each run, as run id -> file name -> size in bytes."""
+    """Return the files of all runs in a store, as {run id: {path in the run's folder: size in bytes}}."""
     files: dict[str, dict[str, int]] = {}
     for path, size in place.list_files("runs").items():
         _, run_id, *name = path.split("/")
@@ -327,7 +337,15 @@ def _read_unfinished_run(place: Place, run_id: str) -> ListedRun | None:
 
 
 def find_names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
-    """Return the names of the artifacts (stored results) that a run may have used or built; None if unknown."""
+    """Return the names of the artifacts (stored results) that a run may have used or built.
+
+    They are taken from its record, its last report, or the recipe that it started with; None if none of these can be
+    read.
+
+    Args:
+        place: the store
+        state: the run
+    """
     if state.record is not None:
         return state.record.names
     if state.heartbeat is not None and "names" in state.heartbeat.report:
@@ -360,9 +378,10 @@ class StoreStatus:
     ended: tuple[ListedRun, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the status as a dict for scripts, with the attributes as keys; `lost` lists run ids.
+        """Return the status as a dict for scripts, with the attributes as keys.
 
-        The additional key "quarantine" holds the number of raw records that crash worker processes, by recipe.
+        Each run or process is a dict, but `lost` lists run ids. The additional key "quarantine" holds the number of raw
+        records that crash worker processes, by recipe.
         """
         return {
             "running": [_to_json(state.heartbeat) for state in self.running],
@@ -375,7 +394,7 @@ class StoreStatus:
 
 
 def _to_json(present: Heartbeat | None) -> dict[str, Any]:
-    """Return the last report of a process with the keys `host`, `pid` and `silent_seconds` (its age) added."""
+    """Return the last report of a process as a dict, with `host`, `pid` and `silent_seconds` (its age) added."""
     assert present is not None
     process = {
         "host": present.process.host,
@@ -386,7 +405,10 @@ def _to_json(present: Heartbeat | None) -> dict[str, Any]:
 
 
 def read_store_status(place: Place) -> StoreStatus:
-    """Read the current activity in a store. Damaged run records are reported on standard error and skipped."""
+    """Read the current activity in a store: runs, schedules, and releases that wait for approval.
+
+    Damaged run records are reported on standard error and skipped.
+    """
     files = list_run_files(place)
     newest = {parse_recipe_name(run_id): run_id for run_id in sorted(files)}
     asked = {run_id for run_id, names in files.items() if "run.json" not in names} | set(newest.values())

@@ -55,6 +55,7 @@ def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[Tas
     The first metric of each split is followed by its gains over the majority class and over the baseline model, if any.
 
     Args:
+        place: the store
         tasks: manifest (description) of the stored fine-tuned models
         called: name of the artifact if the run has several such artifacts; else ""
 
@@ -83,6 +84,7 @@ def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
     """Return the scores of stored fine-tuned models as the table of their suite (set of tasks).
 
     Args:
+        place: the store
         tasks: manifest (description) of the stored models
         called: title of the table; if "", the name of the suite is used
 
@@ -95,7 +97,13 @@ def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
 
 
 def iter_summaries(result: SuiteResult) -> Iterator[str]:
-    """Yield a line about each task: its first metric on its main split, with the interval and the majority class."""
+    """Yield a line about each task: its first metric on its main split, with the interval and the majority class.
+
+    A line looks like "sentiment: accuracy 91.2 (89.5 to 93.0); the most frequent class has 50.0."
+
+    Args:
+        result: the scores of the tasks
+    """
     for task, row in _find_main_rows(result).items():
         interval = f" ({format_score(row.interval[0])} to {format_score(row.interval[1])})" if row.interval else ""
         usual = "" if row.majority is None else f"; the most frequent class has {format_score(row.majority)}"
@@ -126,7 +134,7 @@ class TaskWorth(NamedTuple):
     reason: str
 
 
-def iter_worth(result: SuiteResult, control: SuiteComparison | None) -> Iterator[TaskWorth]:
+def iter_task_worth(result: SuiteResult, control: SuiteComparison | None) -> Iterator[TaskWorth]:
     """Yield for each task whether pre-training was worth it.
 
     It was if the model is better than the same model from first weights, and better than a bag of words if there is
@@ -161,10 +169,10 @@ def _format_chance(p: float | None) -> str:
     return "" if p is None else f" (p {max(p, 0.0001):.2g})"
 
 
-def format_worth(worth: Sequence[TaskWorth]) -> str:
+def format_task_worth(worth: Sequence[TaskWorth]) -> str:
     """Format the answers for all tasks of a run as one text; "" if there are none.
 
-    >>> format_worth([TaskWorth("tone", "no", "accuracy 81.0; a bag of words 83.0")])
+    >>> format_task_worth([TaskWorth("tone", "no", "accuracy 81.0; a bag of words 83.0")])
     'No: accuracy 81.0 on tone; a bag of words 83.0.'
     """
     if len(worth) == 1:
@@ -195,6 +203,7 @@ def compare_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[st
     """Compare stored fine-tuned models with those of another artifact, by paired significance tests.
 
     Args:
+        place: the store
         tasks: manifest (description) of the stored models
         other: manifest of the models to compare them with
         names: column titles for `tasks` and `other`
@@ -217,6 +226,7 @@ def compare_within(place: Place, tasks: Manifest, of: str) -> SuiteComparison | 
     Returns None if there is no such model.
 
     Args:
+        place: the store
         tasks: manifest (description) of the stored models
         of: which model to compare with, BASELINE or CONTROL
 
@@ -251,6 +261,7 @@ def compute_worse_chances(place: Place, after: Sequence[Manifest], before: Seque
     """Compute a p-value for each task whose first metric decreased: the probability of such a decrease by chance.
 
     Args:
+        place: the store
         after, before: manifests (artifact descriptions) of the later and the earlier run
 
     Returns:
@@ -300,7 +311,12 @@ class EventPrinter:
         self._steps = 0
 
     def print_event(self, event: Event) -> None:
-        """Print one event. Step events are printed at most once in METRIC_SECONDS, checkpoint events never."""
+        """Print one event. Step events are printed at most once in METRIC_SECONDS, checkpoint events never.
+
+        Args:
+            event: dict with the kind of the event under the key "event" (such as "start", "step", "warning" or "done"),
+                and the values that such an event has
+        """
         if event["event"] in SUITE_LINES:
             self._tell(SUITE_LINES[event["event"]](event))
         elif event["event"] == "warning":
@@ -322,7 +338,12 @@ class EventPrinter:
 
 
 def iter_start_lines(event: Event) -> Iterator[str]:
-    """Yield lines about the start event of a fine-tuning run: the record counts of its files, and its settings."""
+    """Yield lines about the start of a fine-tuning run: the record counts of its files, and its settings.
+
+    Args:
+        event: dict with the keys "training" and "evaluation" (record counts as for `describe_ledger`), "settings"
+            (values by name), "resumed" (True or False) and "step"
+    """
     for name in ("training", "evaluation"):
         yield f"{name}: {describe_ledger(event[name])}"
     settings = {name: value for name, value in event["settings"].items() if value not in (None, [], ())}
@@ -332,11 +353,11 @@ def iter_start_lines(event: Event) -> Iterator[str]:
 
 
 def describe_ledger(ledger: Mapping[str, Any]) -> str:
-    """Describe how many records of a labeled file were used, dropped and truncated.
+    """Describe in one line how many records of a labeled file were used, dropped and truncated.
 
     Args:
-        ledger: record counts of the file as JSON, with the keys `accounts` (unit -> counts by outcome, of one unit) and
-            `figures` (other counts by name)
+        ledger: record counts of the file as JSON, with the keys `accounts` (of one unit, such as "examples": a dict
+            with the counts by outcome under "outcomes") and `figures` (other counts by name)
     """
     [(unit, account)] = ledger["accounts"].items()
     figures = ledger["figures"]

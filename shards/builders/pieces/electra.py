@@ -77,7 +77,9 @@ def plan_electra(
     single: float,
     pieces: Int64s,
 ) -> int:
-    """Plan the examples of one pass over the documents. Return the number of pieces (runs of one document's tokens).
+    """Plan ELECTRA's examples of one pass over the documents, and return the number of pieces.
+
+    A piece is a run of one document's tokens. An example has one or two.
 
     Args:
         word_starts: uint8 [tokens], 1 if the token begins a word
@@ -118,7 +120,7 @@ def plan_electra(
 
 @kernel
 def _draw_target(key: np.uint64, length: int, short: float) -> int:
-    """Draw the target length of an example in tokens.
+    """Draw the target length of an ELECTRA example in tokens, including special tokens.
 
     It is `length`, or with probability `short` a random number in [MIN_TARGET, length]. The result is a function of the
     random key `key`.
@@ -204,11 +206,13 @@ class ElectraInput:
         check_range("shards.one_segment_probability", self.one_segment_probability, 0, 1)
 
     def check(self, common: Common) -> None:
-        """Do nothing, because no setting of this input type can conflict with the shared settings."""
+        """Do nothing, because no setting of ELECTRA's examples can conflict with the shared settings."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build ELECTRA's examples of one shard, in `common.copies` passes over its documents. See
-        `ExampleInput.build`.
+        """Build ELECTRA's examples of one shard, in `common.copies` passes over its documents.
+
+        The arguments and the result are those of `ExampleInput.build`: the examples of all passes, and for each pass a
+        ledger that accounts for every token.
         """
         return build_electra(columns, self, common, ExampleLayout.from_vocabulary(vocabulary, 2))
 
@@ -221,6 +225,9 @@ def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, la
         own: Settings of this input.
         common: Settings shared by all input types (the ways to turn documents into examples).
         layout: Special tokens and number of segments.
+
+    Returns:
+        The examples of all passes, and for each pass a ledger that accounts for every token.
     """
     check_columns(columns)
     parts, ledgers = [], []
@@ -237,10 +244,17 @@ def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, la
 
 
 def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
-    """Account for every token of one pass: it is in an example or left out.
+    """Build the ledger of one pass of ELECTRA's examples: every token is in an example.
 
-    The ledger also counts the examples with one segment and the examples that end inside a sentence. `plan` has one row
-    per piece: int64 [pieces, PIECE_WIDTH].
+    It also has the number of examples with one segment, `one_segment`, and of examples that end inside a sentence,
+    `cut_sentences`.
+
+    Args:
+        columns: The documents of the shard.
+        plan: int64 [pieces, PIECE_WIDTH], the plan of the pass
+
+    Raises:
+        LedgerError: The tokens in the examples are not as many as those of the documents.
     """
     lasts = np.diff(plan[:, EXAMPLE], append=-1) != 0
     ends = plan[lasts, END]
@@ -252,7 +266,7 @@ def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
 def build_electra_plain(
     columns: DocumentTokens, own: ElectraInput, common: Common, layout: ExampleLayout
 ) -> BuiltExamples:
-    """Reference implementation of `build_electra`, for tests."""
+    """Reference implementation of `build_electra` in plain Python, for tests. Arguments and result are the same."""
     parts, ledgers = [], []
     for copy in range(common.copies):
         planned = [
@@ -268,7 +282,15 @@ def build_electra_plain(
 def _iter_examples_plain(
     columns: DocumentTokens, document: int, own: ElectraInput, common: Common, copy: int
 ) -> Iterator[PlannedExample]:
-    """Yield the examples of one document in one copy."""
+    """Yield ELECTRA's examples of one document in one pass.
+
+    Args:
+        columns: The documents of the shard.
+        document: Index of the document.
+        own: Settings of this input.
+        common: Settings shared by all input types.
+        copy: Zero-based pass over the documents.
+    """
     first, last = columns.documents[document : document + 2].tolist()
     rest = [range(*bounds) for bounds in pairwise(columns.sentences[first : last + 1].tolist())]
     ordinal = 0
@@ -291,7 +313,9 @@ def _iter_examples_plain(
 
 
 def _divide_sentences_plain(sentences: list[range], wanted: int, *, exceeds: bool) -> tuple[range, range]:
-    """Divide sentences into the first and the second segment. The second may be empty.
+    """Divide sentences into the first and the second segment, and return both as ranges of token positions.
+
+    The second segment may be empty.
 
     Args:
         sentences: The sentences, as ranges of token positions.
@@ -311,7 +335,14 @@ def _divide_sentences_plain(sentences: list[range], wanted: int, *, exceeds: boo
 def _trim_segments_plain(columns: DocumentTokens, a: range, b: range, length: int) -> tuple[range, range]:
     """Trim both segments so that they fit into `length` tokens, including special tokens. The second may become empty.
 
-    `a` and `b` are the ranges of token positions of both segments. The trimmed ranges are returned in the same order.
+    Args:
+        columns: The documents of the shard.
+        a: The token positions of the first segment.
+        b: The token positions of the second segment.
+        length: Maximum length of the example.
+
+    Returns:
+        The trimmed ranges, in the same order.
     """
     if len(a) > length - 2:
         words = [place for place in a[1 : length - 1] if columns.word_starts[place]]

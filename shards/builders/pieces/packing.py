@@ -63,7 +63,9 @@ def plan_packs(
     crosses: bool,
     pieces: Int64s,
 ) -> int:
-    """Plan the examples of one pass over the documents. Return the number of pieces (runs of one document's tokens).
+    """Pack whole sentences into the examples of one pass over the documents, and return the number of pieces.
+
+    A piece is a run of one document's tokens in one example.
 
     Args:
         word_starts: uint8 [tokens], 1 if the token begins a word
@@ -133,10 +135,14 @@ class FullSentencesInput:
     crosses: ClassVar[bool] = True
 
     def check(self, common: Common) -> None:
-        """Do nothing, because no setting of this input type can conflict with the shared settings."""
+        """Do nothing, because no setting of packed sentences can conflict with the shared settings."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Pack the sentences of one shard into examples, in `common.copies` passes. See `ExampleInput.build`."""
+        """Pack the sentences of one shard into examples, in `common.copies` passes over its documents.
+
+        The arguments and the result are those of `ExampleInput.build`: the examples of all passes, and for each pass a
+        ledger that accounts for every token.
+        """
         own = PackSettings(length=common.length, crosses=self.crosses, copies=common.copies, seed=common.seed)
         ids = vocabulary.special_ids
         return BuiltExamples(*pack_sentences(columns, own, cls_id=ids["cls"], sep_id=ids["sep"]))
@@ -153,8 +159,9 @@ class DocSentencesInput(FullSentencesInput):
 def pack_sentences(
     columns: DocumentTokens, settings: PackSettings, *, cls_id: int, sep_id: int
 ) -> tuple[Examples, tuple[Ledger, ...]]:
-    """Pack whole sentences into examples, in `settings.copies` passes. A sentence is cut only if it is longer than an
-    example.
+    """Pack whole sentences into examples of one segment, in `settings.copies` passes over the documents.
+
+    A sentence is cut only if it is longer than an example.
 
     Args:
         columns: The documents of the shard.
@@ -191,10 +198,14 @@ def draw_document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s
 
 
 def _plan_copy(columns: DocumentTokens, settings: PackSettings, copy: int) -> Int64s:
-    """Plan the examples of one pass over the documents: int64 [pieces, PIECE_WIDTH].
+    """Pack the sentences of one pass over the documents, and return the plan: int64 [pieces, PIECE_WIDTH].
 
-    One row describes one piece, which is a run of consecutive tokens of one document inside one example. `copy` is the
-    zero-based number of the pass.
+    One row describes one piece, which is a run of consecutive tokens of one document inside one example.
+
+    Args:
+        columns: The documents of the shard.
+        settings: Settings of the packer.
+        copy: Zero-based pass over the documents.
     """
     room = settings.length - PACK_SPECIALS
     cap = len(columns.sentences) + 2 * (len(columns.ids) // room + 1)  # a sentence's, and two cuts for each room
@@ -205,13 +216,16 @@ def _plan_copy(columns: DocumentTokens, settings: PackSettings, copy: int) -> In
 
 
 def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
-    """Account for every token of one pass over the documents, and check that the counts add up.
+    """Account for every token of one pass of packing, and check that the counts add up.
 
     The count `cut_sentences` of the ledger is the number of pieces that begin inside a sentence.
 
     Args:
         columns: The documents of the shard.
         pieces: int64 [pieces, PIECE_WIDTH], the plan of the pass
+
+    Raises:
+        LedgerError: The tokens in the pieces are not as many as those of the documents.
     """
     placed = int((pieces[:, END] - pieces[:, START]).sum())
     outcomes = {"placed": placed, "truncated": 0, "left_over": 0}
@@ -224,7 +238,7 @@ def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
 def pack_sentences_plain(
     columns: DocumentTokens, settings: PackSettings, *, cls_id: int, sep_id: int
 ) -> tuple[Examples, tuple[Ledger, ...]]:
-    """Reference implementation of `pack_sentences`, for tests."""
+    """Reference implementation of `pack_sentences` in plain Python, for tests. Arguments and result are the same."""
     parts, ledgers = [], []
     for copy in range(settings.copies):
         examples = number_examples_plain([_merge_sentences(row) for row in _iter_rows(columns, settings, copy)])
@@ -234,9 +248,12 @@ def pack_sentences_plain(
 
 
 def _iter_rows(columns: DocumentTokens, settings: PackSettings, copy: int) -> Iterator[list[PlainPiece]]:
-    """Yield the pieces of each example of one pass, in order. A part of a long sentence is an example by itself.
+    """Yield the sentences of each example of one pass, in order. A part of a long sentence is an example by itself.
 
-    `copy` is the zero-based number of the pass.
+    Args:
+        columns: The documents of the shard.
+        settings: Settings of the packer.
+        copy: Zero-based pass over the documents.
     """
     room, row = settings.length - PACK_SPECIALS, list[PlainPiece]()
     for document in draw_document_order(columns, settings.seed, copy).tolist():

@@ -46,9 +46,15 @@ class ExampleLayout(NamedTuple):
     def from_vocabulary(
         cls, vocabulary: ShardVocabulary, segments: int = 1, *, has_labels: bool = False
     ) -> "ExampleLayout":
-        """Return a layout with the [CLS] and [SEP] tokens of a vocabulary. It must have both.
+        """Return a layout with the [CLS] and [SEP] tokens of a vocabulary.
 
-        `segments` and `has_labels` are the fields of the layout.
+        Args:
+            vocabulary: The vocabulary.
+            segments: Number of segments, 1 or 2.
+            has_labels: Whether examples have a label.
+
+        Raises:
+            KeyError: The vocabulary has no special token with the role "cls" or "sep".
         """
         return cls(vocabulary.special_ids["cls"], vocabulary.special_ids["sep"], segments, has_labels)
 
@@ -89,7 +95,7 @@ def compute_ordinals(pieces: Int64s) -> UInt32s:
 def build_examples(
     columns: DocumentTokens, pieces: Int64s, ordinals: UInt32s, copy: int, layout: ExampleLayout
 ) -> Examples:
-    """Write the tokens of the planned examples of one pass over the documents.
+    """Write the tokens of the planned examples of one pass over the documents, and compute their other columns.
 
     Args:
         columns: The documents of the shard.
@@ -132,13 +138,13 @@ def count_placed(pieces: Int64s) -> int:
 
 
 def build_copy_ledger(total: int, placed: int, left_over: int, figures: Mapping[str, int]) -> Ledger:
-    """Account for every token of one pass over the documents, and check that the counts add up.
+    """Build the ledger of one pass over the documents from the numbers of tokens, and check that they add up.
 
     Args:
         total: Number of tokens in the documents.
         placed: Number of these tokens that are in examples.
         left_over: Number of these tokens that are in no example.
-        figures: Further counts to store.
+        figures: Further counts to store, by name.
 
     Raises:
         LedgerError: `placed` and `left_over` do not add up to `total`.
@@ -148,11 +154,12 @@ def build_copy_ledger(total: int, placed: int, left_over: int, figures: Mapping[
 
 
 def _count_examples(pieces: Int64s) -> int:
+    """Return the number of examples in a plan, int64 [pieces, PIECE_WIDTH], whose examples are numbered from 0."""
     return int(pieces[-1, EXAMPLE]) + 1 if len(pieces) else 0
 
 
 def join_examples(parts: Sequence[Examples]) -> Examples:
-    """Concatenate examples. `parts` must not be empty."""
+    """Concatenate several `Examples`. The list must not be empty, and either all parts have labels or none has."""
     columns: dict[str, Any] = {}
     for name in Examples._fields:
         values = [getattr(part, name) for part in parts]
@@ -164,6 +171,7 @@ def join_examples(parts: Sequence[Examples]) -> Examples:
 
 
 def _join_offsets(parts: Sequence[Int64s]) -> Int64s:
+    """Join the offsets of several arrays of lists to those of the concatenated lists: int64, beginning with 0."""
     lengths = np.concatenate([np.diff(part) for part in parts])
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
@@ -188,7 +196,14 @@ class PlannedExample(NamedTuple):
 def build_examples_plain(
     columns: DocumentTokens, planned: Sequence[PlannedExample], copy: int, layout: ExampleLayout
 ) -> Examples:
-    """Reference implementation of `build_examples`, for tests."""
+    """Reference implementation of `build_examples`, for tests.
+
+    Args:
+        columns: The documents of the shard.
+        planned: The examples of one pass, in order.
+        copy: Zero-based pass over the documents.
+        layout: Special tokens, number of segments and labels.
+    """
     ids, starts, lengths, boundaries = list[int](), list[int](), list[int](), list[int]()
     documents, num_documents, example_ids = list[int](), list[int](), list[int]()
     for ordinal, pieces in planned:

@@ -30,8 +30,12 @@ def find_word_cut(word_starts: Bytes, start: int, room: int) -> int:
     """Find the position at which to cut a text of more than `room` tokens that begins at token `start`.
 
     This is the last word start that leaves at most `room` tokens before the cut. If there is none after `start`, the
-    cut is after exactly `room` tokens. `word_starts` is 1 at each token that begins a word. All positions are positions
-    in the tokens of the shard.
+    cut is after exactly `room` tokens.
+
+    Args:
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        start: Position of the text in the tokens of the shard. So is the result.
+        room: Maximum number of tokens before the cut.
     """
     for place in range(start + room, start, -1):
         if word_starts[place]:

@@ -177,11 +177,13 @@ class SentencePairInput:
     labels: ClassVar[str | None] = "next-sentence"
 
     def check(self, common: Common) -> None:
-        """Do nothing, because no setting of this input type can conflict with the shared settings."""
+        """Do nothing, because no setting of sentence pairs can conflict with the shared settings."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build the sentence pairs of one shard, in `common.copies` passes over its documents. See
-        `ExampleInput.build`.
+        """Build the sentence pairs of one shard, in `common.copies` passes over its documents.
+
+        The arguments and the result are those of `ExampleInput.build`: the examples of all passes, and for each pass a
+        ledger that accounts for every token.
         """
         return build_sentence_pairs(columns, common, ExampleLayout.from_vocabulary(vocabulary, 2, has_labels=True))
 
@@ -195,6 +197,9 @@ def build_sentence_pairs(columns: DocumentTokens, common: Common, layout: Exampl
         columns: The documents of the shard.
         common: Settings shared by all input types (the ways to turn documents into examples).
         layout: Special tokens, with two segments and labels.
+
+    Returns:
+        The examples of all passes, and for each pass a ledger that accounts for every token.
     """
     check_columns(columns)
     parts, ledgers = [], []
@@ -250,8 +255,7 @@ def _list_couples(pairs: Int64s, example_ids: UInt64s, order_key: np.uint64) -> 
 
 
 def _draw_exchanges(first_ids: UInt64s, label_key: np.uint64) -> Bools:
-    """Decide at random, for each match of two sentence pairs, whether they exchange their second sentences: bool
-    [couples].
+    """Decide at random which matches of two sentence pairs exchange their second sentences: bool [couples].
 
     Exactly one of every two consecutive matches exchanges them, so that both labels are equally frequent.
 
@@ -302,7 +306,7 @@ def _build_plan(pairs: Int64s, kept: Int64s, partners: Int64s) -> Int64s:
 
 
 def _build_ledger(columns: DocumentTokens, pairs: Int64s, partners: Int64s, counts: Int64s) -> Ledger:
-    """Account for every token of one pass over the documents, and count the following:
+    """Account for every token of one pass of sentence pairs, and count the following:
 
     borrowed:        number of tokens of second sentences that are from another document
     next, random:    number of examples with the label 0 and 1
@@ -310,6 +314,15 @@ def _build_ledger(columns: DocumentTokens, pairs: Int64s, partners: Int64s, coun
     odd_sentences:   number of sentences that are in no pair
     without_partner: number of pairs that are in no example
     cut_sentences:   number of cuts inside sentences
+
+    Args:
+        columns: The documents of the shard.
+        pairs: int64 [pairs, PAIR_WIDTH], the pairs
+        partners: int64 [pairs], the pair that provides each second sentence, or -1 for a pair that is left out
+        counts: int64 [NUM_COUNTS], the counts of `pair_sentences`
+
+    Raises:
+        LedgerError: The counts do not add up to the tokens of the documents.
     """
     lengths, is_left_over = pairs[:, B_END] - pairs[:, B_START], partners < 0
     is_random = ~is_left_over & (partners != np.arange(len(pairs)))
@@ -338,7 +351,7 @@ class _PlainPair(NamedTuple):
 
 
 def build_sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """Reference implementation of `build_sentence_pairs`, for tests."""
+    """Reference implementation of `build_sentence_pairs` in plain Python, for tests. It returns the same."""
     parts, ledgers, room = [], [], (common.length - PAIR_SPECIALS) // 2
     for copy in range(common.copies):
         keys = dict(zip(PURPOSES, compute_purpose_keys(common, PURPOSES, copy), strict=True))

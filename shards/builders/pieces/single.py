@@ -93,12 +93,21 @@ class SingleInput:
         check_range("shards.min_tokens", self.min_tokens, 1, 1 << 16)
 
     def check(self, common: Common) -> None:
-        """Raise InputError if `min_tokens` exceeds the maximum number of tokens that an example can have."""
+        """Check that an example can have as many tokens as `min_tokens` says.
+
+        Args:
+            common: Length, copies and seed.
+
+        Raises:
+            InputError: `min_tokens` exceeds the maximum number of tokens that an example can have.
+        """
         check_range("shards.min_tokens", self.min_tokens, 1, common.length - SINGLE_SPECIALS)
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build one or more examples from each document of a shard, in `common.copies` passes. See
-        `ExampleInput.build`.
+        """Build one or more examples from each document of a shard, in `common.copies` passes over its documents.
+
+        The arguments and the result are those of `ExampleInput.build`: the examples of all passes, and for each pass a
+        ledger that accounts for every token.
         """
         return build_single(columns, self, common, ExampleLayout.from_vocabulary(vocabulary))
 
@@ -114,6 +123,9 @@ def build_single(columns: DocumentTokens, own: SingleInput, common: Common, layo
         own: Settings of this input.
         common: Settings shared by all input types (the ways to turn documents into examples).
         layout: Special tokens, with one segment.
+
+    Returns:
+        The examples of all passes, and for each pass a ledger that accounts for every token.
     """
     check_columns(columns)
     room, counts = common.length - SINGLE_SPECIALS, np.zeros(NUM_COUNTS, np.int64)
@@ -128,13 +140,25 @@ def build_single(columns: DocumentTokens, own: SingleInput, common: Common, layo
 
 
 def _build_ledger(total: int, placed: int, left_over: int, too_short: int, cuts: int) -> Ledger:
+    """Build the ledger of one pass of single-document examples, and check that the numbers of tokens add up.
+
+    Args:
+        total: Number of tokens in the documents.
+        placed: Number of tokens in examples.
+        left_over: Number of tokens in sequences that are too short for an example.
+        too_short: Number of these sequences.
+        cuts: Number of places at which a document was cut.
+
+    Raises:
+        LedgerError: `placed` and `left_over` do not add up to `total`.
+    """
     return build_copy_ledger(total, placed, int(left_over), {"too_short": int(too_short), "cuts": int(cuts)})
 
 
 def build_single_plain(
     columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout
 ) -> BuiltExamples:
-    """Reference implementation of `build_single`, for tests."""
+    """Reference implementation of `build_single` in plain Python, for tests. Arguments and result are the same."""
     room, rows, counts = common.length - SINGLE_SPECIALS, list[list[PlainPiece]](), Counter[str]()
     for document in range(len(columns.keys)):
         start, stop = columns.sentences[columns.documents[document : document + 2]].tolist()

@@ -64,10 +64,14 @@ class SegmentPairInput:
         check_range("shards.short_sequence_probability", self.short_sequence_probability, 0, 1)
 
     def check(self, common: Common) -> None:
-        """Do nothing, because no setting of this input type can conflict with the shared settings."""
+        """Do nothing, because no setting of segment pairs can conflict with the shared settings."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build next sentence prediction examples of one shard, in `common.copies` passes. See `ExampleInput.build`."""
+        """Build next sentence prediction examples of one shard, in `common.copies` passes over its documents.
+
+        The arguments and the result are those of `ExampleInput.build`: the examples of all passes, and for each pass a
+        ledger that accounts for every token.
+        """
         own = PairSettings(
             length=common.length,
             short_sequence_probability=self.short_sequence_probability,
@@ -120,7 +124,15 @@ def build_pairs(
 
 
 def plan_pairs(columns: DocumentTokens, settings: PairSettings) -> PlannedSegments:
-    """Plan the segment pairs of all passes over the documents, without writing their tokens."""
+    """Plan the segment pairs of all passes over the documents, without writing their tokens.
+
+    Args:
+        columns: The documents of the shard.
+        settings: Settings of the pairs.
+
+    Returns:
+        For each pass a plan (the positions of both segments) and a ledger that accounts for every token.
+    """
     check_columns(columns)
     limit = settings.length - PAIR_SPECIALS
     partners, planned = build_partner_index(columns, limit - 1), PlannedSegments([], [])
@@ -137,7 +149,9 @@ def plan_pairs(columns: DocumentTokens, settings: PairSettings) -> PlannedSegmen
 
 
 def build_pair_ledger(columns: DocumentTokens, counts: Sequence[int], partners: Int64s) -> Ledger:
-    """Account for every token of one pass over the documents, and check that the counts add up.
+    """Build the ledger of one pass of segment pairs from its counts, and check that they add up.
+
+    It also has a histogram of the lengths of the documents that random second segments come from.
 
     Args:
         columns: The documents of the shard.

@@ -229,8 +229,7 @@ def _cut_head(
     last_end: int,
     key: np.uint64,
 ) -> tuple[int, int]:
-    """Find a segment B that begins with a sentence and ends inside it, and a text of the same length in another
-    document.
+    """Find a segment B that ends inside its only sentence, and a text of the same length in another document.
 
     The longest B that ends at `last_end` or before is tried first, then half of it, and so on. A itself is not needed.
     The other text is the beginning of a sentence too. All positions are positions in the tokens of the shard.

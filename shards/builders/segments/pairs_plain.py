@@ -72,7 +72,7 @@ class PlainExample(NamedTuple):
 def build_pairs_plain(
     columns: DocumentTokens, settings: PairSettings, *, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """Reference implementation of `build_pairs`, for tests."""
+    """Reference implementation of `build_pairs` in plain Python, for tests. Arguments and result are the same."""
     check_columns(columns)
     documents = list_documents(columns)
     text = PlainText(columns, documents, settings.length - PAIR_SPECIALS)
@@ -175,6 +175,7 @@ class PlainText:
             ordinal += 1
 
     def _find_document(self, tokens: range) -> int:
+        """Return the index of the document that contains the first of these token positions."""
         holding = (n for n, document in enumerate(self.documents) if tokens.start < document[-1].stop)
         return next(holding)
 
@@ -311,9 +312,10 @@ class PlainText:
 
 
 def draw_target_plain(key: int, limit: int, short: float) -> int:
-    """Draw the target length of a chunk (the text of one example) in tokens.
+    """Reference implementation of `draw_target`, for tests: the target length of a chunk in tokens.
 
-    It is `limit`, or with probability `short` a random number in [2, limit].
+    A chunk is the text of one example. The target is `limit`, or with probability `short` a random number in [2,
+    limit]. It is a function of the random key `key`.
     """
     return 2 + int(draw_below(key, 1, limit - 1)) if draw_uniform(key, 0) < short else limit
 
@@ -323,6 +325,11 @@ def count_sentences_plain(rest: Sequence[range], limit: int, target: int) -> int
 
     It is two if both fit into `limit` tokens, or more as long as the total fits into `target` tokens. If this would
     leave a single sentence for the following chunk, a chunk of three or more sentences takes one less.
+
+    Args:
+        rest: The sentences of the document that are not used yet, as ranges of token positions.
+        limit: Maximum number of tokens in a chunk.
+        target: Target length of the chunk in tokens.
     """
     start, size = rest[0].start, 1
     while size < len(rest) and rest[size].stop - start <= (limit if size == 1 else target):
@@ -335,7 +342,14 @@ def count_sentences_plain(rest: Sequence[range], limit: int, target: int) -> int
 def to_segment_pairs_plain(
     columns: DocumentTokens, examples: Sequence[PlainExample], *, cls_id: int, sep_id: int
 ) -> SegmentPairs:
-    """Convert examples to columns of tokens, segments and labels."""
+    """Write the tokens of planned examples, and convert the examples to columns.
+
+    Args:
+        columns: The documents of the shard.
+        examples: The examples, in the order of the result.
+        cls_id: Id of the [CLS] token.
+        sep_id: Id of the [SEP] token.
+    """
     text = list(zip(columns.ids.tolist(), columns.word_starts.tolist(), strict=True))
     cls, sep = (cls_id, 0), (sep_id, 0)
     dtype: npt.DTypeLike = columns.ids.dtype

@@ -53,7 +53,7 @@ class SegmentPairs(NamedTuple):
 
 
 def write_pairs(columns: DocumentTokens, plans: list[Int64s], *, cls_id: int, sep_id: int) -> SegmentPairs:
-    """Write the tokens of the planned examples.
+    """Write the tokens of the planned examples of each copy, and return the examples of all copies, one after another.
 
     Args:
         columns: The documents of the shard.
@@ -118,8 +118,9 @@ def to_examples(pairs: SegmentPairs) -> Examples:
 def to_built_examples(
     columns: DocumentTokens, planned: PlannedSegments, room: int, *, cls_id: int, sep_id: int
 ) -> BuiltExamples:
-    """Write the tokens of the planned examples, and count superficial features, such as lengths, from which a model
-    could guess the labels without reading the text.
+    """Write the tokens of the planned examples, and count their surface features, such as lengths.
+
+    From these a model could guess the labels without reading the text.
 
     Args:
         columns: The documents of the shard.

@@ -141,7 +141,15 @@ def _find_telling(looks: Sequence[Int64s], ends: Int64s) -> Bools:
 
 
 def find_kept_sentences_plain(columns: DocumentTokens, room: int) -> list[list[range]]:
-    """Reference implementation of `find_kept_sentences`, for tests. Returns the kept sentences as ranges of tokens."""
+    """Reference implementation of `find_kept_sentences` in plain Python, for tests.
+
+    Args:
+        columns: The documents of the shard.
+        room: Maximum number of tokens in both segments together.
+
+    Returns:
+        For each document the sentences to use, each as a range of token positions.
+    """
     ids = columns.ids.tolist()
     sentences = [range(*bounds) for bounds in pairwise(columns.sentences.tolist())]
     documents = [sentences[first:last] for first, last in pairwise(columns.documents.tolist())]
@@ -167,6 +175,17 @@ def find_kept_sentences_plain(columns: DocumentTokens, room: int) -> list[list[r
 
 
 def _list_looks(ids: list[int], common: Set[int], room: int, sentence: range) -> list[tuple[str, int]]:
+    """List the surface features of a sentence, as pairs of a name and a value.
+
+    Args:
+        ids: The token ids of all documents.
+        common: Token ids with which many sentences end.
+        room: Higher lengths count as this one.
+        sentence: The token positions of the sentence.
+
+    Returns:
+        The features "first" and "last" (token ids), "ends many" (whether the last token is in `common`) and "length".
+    """
     last = ids[sentence[-1]]
     first, length = ids[sentence[0]], min(len(sentence), room)
     return [("first", first), ("last", last), ("ends many", last in common), ("length", length)]
@@ -322,21 +341,28 @@ class SentenceOrderInput:
         check_range("shards.short_sequence_probability", self.short_sequence_probability, 0, 1)
 
     def check(self, common: Common) -> None:
-        """Do nothing, because no setting of this input type can conflict with the shared settings."""
+        """Do nothing, because no setting of sentence order prediction can conflict with the shared settings."""
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
-        """Build sentence order prediction examples of a shard, in `common.copies` passes. See `ExampleInput.build`."""
+        """Build sentence order prediction examples of one shard, in `common.copies` passes over its documents.
+
+        The arguments and the result are those of `ExampleInput.build`: the examples of all passes, and for each pass a
+        ledger that accounts for every token.
+        """
         ids, planned = vocabulary.special_ids, plan_sentence_orders(columns, common, self.short_sequence_probability)
         return to_built_examples(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])
 
 
 def plan_sentence_orders(columns: DocumentTokens, common: Common, short: float) -> PlannedSegments:
-    """Plan the examples of all passes over the documents, without writing their tokens.
+    """Plan the sentence order examples of all passes over the documents, without writing their tokens.
 
     Args:
         columns: The documents of the shard.
         common: Settings shared by all input types (the ways to turn documents into examples).
         short: Probability that an example is shorter, with a random target length.
+
+    Returns:
+        For each pass a plan (the positions of both segments) and a ledger that accounts for every token.
     """
     check_columns(columns)
     planned, limit = PlannedSegments([], []), common.length - PAIR_SPECIALS
@@ -358,7 +384,7 @@ def plan_sentence_orders(columns: DocumentTokens, common: Common, short: float) 
 
 
 def build_order_ledger(total: int, counts: Sequence[int], num_alike: int) -> Ledger:
-    """Account for every token of one pass over the documents, and check that the counts add up.
+    """Build the ledger of one pass of sentence order examples from its counts, and check that they add up.
 
     Args:
         total: Number of tokens in the documents.
@@ -379,7 +405,15 @@ def build_sentence_orders_plain(
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
     """Reference implementation of `plan_sentence_orders`, for tests, which also writes the tokens.
 
-    `short` is the probability that an example is shorter, with a random target length.
+    Args:
+        columns: The documents of the shard.
+        common: Settings shared by all input types (the ways to turn documents into examples).
+        short: Probability that an example is shorter, with a random target length.
+        cls_id: Id of the [CLS] token.
+        sep_id: Id of the [SEP] token.
+
+    Returns:
+        The examples of all passes, and for each pass a ledger that accounts for every token.
     """
     check_columns(columns)
     examples: list[PlainExample] = []

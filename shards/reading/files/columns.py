@@ -131,8 +131,9 @@ def gather_fixed_width(
     boundary: Int64s,
     labels: Int64s,
 ) -> int:
-    """Copy the id, first-segment length and label of each example, and check that no first segment is longer than its
-    example.
+    """Copy the id, first-segment length and label of each example, and check the lengths.
+
+    No first segment may be longer than its example.
 
     Args:
         memory_64, memory_16, memory_8: Views of all mapped memory as integers of 64, 16 and 8 bits.
@@ -302,6 +303,9 @@ class ExampleColumns:
 
         Args:
             examples: int64 [n], indices of examples, which must be in open shards; this is not checked
+
+        Raises:
+            Damaged: A list of tokens is outside its file's buffers, or damage was found earlier.
         """
         return np.diff(self._find_lists("ids", examples).offsets)
 
@@ -327,10 +331,16 @@ class ExampleColumns:
         return Masks(positions, lists.offsets, replacements)
 
     def sample_values(self, name: str, num_values: int) -> list[npt.NDArray[Any]]:
-        """Return about `num_values` values of a list column, as one array for each record batch that was sampled.
+        """Sample about `num_values` values of a list column: one array for each record batch that was sampled.
 
-        The record batches are evenly spaced. If the column has fewer values, all are returned. `num_values` must be
-        positive.
+        The record batches are evenly spaced. If the column has fewer values, all are returned.
+
+        Args:
+            name: Name of the column.
+            num_values: Number of values, positive.
+
+        Raises:
+            Damaged: Damage has been found in data read so far.
         """
         total = sum(len(batch.column(name).flatten()) for batch in self._batches)
         numbers = np.arange(0, len(self._batches), max(1, total // num_values))
@@ -338,9 +348,12 @@ class ExampleColumns:
         return [self._batches[number].column(name).flatten().to_numpy() for number in numbers.tolist()]
 
     def check_read(self) -> None:
-        """Wait until all data read so far has been verified. Raises Damaged if a file is damaged or was changed.
+        """Wait until all data read so far from these columns has been verified.
 
         The check also runs in the calling thread, because a forked process does not have the background thread.
+
+        Raises:
+            Damaged: A file is damaged or was changed.
         """
         while len(numbers := np.flatnonzero(self._states == READ)):
             for number in numbers.tolist():
@@ -348,8 +361,13 @@ class ExampleColumns:
                 self._states[number] = SOUND
 
     def _note_read(self, numbers: Int64s) -> None:
-        """Schedule the verification of these record batches, given by index. Raises Damaged if damage has already been
-        found.
+        """Note that record batches were read, and verify them now or in the background.
+
+        Args:
+            numbers: int64, indices of the record batches
+
+        Raises:
+            Damaged: Damage was found, now or earlier.
         """
         if self._damage is not None:
             raise self._damage
@@ -371,7 +389,15 @@ class ExampleColumns:
             self._damage = damage
 
     def _find_lists(self, name: str, examples: Int64s) -> _ListRows:
-        """Locate the lists of a column for these examples. Raises Damaged if a list is outside the column's values."""
+        """Locate the lists of a column for some examples.
+
+        Args:
+            name: Name of the column.
+            examples: int64 [n], indices of examples
+
+        Raises:
+            Damaged: A list is outside the column's values, or damage was found earlier.
+        """
         num, column = len(examples), self._lists[name]
         lists = _ListRows(np.empty(num, np.int64), np.empty(num, np.int64), np.empty(num + 1, np.int64))
         bad_row = locate_lists(
@@ -382,10 +408,18 @@ class ExampleColumns:
         return lists
 
     def _read_values(self, name: str, examples: Int64s, limit: int) -> tuple[Any, _ListRows]:
-        """Read and concatenate the lists of a column for these examples. Also return their location.
+        """Read and concatenate the lists of a column for some examples.
+
+        Args:
+            name: Name of the column.
+            examples: int64 [n], indices of examples
+            limit: Exclusive upper bound of valid values.
+
+        Returns:
+            The values, and where they came from.
 
         Raises:
-            Damaged: A value is not below `limit`.
+            Damaged: A value is not below `limit`, or a list is outside the column's values.
         """
         column, lists = self._lists[name], self._find_lists(name, examples)
         values = np.empty(lists.offsets[-1], column.dtype)
@@ -404,12 +438,18 @@ class ExampleColumns:
         return flags[:-FLAG_PADDING_BYTES]
 
     def _refuse(self, row: int, examples: Int64s, problem: str) -> None:
-        """Raise Damaged with the message `problem` for the example at index `row` of `examples`, unless `row` is -1."""
+        """Raise Damaged for one example, unless there is none to refuse.
+
+        Args:
+            row: Index in `examples`, or -1 to do nothing.
+            examples: int64 [n], indices of examples
+            problem: The error message.
+        """
         if row >= 0:
             raise Damaged(self._set.find_path(int(examples[row])), problem)
 
     def _locate_lists(self, name: str) -> _ListColumn:
-        """Locate a list column in every record batch."""
+        """Find where a list column begins in every record batch. `name` is the name of the column."""
         value_type = self._set.schema.field(name).type.value_type
         dtype = np.uint8 if pa.types.is_boolean(value_type) else value_type.to_pandas_dtype()
         counts = np.array([len(batch.column(name).values) for batch in self._batches])
@@ -431,7 +471,10 @@ class ExampleColumns:
         return starts
 
     def _view(self, item_type: Any) -> npt.NDArray[Any]:
-        """Return all memory from the first to the last buffer as an array. Gaps between buffers must not be read."""
+        """Return all memory from the first to the last buffer as a read-only array of `item_type`.
+
+        Gaps between buffers must not be read.
+        """
         if item_type not in self._memories:
             dtype = np.dtype(item_type)
             shape = (-(-self._size // dtype.itemsize),)

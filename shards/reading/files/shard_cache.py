@@ -73,7 +73,16 @@ class ShardCache:
             return locks.pop_all()
 
     def _open_locked(self, path: str, file: StoredFile) -> BufferedReader:
-        """Open a file of the cache and lock it for reading. A missing or damaged file is fetched first."""
+        """Open a file of the cache and lock it for reading. A missing or damaged file is fetched first.
+
+        Args:
+            path: Path of the file in the store, and in the cache folder.
+            file: Size and digest of the file.
+
+        Raises:
+            Damaged: The file in the store is missing or does not match its digest.
+            InputError: There is not enough space in the cache.
+        """
         opened = self._open_if_sound(path, file)
         if opened is None:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -82,9 +91,13 @@ class ShardCache:
         return opened
 
     def _open_if_sound(self, path: str, file: StoredFile) -> BufferedReader | None:
-        """Open and lock a cached file if it matches its digest; return None otherwise.
+        """Open and lock a cached file if it is there and matches its digest; return None otherwise.
 
         A file that does not match, or that was replaced in the meantime, is removed.
+
+        Args:
+            path: Path of the file in the cache folder.
+            file: Size and digest of the file.
         """
         local = self._folder / path
         try:
@@ -100,7 +113,13 @@ class ShardCache:
         return None
 
     def _is_sound(self, opened: BufferedReader, path: str, file: StoredFile) -> bool:
-        """Check whether an open file matches its digest. Each process hashes a file only once."""
+        """Return True if an open file matches its digest. Each process hashes a file only once.
+
+        Args:
+            opened: The file.
+            path: Its path in the cache folder.
+            file: Its expected digest.
+        """
         identity = path, os.fstat(opened.fileno()).st_ino
         if identity not in self._verified:
             if hashlib.file_digest(opened, "sha256").hexdigest() != file.sha256:
@@ -109,7 +128,16 @@ class ShardCache:
         return True
 
     def _fetch(self, path: str, file: StoredFile) -> BufferedReader:
-        """Fetch a file from the store and lock it. Raises Damaged if it is missing or does not match its digest."""
+        """Fetch a file from the store, and return it open and locked for reading.
+
+        Args:
+            path: Path of the file in the store, and in the cache folder.
+            file: Size and digest of the file.
+
+        Raises:
+            Damaged: The file in the store is missing or does not match its digest.
+            InputError: There is not enough space in the cache.
+        """
         self._make_room(file.size_bytes)
         try:
             copy_checked_file(self._store, path, file, self.place, path)
@@ -123,7 +151,10 @@ class ShardCache:
     def _make_room(self, bytes_needed: int) -> None:
         """Remove the least recently used files that nobody has locked until `bytes_needed` more bytes fit.
 
-        If locked files take too much space, wait. Raises InputError after `MAX_WAIT_SECONDS`.
+        If locked files take too much space, wait.
+
+        Raises:
+            InputError: There is not enough space after `MAX_WAIT_SECONDS`.
         """
         start = time.monotonic()
         while True:
@@ -176,7 +207,13 @@ class WindowCache:
     def open_columns_for_slots(self, slots: Int64s) -> ExampleColumns:
         """Return the open columns of the windows (groups of shards) that contain these slots.
 
-        If `slots` is empty, return the columns that are already open, or open the first window.
+        Args:
+            slots: int64, positions in the training order. If there are none, the columns that are already open are
+                returned, or the first window is opened.
+
+        Raises:
+            Damaged: A file is missing, damaged or was changed.
+            InputError: The windows do not fit into the cache.
         """
         if not len(slots):
             return self._open[1] if self._open is not None else self.open_columns(range(1))
@@ -184,8 +221,7 @@ class WindowCache:
         return self.open_columns(range(int(windows.min()), int(windows.max()) + 1))
 
     def open_columns(self, windows: Sequence[int]) -> ExampleColumns:
-        """Return the columns of consecutive windows (groups of shards), and start prefetching the next window in the
-        background.
+        """Return the columns of consecutive windows (groups of shards), and prefetch the next window in the background.
 
         If other windows are open, all data read from them is verified first. Then the files that the new windows do not
         contain are released, and may be removed from the folder.
@@ -239,8 +275,9 @@ def list_example_files(part: Part) -> list[StoredFile]:
 
 
 def compute_bytes_needed(shard_set: ShardSet, window: int | None, batch: int) -> int:
-    """Compute the cache size in bytes that a training step needs in the worst case, with the next window being
-    prefetched.
+    """Compute the cache size in bytes that a training step needs in the worst case.
+
+    This includes the next window, which is prefetched.
 
     Args:
         shard_set: The split to read.
@@ -255,13 +292,16 @@ def compute_bytes_needed(shard_set: ShardSet, window: int | None, batch: int) ->
 
 
 def check_room(subject: str, bytes_needed: int, window: int | None, max_bytes: int) -> None:
-    """Check that the shards fit into the cache. Raises InputError if `bytes_needed` exceeds `max_bytes`.
+    """Check that the shards fit into the cache.
 
     Args:
         subject: What is being read; the error message begins with it.
         bytes_needed: Size of the shards that must be cached at the same time.
-        window: Number of shards in a window; None if all shards are needed.
+        window: Number of shards in a window (a group of shards that are read together); None if all shards are needed.
         max_bytes: Maximum size of the cache.
+
+    Raises:
+        InputError: `bytes_needed` exceeds `max_bytes`.
     """
     if bytes_needed <= max_bytes:
         return

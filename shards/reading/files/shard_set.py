@@ -58,7 +58,7 @@ class ShardSet:
 
     @property
     def schema(self) -> pa.Schema:
-        """Arrow schema of the examples."""
+        """Arrow schema of the examples of this shard set, from `build_example_schema`."""
         facts = self.manifest.facts
         return build_example_schema(
             choose_id_type(facts["vocab_size"]),
@@ -68,12 +68,22 @@ class ShardSet:
         )
 
     def _read(self, part: Part, columns: Sequence[str], rows: range | None = None) -> pa.Table:
-        """Read columns of a shard as a table. `rows` is a range of the shard's rows; None reads all."""
+        """Read columns of a shard as an Arrow table.
+
+        Args:
+            part: The shard.
+            columns: Names of the columns.
+            rows: A range of the shard's rows; None reads all.
+
+        Raises:
+            Damaged: The file is damaged or was changed.
+        """
         folder = self.manifest.stage_folder
         return pa.Table.from_batches(read_part_table(self.place, folder, part, "examples", columns, rows))
 
     @cached_property
     def _starts(self) -> Int64s:
+        """Index of the first example of each shard, and the number of all examples: int64 [shards + 1]."""
         return np.cumsum([0, *(part.count_rows("examples") for part in self.parts)])
 
     def __len__(self) -> int:
@@ -113,11 +123,18 @@ class ShardSet:
         return np.concatenate([np.zeros(0, bool), *live])
 
     def iter_live_examples(self) -> Iterator[Example]:
-        """Yield the examples that contain no deleted document, in index order."""
+        """Yield the examples that contain no deleted document, in index order.
+
+        Raises:
+            Damaged: A file is damaged or was changed.
+        """
         return (self[int(index)] for index in np.flatnonzero(self.is_live))
 
     def locate_row(self, index: int) -> tuple[Part, int]:
-        """Return the shard that contains an example, and its row in that shard. `index` is not bounds-checked."""
+        """Return the shard that contains an example, and the row of the example in that shard, counted from 0.
+
+        `index` is the index of the example in the split. It is not bounds-checked.
+        """
         part = int(np.searchsorted(self._starts, index, side="right")) - 1
         return self.parts[part], index - int(self._starts[part])
 
@@ -168,13 +185,22 @@ def _find_live_rows(table: pa.Table, generation: int, deleted: frozenset[RowKey]
 
 
 def build_row_keys(ids: pa.Array, revisions: pa.Array) -> pa.Array:
-    """Concatenate each document id (16 bytes) with its revision (8 bytes) into a 24-byte key, in the order of `ids`."""
+    """Concatenate each document id (16 bytes) with its revision (8 bytes) into a 24-byte key, in the order of `ids`.
+
+    Args:
+        ids: Arrow array of ids, 16 bytes each.
+        revisions: Arrow array of int64, as long as `ids`.
+    """
     revision_bytes = revisions.to_numpy().astype("<i8").view(np.uint8).reshape(-1, 8)
     return to_fixed_width_column(np.concatenate([to_byte_matrix(ids), revision_bytes], axis=1), ID_BYTES + 8)
 
 
 def to_example(row: pa.Table) -> Example:
-    """Convert a table with one row to an example. The arrays of the example are views of the table."""
+    """Convert a table with one row to an example. The arrays of the example are views of the table.
+
+    Args:
+        row: A row with the columns of `build_example_schema`.
+    """
     lists = {
         f.name: _read_list(row, f.name)
         for f in row.schema

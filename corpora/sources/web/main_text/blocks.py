@@ -15,7 +15,7 @@ its number is at most the node's bound. Only comparisons and sums are made, so t
 Costs: 0.35 ms for 250 rows and 450 trees of 31 leaves. A forest is read once a process, in 1 ms.
 
 They are made by `python -m benchmarks.fit_blocks` from the marked pages that its docstring names, grown by LightGBM;
-cross-validated figures are in docs/guide-sources.md.
+cross-validated figures are in docs/log.md.
 
 Source: a block's odds by shallow features is the idea of Kohlschütter, Fankhauser and Nejdl, WSDM 2010; the choice that
 maximizes an expected F1 that of Lewis, SIGIR 1995, and of Lipton, Elkan and Naryanaswamy, ECML 2014 (theorem 1);
