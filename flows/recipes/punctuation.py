@@ -32,12 +32,12 @@ from corpora.store.places.files import replace_file
 from trainer.job import CACHE
 
 READ_PACKAGES = ("numpy",)  # that the demo's model reads, besides the standard library
-TRAIN_PACKAGES = ("networkx", "jinja2", "click", "huggingface-hub")
-DEV_PACKAGES = ("prefect", "docker", "beartype", "websockets", "pydantic", "rich", "fsspec", "cyclopts")
+TRAIN_PACKAGES = ("prefect", "docker", "beartype", "websockets", "pydantic", "rich", "fsspec", "cyclopts")
+DEV_PACKAGES = ("networkx", "huggingface-hub", "jinja2", "click")
 TRAIN_FILE, DEV_FILE = "punctuation.train.conll", "punctuation.dev.conll"
 NUM_TRAIN, NUM_DEV = 200, 400
 MIN_PAIRS = 20  # fewer of a file say nothing
-MIN_WORDS, MAX_WORDS = 4, 16  # of a sentence
+MIN_WORDS, MAX_WORDS = 4, 12  # of a sentence
 VERSION = 1  # of the bytes
 FOLDER = "labels"  # of the cache
 MARKS = {",": "B-comma", ".": "B-stop"}
