@@ -65,7 +65,7 @@ def finetune(
     """
     if control and (folds or (evaluate is None and data is None)):
         raise InputError(
-            "--control compares two models on the same rows: name a file of them with --evaluate, and leave --folds out."
+            "--control compares two models on the same rows: name their file with --evaluate, and leave --folds out."
         )
     learn = finetune_with_control if control else finetune_model
     pairs, file = dict(map(parse_override, overrides or [])), reading.to_settings(None)

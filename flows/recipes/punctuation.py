@@ -2,8 +2,8 @@
 
     documentation of installed packages ─► two plain sentences ─► words without marks, each tagged with its own mark
 
-    "If it is empty, it is false. None is false as well." ─► If  it  is  empty    it  is  false   none  is  false  as  well
-                                                             O   O   O   B-comma  O   O   B-stop  O     O   O      O   O
+    "If it is empty, it is false. None is false, too." ─► If  it  is  empty    it  is  false   none  is  false    too
+                                                          O   O   O   B-comma  O   O   B-stop  O     O   B-comma  O
 
 The first letter of the second sentence is made small, and its last full stop is not asked for: every row would end with
 one. A plain sentence has words, commas and a full stop. The packages are those that Cloze itself needs. The rows to
