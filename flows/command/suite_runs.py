@@ -1,4 +1,4 @@
-"""The runs of a suite (one task learned from one seed each) in the trainer's process, and the scores that they leave."""
+"""The runs of a suite (one task learned from one seed each) in the trainer's process, and the scores they leave."""
 
 from collections.abc import Sequence
 from itertools import groupby
