@@ -102,7 +102,7 @@ class Documents:
         """Return new documents with further tables of the recipe. Nothing is computed.
 
         Args:
-            form: "documents" or "corpus" (deduplicated). Documents that are a corpus already remain one.
+            form: "documents" or "corpus" (deduplicated). Documents that are already a corpus remain one.
             name: Name of the recipe. Empty keeps the current name.
             progress: Whether to show progress bars. None keeps the current choice.
             tables: Tables and keys of the recipe, by name. They replace those with the same name.
@@ -238,12 +238,12 @@ class Documents:
 
     @cached_property
     def _table(self) -> pa.Table:
-        """All rows of these documents as an Arrow table."""
+        """The cached result of `to_arrow`, which is built at the first access."""
         return pa.Table.from_batches(self.batches(), self._schema)
 
     @property
     def _schema(self) -> pa.Schema:
-        """The Arrow schema of the rows. That of deduplicated documents has further columns, such as `held_out`."""
+        """The Arrow schema of the rows. Deduplicated documents have further columns, such as `held_out`."""
         return CORPUS if self._form == "corpus" else DOCUMENTS
 
     def _to_form_of(self, given: Any, made: "Documents") -> Any:
@@ -398,7 +398,7 @@ def read(
             (DataFrame, Arrow, `datasets.Dataset`, or a dictionary of columns); or a store, of which the newest corpus
             is read.
         kind: Kind of the source, as in a recipe: "files" (text, JSON lines, CSV, Parquet, HTML, EPUB, WARC, ...),
-            "wikipedia", "cc-news", "bookcorpus", "xml", ...
+            "wikipedia", "cc-news", "bookcorpus", "xml", ... (see docs/reference.md)
         name: Name of the source and of what is made from it (default: the name of the file or folder).
         store: A folder or `s3://bucket/prefix` in which results are stored and reused. By default a temporary folder,
             which is deleted with the last object that uses it.
@@ -423,11 +423,14 @@ def read(
 def _open_source(
     source: Any, argument: str, workspace: Workspace, kind: str, name: str | None, settings: Tables
 ) -> Documents:
-    """Open the caller's input as documents. The arguments are those of `read`.
+    """Open the caller's input as documents. Nothing is parsed yet.
 
     Args:
+        source: Anything that `read` accepts.
         argument: Name of the input in error messages.
         workspace: Where the documents are made.
+        kind: Kind of the source, such as "files".
+        name: Name of the source and of what is made from it. If None, the name of the file or folder.
         settings: Keys of the source's table in a recipe.
 
     Raises:

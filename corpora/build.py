@@ -253,7 +253,7 @@ def combine_batches(rows: pa.Table) -> pa.RecordBatch:
 
 
 def _count_removals(verdicts: pa.RecordBatch, what: str) -> Counter[str]:
-    """Count the removed documents by reason. The keys of the result are `what`, a colon and the reason."""
+    """Count the removed documents by reason. The keys of the result are `what`, a colon, a space and the reason."""
     counts = pc.value_counts(verdicts.column("reason").drop_null()).to_pylist()
     return Counter({f"{what}: {entry['values']}": entry["counts"] for entry in counts})
 
@@ -390,7 +390,11 @@ def read_delete_list(place: Place, corpus: Manifest) -> DeleteList:
 
 @lru_cache(maxsize=2)
 def read_delete_list_at(place: Place, corpus: ManifestAddress) -> DeleteList:
-    """Read the delete list of the corpus whose manifest is at this address. The last two results are cached."""
+    """Read the delete list of the corpus whose manifest is at an address. The last two results are cached.
+
+    Raises:
+        Damaged: If the manifest or a file is missing, damaged or was changed.
+    """
     return read_delete_list(place, read_manifest_at(place, corpus))
 
 

@@ -164,7 +164,7 @@ class DeleteList:
 
 
 def without_deleted(batch: pa.RecordBatch, deleted: DeleteList) -> pa.RecordBatch:
-    """Return a record batch of corpus rows without the rows that are on the list."""
+    """Return a record batch of corpus rows without the rows that are on the delete list."""
     held = deleted.find_deleted(batch)
     return batch.filter(pa.array(~held)) if held.any() else batch
 

@@ -371,7 +371,13 @@ def take_lists(column: pa.LargeListArray, rows: Int64s) -> pa.LargeListArray:
 
 
 def _copy_bits(column: pa.LargeListArray, rows: Int64s, lengths: Int64s) -> Bytes:
-    """Concatenate some rows of a boolean list column as bytes (0 or 1). `lengths` are the lengths of these lists."""
+    """Concatenate some rows of a boolean list column as bytes (0 or 1): uint8, flat.
+
+    Args:
+        column: The column.
+        rows: int64 [n], indices of the rows to copy
+        lengths: int64 [n], the length of the list in each of these rows
+    """
     targets, bits = to_offsets(lengths), column.values
     copied = np.empty(targets[-1], np.uint8)
     data = np.frombuffer(bits.buffers()[1] or b"", np.uint8)

@@ -59,18 +59,18 @@ class WordCutter(Protocol):
     """Splits words into pieces. Single tokens can be added to its vocabulary and removed again."""
 
     def cut(self, word: str) -> Pieces:
-        """Split a word into pieces."""
+        """Split a word into pieces of the vocabulary, in order."""
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """Return whether the original word cannot be recovered from these pieces."""
+        """Return whether the original word cannot be recovered from these pieces, a result of `cut`."""
 
     def __contains__(self, token: object) -> bool: ...
 
     def add(self, token: str) -> None:
-        """Add a token that is not in the vocabulary yet."""
+        """Add a token to the vocabulary. It must not be there yet."""
 
     def remove(self, token: str) -> None:
-        """Remove a token that was added with `add`."""
+        """Remove a token from the vocabulary. It must have been added with `add`."""
 
 
 class WordPieceCutter:
@@ -90,8 +90,10 @@ class WordPieceCutter:
         self._max_token_length = max(map(len, tokens), default=0)
 
     def cut(self, word: str) -> Pieces:
-        """Split a word into pieces, taking the longest match first. Returns only the unknown token if a part of the
-        word matches no piece.
+        """Split a word into pieces of the vocabulary, in order.
+
+        The longest piece that matches next is always taken. The result is only the unknown token if a part of the word
+        matches no piece, or if the word is too long.
         """
         if len(word) > self._max_word_length:
             return self._unknown_pieces
@@ -108,7 +110,10 @@ class WordPieceCutter:
         return tuple(pieces)
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """Return whether the pieces are only the unknown token, e.g. ([UNK],)."""
+        """Return whether the original word cannot be recovered from these pieces, a result of `cut`.
+
+        This is the case if they are only the unknown token, e.g. ([UNK],).
+        """
         return pieces == self._unknown_pieces
 
     def __contains__(self, token: object) -> bool:
@@ -120,7 +125,11 @@ class WordPieceCutter:
         self._max_token_length = max(self._max_token_length, len(token))
 
     def remove(self, token: str) -> None:
-        """Remove a token from the vocabulary. Raises KeyError if it is not there."""
+        """Remove a token from the vocabulary.
+
+        Raises:
+            KeyError: If it is not there.
+        """
         self._tokens.remove(token)
 
 
@@ -141,8 +150,10 @@ class UnigramCutter:
         self._max_token_length = max(map(len, self.scores))
 
     def cut(self, word: str) -> Pieces:
-        """Split a word into the pieces with the highest total score. Consecutive characters that no piece covers form
-        one unknown piece.
+        """Split a word into pieces of the vocabulary, in order.
+
+        They are the pieces with the highest total score. Consecutive characters that no piece covers form one unknown
+        piece.
         """
         paths: list[tuple[float, int, bool] | None] = [(0.0, 0, True), *[None] * len(word)]
         for start in range(len(word)):
@@ -159,23 +170,33 @@ class UnigramCutter:
         return _trace_best_path(word, paths)
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """Return whether at least one of the pieces is not in the vocabulary."""
+        """Return whether the original word cannot be recovered from these pieces, a result of `cut`.
+
+        This is the case if at least one of them is not in the vocabulary.
+        """
         return any(piece not in self.scores for piece in pieces)
 
     def __contains__(self, token: object) -> bool:
         return token in self.scores
 
     def add(self, token: str) -> None:
-        """Add a token with the score that `compute_score` returns for its current pieces."""
+        """Add a token to the vocabulary, with the score that `compute_score` returns for its current pieces."""
         self.scores[token] = self.compute_score(self.cut(token))
         self._max_token_length = max(self._max_token_length, len(token))
 
     def remove(self, token: str) -> None:
-        """Remove a token from the vocabulary. Raises KeyError if it is not there."""
+        """Remove a token and its score from the vocabulary.
+
+        Raises:
+            KeyError: If it is not there.
+        """
         del self.scores[token]
 
     def compute_score(self, pieces: Pieces) -> float:
-        """Return the score for a new token that is to replace these pieces."""
+        """Return the score for a new token that is to replace these pieces: the sum of their scores plus SCORE_MARGIN.
+
+        It is at least the lowest score of the original vocabulary.
+        """
         together = sum(self.scores.get(piece, self._lowest_score) for piece in pieces)
         return max(together + SCORE_MARGIN, self._lowest_score)
 
@@ -258,7 +279,10 @@ class WordMerger:
             self._add_pairs(number, 1)
 
     def _add_pairs(self, number: int, sign: int) -> None:
-        """Add the pairs in the word with the index `number` to the counts, or subtract them if `sign` is -1."""
+        """Add the pairs in the word with the index `number` to the counts, or subtract them if `sign` is -1.
+
+        Only pairs of eligible words are counted.
+        """
         for pair in pairwise(self._words[number]):
             self._words_with_pair[pair].add(number)
             if self._are_eligible[number]:
@@ -399,7 +423,11 @@ def choose_tokens(
 
 
 def require_word_rule(vocabulary: Vocabulary) -> WordRule:
-    """Return the vocabulary's word rule. Raises InputError if it is not that of BERT, GPT-2, RoBERTa or ALBERT."""
+    """Return the word rule of a vocabulary that can be adapted.
+
+    Raises:
+        InputError: If it does not have the rule of BERT, GPT-2, RoBERTa or ALBERT.
+    """
     rule = vocabulary.word_rule
     if rule is None:
         raise InputError(
@@ -462,7 +490,7 @@ class _TokenChooser:
                 yield self._add_token(token, candidates[token])
 
     def _count_candidates(self) -> Counter[str]:
-        """Count the occurrences of each word that may become a token."""
+        """Count the occurrences of each word that may become a token. The keys are the tokens."""
         occurrences = Counter[str]()
         for word, count in zip(self._words, self._counts, strict=True):
             token = word if self._algorithm == WORDPIECE else _keep_leading_letters(word, self._settings)
@@ -479,10 +507,12 @@ class _TokenChooser:
         return _WordCut(pieces, self._cutter.is_unknown(pieces))
 
     def _find_changed_cuts(self, token: str) -> dict[int, _WordCut]:
-        """Return the new pieces of each word that would be split differently if `token` were added, by the word's
-        index.
+        """Find the words that would be split differently if `token` were added.
 
-        Only words that begin with the token can change.
+        Only words that begin with the token can be.
+
+        Returns:
+            Maps the index of each of these words to its new pieces.
         """
         first = bisect_left(self._words, token)
         last = bisect_right(self._words, token, lo=first, key=lambda word: word[: len(token)])
@@ -492,8 +522,9 @@ class _TokenChooser:
         return {number: cut for number, cut in cuts if cut.pieces != self._current_cuts[number].pieces}
 
     def _compute_gain(self, token: str) -> int:
-        """Return how many tokens the addition of `token` would save. An unknown word counts as one token per
-        character.
+        """Return how many tokens the addition of `token` would save in all words.
+
+        An unknown word counts as one token per character.
         """
         return sum(
             self._counts[number]
@@ -505,7 +536,7 @@ class _TokenChooser:
         return len(self._words[number]) if cut.is_unknown else len(cut.pieces)
 
     def _add_token(self, token: str, count: int) -> Choice:
-        """Add a token permanently and update the pieces of the words that it changes.
+        """Add a token permanently, update the pieces of the words that it changes, and return it as a choice.
 
         `count` is how often the token occurs in the eligible words; it is copied to the result.
         """
@@ -522,8 +553,7 @@ class _TokenChooser:
 
 
 def _keep_leading_letters(word: str, settings: AdaptSettings) -> str:
-    """Cut a SentencePiece word before its first character that the settings do not allow, so that `word,` becomes
-    `word`.
+    """Cut a SentencePiece word before its first character that the settings do not allow: `word,` becomes `word`.
 
     A word-start mark at the beginning is kept.
     """
@@ -552,8 +582,9 @@ def build_word_cutter(vocabulary: Vocabulary) -> WordCutter:
 def _iter_merge_choices(
     vocabulary: Vocabulary, words: Sequence[str], counts: Sequence[int], settings: AdaptSettings
 ) -> Iterator[Choice]:
-    """Repeatedly merge the most frequent pair in the eligible words and yield it, until no pair occurs `min_count`
-    times.
+    """Yield the merge of the most frequent pair in the eligible words, again and again, as a choice.
+
+    It ends when no pair occurs `min_count` times.
 
     Args:
         vocabulary: the byte-level BPE vocabulary to adapt
@@ -620,7 +651,10 @@ def with_added_tokens(vocabulary: Vocabulary, choices: Sequence[Choice], mode: s
 
 
 def list_slot_ids(vocabulary: Vocabulary) -> list[int]:
-    """Return the ids of a vocabulary's unused tokens that may be replaced, in ascending order. Empty for Unigram."""
+    """Return the ids of a vocabulary's unused tokens (such as [unused7]) that may be replaced, in ascending order.
+
+    The list is empty for Unigram.
+    """
     if vocabulary.algorithm == UNIGRAM:
         return []
     needed = {left + right for left, right in vocabulary.merges}
@@ -673,9 +707,12 @@ def _edit_model(model: dict[str, Any], algorithm: str, tokens: Sequence[str], ch
 
 
 def _check_reachable(vocabulary: Vocabulary, choices: Sequence[Choice]) -> None:
-    """Raise InputError if the tokenizer of an adapted vocabulary does not encode the text of a new token as that token.
+    """Check that the tokenizer of an adapted vocabulary encodes the text of each new token as that token.
 
     `choices` are the new tokens.
+
+    Raises:
+        InputError: If it does not. The message names the first such token.
     """
     tokenizer, is_whole_word = vocabulary.to_tokenizer(), vocabulary.algorithm != BYTE_BPE
     lost = [
@@ -728,7 +765,8 @@ def find_old_pieces(old: Vocabulary, new: Vocabulary) -> dict[int, tuple[int, ..
 
 
 def spell_for_model(vocabulary: Vocabulary, word: str) -> str:
-    """Return a word in the spelling that the model expects: in byte-level BPE one letter per byte, otherwise the word
-    itself.
+    """Return a word in the spelling that the vocabulary's model expects.
+
+    It has one letter per byte in byte-level BPE; otherwise it is the word itself.
     """
     return "".join(map(BYTE_LETTERS.__getitem__, word.encode())) if vocabulary.algorithm == BYTE_BPE else word

@@ -92,7 +92,18 @@ def plan_counts(corpus: Corpus, rule: WordRule, name: str | None = None) -> Stag
 
 
 def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Count the words of one part and write the table of counts."""
+    """Count the words of one part (file set) of a corpus and write the table "counts".
+
+    Args:
+        writer: Writes the table.
+        plan: The plan of the part; its job is a `CountJob`.
+
+    Returns:
+        The number of documents that were counted, held out and deleted, as a ledger.
+
+    Raises:
+        Damaged: If a file is missing, damaged or was changed.
+    """
     job: CountJob = plan.job
     deleted = read_delete_list_at(writer.place, job.corpus)
     documents_seen = Counter[str]()
@@ -114,7 +125,7 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def batch_columns(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
-    """Concatenate columns into batches of about `BATCH_BYTES` bytes.
+    """Concatenate text columns, and yield batches of about `BATCH_BYTES` bytes.
 
     Counting sorts the distinct words of each batch, so a few large batches are faster than many small ones.
     """
@@ -129,21 +140,36 @@ def batch_columns(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
 
 
 def _write_counts(writer: PartWriter, counts: WordCounts) -> dict[str, int]:
-    """Write the table of counts and return its total and distinct number of words."""
+    """Write the table "counts", and return two sums for the ledger by name.
+
+    They are "words", the total of all counts, and "distinct words in parts", the number of rows.
+    """
     with writer.create_table("counts", COUNTS_SCHEMA) as sink:
         sink.write(counts)
     return {"words": int(pc.sum(counts.column("count")).as_py() or 0), "distinct words in parts": counts.num_rows}
 
 
 def plan_totals(counts: Manifest) -> Stage | None:
-    """Plan the stage that merges the counts of each source's parts. Returns None if there are too few parts to
-    merge.
+    """Plan the stage that merges the counts of each source's parts.
+
+    Returns None if there are too few parts to merge.
     """
     return plan_merge("totals", TOTALS_VERSION, counts, [counts.parts], ("source",), build_totals_part)
 
 
 def build_totals_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Add up the counts of several parts and write the table."""
+    """Add up the word counts of several parts and write the table "counts".
+
+    Args:
+        writer: Writes the table.
+        plan: The plan of the part; its job is a `MergeJob`.
+
+    Returns:
+        The number of words before and after, as a ledger.
+
+    Raises:
+        Damaged: If a table is damaged or was changed.
+    """
     job: MergeJob = plan.job
     figures = _write_counts(writer, merge_counts(read_counts(writer.place, job.folder, job.parts)))
     total = sum(part.ledger.figures["words"] for part in job.parts)
@@ -153,7 +179,16 @@ def build_totals_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def read_counts(place: Place, stage_folder: str, parts: Iterable[Part]) -> Iterator[WordCounts]:
-    """Yield the word counts of each part. Raises Damaged if a table is damaged or was changed."""
+    """Yield the word counts of each part (file set), with the schema `COUNTS_SCHEMA`.
+
+    Args:
+        place: The store.
+        stage_folder: The folder of the parts' stage in the store, `KIND/NAME`.
+        parts: The parts.
+
+    Raises:
+        Damaged: During iteration, if a table is missing, damaged or was changed.
+    """
     for part in parts:
         yield pa.Table.from_batches(
             read_part_table(place, stage_folder, part, "counts", COUNTS_SCHEMA.names), COUNTS_SCHEMA
@@ -193,7 +228,19 @@ def plan_vocabulary(name: str, counts: Manifest, settings: VocabularySettings, w
 
 
 def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Train a vocabulary on the merged counts and write its files. Raises InputError if there are no words."""
+    """Train a vocabulary on the merged counts and write its files.
+
+    Args:
+        writer: Writes the files.
+        plan: The plan of the part; its job is a `VocabularyJob`.
+
+    Returns:
+        The numbers of distinct words and of tokens, as figures of a ledger.
+
+    Raises:
+        InputError: If there are no words, or the settings do not fit them.
+        Damaged: If a table is missing, damaged or was changed.
+    """
     job: VocabularyJob = plan.job
     manifest = read_manifest_at(writer.place, job.counts)
     weights = [job.weights.get(part.labels.get("source", ""), 1.0) for part in manifest.parts]
@@ -245,8 +292,9 @@ class GivenVocabularyJob:
 
 
 def plan_given_vocabulary(name: str, vocabulary: Vocabulary) -> Stage:
-    """Plan the stage that copies an existing vocabulary into the store. Its key is the digest of the vocabulary's
-    files.
+    """Plan the stage that copies an existing vocabulary into the store under the given name.
+
+    Its key is the digest of the vocabulary's files.
     """
     files = vocabulary.to_files()
     digest = hashlib.sha256()
@@ -266,11 +314,11 @@ def plan_given_vocabulary(name: str, vocabulary: Vocabulary) -> Stage:
 
 
 def _choose_build_version(vocabulary: Vocabulary) -> int:
-    """Return the build version of an existing vocabulary.
+    """Return the build version of an existing vocabulary: ADDED_TOKENS_VERSION or VOCABULARY_VERSION.
 
-    It is the higher one if earlier releases may have encoded its texts differently from the tokenizers library. This
-    concerns added tokens that are not in the model or not special, special tokens that are words, and unknown bytes
-    that are fused.
+    It is ADDED_TOKENS_VERSION, which is higher, if earlier releases may have encoded its texts differently from the
+    tokenizers library. This concerns added tokens that are not in the model or not special, special tokens that are
+    words, and unknown bytes that are fused.
     """
     model, special = vocabulary.content["model"], set(vocabulary.special_tokens.values())
     pieces = {piece for piece, _ in model["vocab"]} if vocabulary.algorithm == UNIGRAM else model["vocab"].keys()
@@ -286,13 +334,23 @@ def _choose_build_version(vocabulary: Vocabulary) -> int:
 
 
 def build_given_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Write the files of an existing vocabulary."""
+    """Write the files of an existing vocabulary. The job of `plan` is a `GivenVocabularyJob`.
+
+    Returns:
+        The number of tokens, as a figure of a ledger.
+
+    Raises:
+        InputError: If the files cannot be read as a tokenizer.
+    """
     job: GivenVocabularyJob = plan.job
     return _write_vocabulary(writer, Vocabulary.from_files(job.files), {})
 
 
 def _write_vocabulary(writer: PartWriter, vocabulary: Vocabulary, figures: Mapping[str, int]) -> Ledger:
-    """Write the tokens of a vocabulary as a table, and its files."""
+    """Write the tokens of a vocabulary as the table "tokens", and its files.
+
+    `figures` are copied to the returned ledger, which also has the number of tokens.
+    """
     with writer.create_table("tokens", TOKENS_SCHEMA) as sink:
         sink.write(pa.table([pa.array(vocabulary.tokens, pa.string())], schema=TOKENS_SCHEMA))
     for name, data in vocabulary.to_files().items():
@@ -301,5 +359,9 @@ def _write_vocabulary(writer: PartWriter, vocabulary: Vocabulary, figures: Mappi
 
 
 def read_vocabulary(place: Place, manifest: Manifest) -> Vocabulary:
-    """Read the vocabulary of an artifact. Raises Damaged if a file is damaged or was changed."""
+    """Read the vocabulary of an artifact from its files in the store.
+
+    Raises:
+        Damaged: If a file is missing, damaged or was changed.
+    """
     return Vocabulary.from_files(read_files(place, manifest))

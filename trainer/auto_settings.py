@@ -67,7 +67,7 @@ def find_weakest(machines: Iterable[Hardware]) -> Hardware:
     """Return the hardware of the least capable machine.
 
     A CPU is less capable than any GPU; GPUs are compared by compute capability. `lacks` is set if torch's compiler is
-    incomplete on any machine.
+    incomplete on any machine. `machines` must not be empty.
     """
     every = list(machines)
     lacking = next((machine.lacks for machine in every if machine.lacks), "")
@@ -76,7 +76,7 @@ def find_weakest(machines: Iterable[Hardware]) -> Hardware:
 
 
 def choose(training: TrainingSettings, machine: Hardware, before: ComputeChoice | None = None) -> ComputeChoice:
-    """Choose device, precision and compilation for a training run.
+    """Choose device, precision and compilation for a training run, resolving each "auto" in its settings.
 
     Args:
         training: The settings.
@@ -84,7 +84,8 @@ def choose(training: TrainingSettings, machine: Hardware, before: ComputeChoice 
         before: The choice in the checkpoint to resume from; None if the run is not resumed.
 
     Raises:
-        InputError: If this machine cannot resume the run as it was started, or does not support a setting.
+        InputError: If the checkpoint was trained in bfloat16 and this GPU lacks it, or if compilation is required and
+            torch's compiler is incomplete.
     """
     precision, tf32 = training.precision, False
     if precision == "auto":
@@ -112,13 +113,16 @@ def choose(training: TrainingSettings, machine: Hardware, before: ComputeChoice 
 
 
 def describe_choice(training: TrainingSettings, choice: ComputeChoice, machine: Hardware, padded: str) -> str:
-    """Describe a choice in one line.
+    """Describe the chosen precision, compilation and padding in one line for the log.
 
     Args:
         training: The settings.
         choice: The choice.
         machine: The hardware of the least capable process.
         padded: The reason why attention pads sequences; empty if it does not.
+
+    Returns:
+        A line such as "NVIDIA H200: bfloat16 with TF32, chosen; layers compiled; attention without padding."
     """
     parts = [_describe_precision(training, choice, machine)]
     if choice.compile:
@@ -140,7 +144,14 @@ def _describe_precision(training: TrainingSettings, choice: ComputeChoice, machi
 
 
 def explain_padding(precision: str, machine: Hardware, attention_dropout: float, head_size: int) -> str:
-    """Return the reason why attention must pad sequences when training on a GPU, or "" if it need not."""
+    """Return the reason why attention must pad sequences when training on a GPU, or "" if it need not.
+
+    Args:
+        precision: "float32", "bfloat16" or "float16".
+        machine: The hardware of the GPU.
+        attention_dropout: The dropout probability of attention.
+        head_size: The hidden size divided by the number of attention heads.
+    """
     if attention_dropout:
         return f"model.attention_dropout = {attention_dropout}, which FlashAttention over boundaries does not have"
     if precision not in HALF:
@@ -155,7 +166,16 @@ def explain_padding(precision: str, machine: Hardware, attention_dropout: float,
 def list_slow_settings(
     training: TrainingSettings, machine: Hardware, attention_dropout: float, head_size: int
 ) -> list[str]:
-    """List the settings that slow down training on a GPU: one line each, with a faster alternative."""
+    """List the settings that slow down training on a GPU, as one line of text each, with a faster alternative.
+
+    The list is empty if training runs on a CPU.
+
+    Args:
+        training: The settings. Values may still be "auto".
+        machine: The hardware to train on.
+        attention_dropout: The dropout probability of attention.
+        head_size: The hidden size divided by the number of attention heads.
+    """
     if machine.device != "cuda" or training.device == "cpu":
         return []
     lines = []
@@ -182,10 +202,12 @@ def list_slow_settings(
 
 
 def find_missing_compiler(device: str, environ: Mapping[str, str] | None = None) -> str:
-    """Describe what torch's compiler needs but cannot find on this machine; empty if nothing is missing.
+    """Describe what torch's compiler needs but cannot find on this machine, such as "Python's headers (Python.h)".
+
+    The text is empty if nothing is missing.
 
     Args:
-        device: "cuda" or "cpu".
+        device: "cuda" (which needs a C compiler) or "cpu" (C++).
         environ: Environment variables; None for those of this process.
     """
     environ = os.environ if environ is None else environ

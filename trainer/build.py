@@ -77,7 +77,7 @@ def plan_model(
     start: StartModel | None = None,
     teacher: StartModel | None = None,
 ) -> Stage:
-    """Plan the stage that trains a model. The stage has a single part (file set).
+    """Plan the pipeline stage that trains a model and publishes its files. Nothing is trained or written yet.
 
     Args:
         place: The store.
@@ -89,6 +89,9 @@ def plan_model(
         start: The model whose weights training starts from; None for random weights. It must match the settings and the
             vocabulary.
         teacher: The model that a student learns from; None for other objectives.
+
+    Returns:
+        The stage, whose single part holds the `TrainingJob`.
 
     Raises:
         InputError: If shards have another vocabulary, examples that are too long for the model or the token budget, or
@@ -133,7 +136,14 @@ def plan_model(
 
 
 def _build_stage(job: TrainingJob, settled: SettledTraining, vocabulary: Manifest, notice: str) -> Stage:
-    """Build the stage for a job whose work folder is not set yet. `notice` is a warning for the user; "" for none."""
+    """Build the pipeline stage of a training job whose work folder is not set yet.
+
+    Args:
+        job: The job.
+        settled: The settings with the number of steps of each phase, and the shard sets that each phase reads.
+        vocabulary: The vocabulary of the shards.
+        notice: A warning for the user, which is added to the facts of the stage; "" for none.
+    """
     shards, model, inputs = settled.shards, job.model, job.inputs
     distinct = {manifest.fingerprint: manifest for manifest in (*shards, vocabulary)}
     contents: Json = {"shards": [manifest.content for manifest in shards], "vocabulary": vocabulary.content}
@@ -171,7 +181,10 @@ def _build_stage(job: TrainingJob, settled: SettledTraining, vocabulary: Manifes
 def _check_phases(
     shards: Sequence[Manifest], vocabulary: Manifest, model: ModelSettings, training: TrainingSettings
 ) -> None:
-    """Raise InputError if a phase has shards that cannot be used to train the model with the phase's settings."""
+    """Check that each phase can train the model on its shards: vocabulary, length of examples, masks and mask rate.
+
+    `shards` has one manifest per phase, or one per component of its mixture. Raises InputError for the first problem.
+    """
     phases = [number for number, phase in enumerate(training.phase, 1) for _ in phase.mixture or (None,)]
     for number, manifest in zip(phases, shards, strict=True):
         _check_shards(f"phase {number}", manifest, vocabulary, model)
@@ -182,9 +195,10 @@ def _check_phases(
 
 
 def _describe_start(start: StartModel, model: ModelSettings, inputs: ModelInputs) -> Json:
-    """Return a dictionary about a start model: its content digest, number of new tokens, and the heads that it lacks.
+    """Describe a start model as a dictionary with the keys `content`, `new_tokens` and `first_heads`.
 
-    The keys are "content", "new_tokens" and "first_heads".
+    They are the digest of its files, the number of tokens that it lacks, and the names of the heads that it lacks.
+    Raises InputError if its special tokens have other ids.
     """
     check_special_ids(start, inputs)
     heads = list_new_heads(start, model, inputs)
@@ -192,7 +206,10 @@ def _describe_start(start: StartModel, model: ModelSettings, inputs: ModelInputs
 
 
 def locate_work_folder(place: Place, stage: Stage) -> Path:
-    """Return the local folder for a model's checkpoints, metrics and export during training."""
+    """Return the local folder for a model's checkpoints, metrics and export during training.
+
+    It is in the stage's folder in the store, or below `~/.cache/cloze` if the store is not on a local disk.
+    """
     root = Path(place.to_full_path("")) if place.is_local else CACHE.expanduser()
     return root / stage.folder / "work"
 
@@ -200,7 +217,7 @@ def locate_work_folder(place: Place, stage: Stage) -> Path:
 def _check_shards(what: str, shards: Manifest, vocabulary: Manifest, model: ModelSettings) -> None:
     """Raise InputError if the shards have another vocabulary, or examples longer than the model's maximum.
 
-    `what` is the name of the phase in the message.
+    `what` is the phase that reads the shards, such as "phase 1", for the message.
     """
     made_with = [parent.fingerprint for parent in shards.parents if parent.role == vocabulary.kind]
     size = vocabulary.count_rows("tokens")
@@ -218,7 +235,18 @@ def _check_shards(what: str, shards: Manifest, vocabulary: Manifest, model: Mode
 
 
 def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Train the model, unless that is done, and write export, tokenizer files and metrics to the part (file set)."""
+    """Train the model, unless that is done, and write weights, tokenizer files and the table of metrics to the store.
+
+    Args:
+        writer: Writes the files of this part of the stage.
+        plan: The plan of the part, whose `job` is a `TrainingJob`.
+
+    Returns:
+        The ledger: the number of examples read and deleted, of all and of each shard set.
+
+    Raises:
+        InputError: If training fails, or if a file of the export was changed after it was written.
+    """
     job: TrainingJob = plan.job
     train(job)
     facts = job.read_export()
@@ -235,7 +263,16 @@ def build_model_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _read_export(job: TrainingJob, facts: Mapping[str, Json], name: str) -> bytes:
-    """Read a file of the export. Raises InputError if the contents differ from what was written."""
+    """Read a file of the exported model.
+
+    Args:
+        job: The job.
+        facts: The facts of the export; `files` maps names to their size and digest.
+        name: The path of the file within the export's folder.
+
+    Raises:
+        InputError: If the contents differ from what was written.
+    """
     data = (job.export / name).read_bytes()
     if describe_bytes(data) != facts["files"].get(name, describe_bytes(data)):
         raise InputError(
@@ -246,7 +283,10 @@ def _read_export(job: TrainingJob, facts: Mapping[str, Json], name: str) -> byte
 
 
 def build_metrics_table(job: TrainingJob) -> pa.Table:
-    """Build the table of logged steps and evaluations, without times. A mixture has additional rows per component."""
+    """Build the table of a run's logged steps and evaluations, one row each, from the log in its work folder.
+
+    The columns are those of `build_metrics_schema`. An evaluation on a mixture has an additional row per component.
+    """
     logged = [e for e in read_metrics(Path(job.work) / METRICS_FILE) if e["event"] in ("step", "evaluation")]
     events = [
         {"step": event["step"], "phase": event["phase"], **figures, "event": called}
@@ -261,7 +301,11 @@ def build_metrics_table(job: TrainingJob) -> pa.Table:
 
 
 def build_metrics_schema(model: ModelSettings, inputs: ModelInputs) -> pa.Schema:
-    """Build the schema of a model's metrics: fixed columns for masked tokens and pairs, then those of other terms."""
+    """Build the schema of a model's table of metrics.
+
+    The columns for masked tokens and sentence pairs always exist. They are followed by loss, accuracy and AUC of the
+    objective's other loss terms.
+    """
     terms = model.objective_settings.list_terms(model.family_row, inputs)
     names = [f"{term.name}_{what}" for term in terms for what in ("loss", "accuracy")[: 1 + term.has_rights]]
     names += [f"{term.name}_auc" for term in terms if term.has_area]
@@ -270,7 +314,10 @@ def build_metrics_schema(model: ModelSettings, inputs: ModelInputs) -> pa.Schema
 
 
 def read_events(place: Place, model: Manifest) -> list[dict[str, Any]]:
-    """Read a model's metrics, one dictionary per row. Raises Damaged if the table is damaged."""
+    """Read the table of metrics of a trained model from the store, as one dictionary per row.
+
+    The keys are the columns of `build_metrics_schema`. Raises Damaged if the table is damaged.
+    """
     return [row for batch in read_table(place, model, "metrics", columns=None) for row in batch.to_pylist()]
 
 

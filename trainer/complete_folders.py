@@ -27,7 +27,7 @@ FOLDER_REMEDY = "give another folder, then run the same command again"
 
 @contextmanager
 def explain_disk_errors(path: Path, remedy: str = "name another file") -> Iterator[None]:
-    """Convert an OSError raised in the block to an InputError about the file being written.
+    """Convert an OSError that is raised in the block to an InputError that says what cannot be written.
 
     Args:
         path: The file or folder being written.
@@ -42,14 +42,14 @@ def explain_disk_errors(path: Path, remedy: str = "name another file") -> Iterat
 
 @contextmanager
 def hold_output(output: Path, activity: str) -> Iterator[None]:
-    """Hold a lock on an output during the block. File systems without locks are used without one.
+    """Hold a lock on an output file or folder during the block. File systems without locks are used without one.
 
     Args:
-        output: The file or folder to write.
-        activity: The work that the holder of the lock is doing, for the message.
+        output: The file or folder to write. Its parent folder is created.
+        activity: The work that the holder of the lock is doing, such as "writing", for the message.
 
     Raises:
-        InputError: If another process is writing the same output.
+        InputError: If another process holds the lock.
     """
 
     def taken() -> None:
@@ -66,12 +66,12 @@ def hold_output(output: Path, activity: str) -> Iterator[None]:
 
 
 def locate_lock(output: Path) -> Path:
-    """Return the path of the lock file for an output."""
+    """Return the path of the lock file for an output: `.NAME.lock` in the same folder."""
     return output.with_name(f".{output.name}.lock")
 
 
 def check_output(output: Path) -> None:
-    """Raise InputError if a path exists, unless it is an empty folder."""
+    """Raise InputError if an output path exists, unless it is an empty folder."""
     if output.is_symlink() or (output.exists() and not output.is_dir()):
         raise InputError(f"{output} is not a folder: name one that does not exist yet.")
     if output.is_dir() and any(output.iterdir()):
@@ -103,7 +103,12 @@ def open_unfinished_folder(output: Path) -> Iterator[Path]:
 def put_folder(new: Path, output: Path) -> None:
     """Flush a finished folder to the disk, and rename it to its output path.
 
-    Raises InputError if the output path exists by now.
+    Args:
+        new: The temporary folder.
+        output: The final path, on the same file system. It may be an empty folder.
+
+    Raises:
+        InputError: If the output path is in use by now, or if the disk refuses.
     """
     with explain_disk_errors(output, FOLDER_REMEDY):
         for path in [*new.rglob("*"), new]:
@@ -115,7 +120,9 @@ def put_folder(new: Path, output: Path) -> None:
 
 @contextmanager
 def open_new_folder(output: Path) -> Iterator[Path]:
-    """Create a folder that appears at `output` only if the block succeeds. Only one process at a time can write it.
+    """Create a folder that appears at `output` only if the block succeeds.
+
+    Only one process at a time can write it.
 
     Yields:
         The temporary folder to write to.
@@ -130,7 +137,11 @@ def open_new_folder(output: Path) -> Iterator[Path]:
 
 
 def write_lines(output: Path, lines: Iterable[str]) -> None:
-    """Write a text file atomically. Raises InputError if it cannot be written."""
+    """Write strings, which include their line ends, to a text file that appears only when complete.
+
+    Raises:
+        InputError: If the file cannot be written.
+    """
     with (
         explain_disk_errors(output),
         replace_file(output) as new,
@@ -140,5 +151,5 @@ def write_lines(output: Path, lines: Iterable[str]) -> None:
 
 
 def write_json(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Write a value to an indented JSON file."""
+    """Write a value to a JSON file in UTF-8, indented by one space. Raises OSError if it cannot be written."""
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

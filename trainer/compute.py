@@ -43,9 +43,9 @@ from trainer.ranks import Ranks
 from trainer.settings.model import ModelSettings
 from trainer.settings.training import TrainingSettings
 
-# A model computes on one thread if the square of its hidden size times the tokens of a step is less: threads would
-# wait for each other longer than they compute. With 2 layers of 96, 24 rows of 64, a step took 3 s by the clock on two
-# threads, 0.05 s on one (two busy x86-64 cores, 2026-11-27).
+# A model computes on one thread if the square of its hidden size times the most tokens that a step can have on one
+# process is less: threads would wait for each other longer than they compute. With 2 layers of 96, 24 rows of 64, a
+# step took 3 s by the clock on two threads, 0.05 s on one (two busy x86-64 cores, 2026-11-27).
 MIN_THREADED_WORK = 1 << 25
 MAX_PROGRAMS = 64  # that all parts of a model may be compiled to
 
@@ -57,7 +57,7 @@ NOT_DETERMINISTIC = "does not have a deterministic implementation"
 def resolve_auto(
     training: TrainingSettings, model: ModelSettings, ranks: Ranks, before: ComputeChoice | None = None
 ) -> tuple[TrainingSettings, ComputeChoice, str]:
-    """Resolve each "auto" in the settings for this machine, and set torch's precision and number of threads.
+    """Resolve each "auto" in the settings for this machine, and set torch's precision of float32 matrix products.
 
     All processes must call it.
 
@@ -77,16 +77,33 @@ def resolve_auto(
     choice = choose(training, machine, before)
     torch.set_float32_matmul_precision("high" if choice.tf32 else "highest")
     _, hidden_size, heads, _ = model.shape
-    tokens = max(phase.batch for phase in training.phase) * model.positions / ranks.count
-    if ranks.device.type == "cpu" and hidden_size**2 * tokens < MIN_THREADED_WORK:
-        torch.set_num_threads(1)
     padded = explain_padding(choice.precision, machine, model.attention_dropout or 0.0, hidden_size // heads)
     line = describe_choice(training, choice, machine, padded)
     return replace(training, precision=choice.precision, compile=choice.compile), choice, line
 
 
+@contextmanager
+def hold_num_threads(training: TrainingSettings, model: ModelSettings, longest: int, ranks: Ranks) -> Iterator[None]:
+    """Let torch compute a small model on one thread during the block, if it computes on the CPU.
+
+    Args:
+        training: The settings, for the number of examples in a step.
+        model: The settings of the model, for its hidden size.
+        longest: Number of tokens of the longest example.
+        ranks: The processes that share a step.
+    """
+    tokens = max(phase.batch for phase in training.phase) * longest / ranks.count
+    before = torch.get_num_threads()
+    if ranks.device.type == "cpu" and model.shape[1] ** 2 * tokens < MIN_THREADED_WORK:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def describe_machine(device: torch.device) -> Hardware:
-    """Describe the hardware that this process uses."""
+    """Describe the hardware of a torch device of this process, and what torch's compiler lacks there."""
     lacks = find_missing_compiler(device.type)
     if device.type == "cpu":
         return Hardware(device="cpu", lacks=lacks)
@@ -97,7 +114,7 @@ def describe_machine(device: torch.device) -> Hardware:
 def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> None:
     """Make torch use deterministic algorithms: on a GPU if the settings require it, on a CPU always.
 
-    On a CPU, an operation without a deterministic algorithm only causes a warning.
+    On a CPU, an operation without a deterministic algorithm only causes a warning. On a GPU it raises RuntimeError.
     """
     strict = device.type == "cuda" and settings.deterministic
     if strict:
@@ -111,7 +128,12 @@ def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> No
 def explain_torch_errors(settings: TrainingSettings, processes: int, device: str) -> Iterator[None]:
     """Convert torch errors in the block that a setting can fix to InputError.
 
-    These are exhausted memory and missing deterministic algorithms.
+    These are exhausted memory and missing deterministic algorithms. Other errors are raised unchanged.
+
+    Args:
+        settings: The settings of the run, for the advice.
+        processes: The number of processes of the run.
+        device: "cuda" or "cpu".
     """
     try:
         yield
@@ -129,7 +151,13 @@ def explain_torch_errors(settings: TrainingSettings, processes: int, device: str
 
 
 def explain_no_memory(settings: TrainingSettings, processes: int, device: str) -> InputError:
-    """Build the error for exhausted memory. It names the settings to change, beginning with the least costly one."""
+    """Build the error for exhausted memory. It lists the settings to change, beginning with the least costly one.
+
+    Args:
+        settings: The settings of the run.
+        processes: The number of processes of the run.
+        device: "cuda" or "cpu".
+    """
     remedies = [suggest_smaller_batch(settings, processes)]
     if not settings.activation_checkpointing:
         remedies.append("set training.activation_checkpointing = true, for a third more time")
@@ -143,7 +171,7 @@ def explain_no_memory(settings: TrainingSettings, processes: int, device: str) -
 
 
 def suggest_smaller_batch(settings: TrainingSettings, processes: int) -> str:
-    """Return advice to halve the size of a micro-batch.
+    """Return advice to halve the size of a micro-batch. `processes` is the number of processes of the run.
 
     >>> from trainer.settings.phases import PhaseSettings
     >>> suggest_smaller_batch(TrainingSettings(phase=(PhaseSettings(steps=1, batch=256),)), 2)
@@ -161,12 +189,12 @@ def suggest_smaller_batch(settings: TrainingSettings, processes: int) -> str:
 
 
 def compile_parts(parts: Sequence[nn.Module]) -> None:
-    """Compile each module at its first call. Modules of the same structure share compiled programs.
+    """Mark modules so that torch compiles each at its first call.
 
-    torch counts compiled programs over all modules, and silently runs uncompiled code after eight. ModernBERT has three
-    kinds of layers (first, global, windowed), each compiled for one shape and for any shape, in training and in
-    evaluation. A masked-token head is compiled together with its loss, because each operation would copy the logits
-    otherwise.
+    Modules of the same structure share compiled programs. torch counts compiled programs over all modules, and silently
+    runs uncompiled code after eight. ModernBERT has three kinds of layers (first, global, windowed), each compiled for
+    one shape and for any shape, in training and in evaluation. A masked-token head is compiled together with its loss,
+    because each operation would copy the logits otherwise.
     """
     config: Any = importlib.import_module("torch._dynamo.config")
     config.recompile_limit = MAX_PROGRAMS

@@ -39,7 +39,7 @@ class PaddedBatches:
 
     @staticmethod
     def from_shard_set(shard_set: ShardSet) -> "PaddedBatches":
-        """Create a collate function for the records of a shard set."""
+        """Create a collate function that pads each column of a shard set's records with the column's padding value."""
         return PaddedBatches(fill=dict(RecordFormat.from_manifest(shard_set.manifest).fill_values))
 
     def __call__(self, records: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
@@ -61,7 +61,7 @@ class PaddedBatches:
 
 
 def to_tensors(arrays: Mapping[str, Any]) -> Tensors:
-    """Convert NumPy arrays to tensors that share their memory."""
+    """Convert a dictionary of NumPy arrays to tensors that share their memory, under the same names."""
     return {name: torch.as_tensor(array) for name, array in arrays.items()}
 
 
@@ -98,9 +98,9 @@ class ExampleDataset(Dataset[Record]):
         return self._records.read(np.asarray(numbers, np.int64) + int(self._epoch) * len(self))
 
     def set_epoch(self, epoch: int) -> None:
-        """Select an epoch, which has a different order and, if masks are drawn, different masks.
+        """Select the epoch to read, which has a different order and, if masks are drawn, different masks.
 
-        Raises InputError if the epoch is out of range.
+        `epoch` is zero-based. Raises InputError if it is out of range.
         """
         EPOCH.check("epoch", epoch)
         self._epoch.fill_(epoch)

@@ -38,9 +38,16 @@ class EvaluationSums(NamedTuple):
 def evaluate_held_out(model: Objective, feed: Feed, ranks: Ranks, stop: StopSignal) -> dict[str, Any] | None:
     """Compute losses and accuracies on the held-out examples of a phase. All processes must call it.
 
+    Args:
+        model: The model.
+        feed: Reads the shards of the phase.
+        ranks: This process among all processes.
+        stop: Asked before each batch whether a signal came.
+
     Returns:
-        A dictionary of scores on the first process; None on other processes, if a signal stopped the evaluation, or if
-        there are no examples.
+        The scores of `describe_sums`, `unigram_entropy` and `unigram_loss` (the losses of guessing by the frequencies
+        of the held-out and of the training tokens) and, for a mixture, `components` with the scores of each shard set
+        by name. None on all processes but the first, if a signal stopped the evaluation, or if there are no examples.
     """
     names = [shards.name for shards in feed.reading.inputs]
     parts = []
@@ -62,9 +69,14 @@ def evaluate_held_out(model: Objective, feed: Feed, ranks: Ranks, stop: StopSign
 
 @torch.no_grad()
 def sum_batches(model: Objective, micro_batches: Iterable[MicroBatch], ranks: Ranks) -> EvaluationSums:
-    """Run a model on batches, and sum losses and right predictions over batches and processes.
+    """Run a model on batches, and sum losses, counts and right predictions over batches and processes.
 
     The model is in evaluation mode meanwhile. All processes must call it.
+
+    Args:
+        model: The model with its heads.
+        micro_batches: The batches of this process.
+        ranks: This process among all processes.
     """
     device, num_terms = ranks.device, len(model.terms)
     vocab_size = next(iter(model.list_encoders())).shape.vocab_size
@@ -89,7 +101,11 @@ def sum_batches(model: Objective, micro_batches: Iterable[MicroBatch], ranks: Ra
 
 
 def describe_sums(model: Objective, judged: EvaluationSums) -> Mapping[str, Any]:
-    """Compute the scores of an evaluation from its sums."""
+    """Compute the scores of an evaluation from its sums, as a dictionary with the names used in the log.
+
+    It has the loss and the accuracy of each term, such as `masked_loss`, the objective's other figures,
+    `rare_word_accuracy` and the counts.
+    """
     right, num_words = judged.words.tolist()
     losses, rights = judged.sums.T.tolist()
     return {
@@ -101,12 +117,15 @@ def describe_sums(model: Objective, judged: EvaluationSums) -> Mapping[str, Any]
 
 
 def count_right(counted: Bools, targets: npt.NDArray[np.integer], guesses: Int64s) -> Int64s:
-    """Count right predictions: int64 [2], the number of right predictions and the number of all counted tokens.
+    """Count the right predictions among some of the masked tokens.
 
     Args:
         counted: bool [M], True for the tokens to count.
         targets: [M], the ids of the masked tokens.
         guesses: [M], the predicted ids.
+
+    Returns:
+        int64 [2], the number of right predictions and the number of all counted tokens.
     """
     return np.array([np.count_nonzero(counted & (targets == guesses)), np.count_nonzero(counted)], np.int64)
 

@@ -83,7 +83,7 @@ class Feed:
         Args:
             first: The zero-based number of the first step within the phase.
             slot: The slot (position in the training order) at which that step begins.
-            before: The number of completed steps of the run.
+            before: The number of completed steps of the run, including earlier phases.
         """
         numbered = enumerate(self._iter_slots(first, slot), before + 1)
 
@@ -118,7 +118,7 @@ class Feed:
         return [self._open_loader(shards, "held-out") for shards in self.reading.inputs]
 
     def check_read(self) -> None:
-        """Wait until all data read so far is verified. Raises Damaged if a shard is damaged."""
+        """Wait until all data that the feed has read so far is verified. Raises Damaged if a shard is damaged."""
         for reader in (self._train, *vars(self).get("_held_out", ())):
             reader.check_read()
 
@@ -132,14 +132,15 @@ class Feed:
         return find_commonest(self.token_counts)
 
     def locate_examples(self, step: int, slot: int, micro_batch: int | None = None) -> dict[str, list[int]]:
-        """Return the indices of a step's examples in each shard set, by the folder of the shard set.
-
-        Deleted examples are omitted.
+        """Find the examples that a step of the phase reads, without deleted ones.
 
         Args:
             step: The zero-based number of the step within the phase.
             slot: The slot (position in the training order) at which the step begins.
             micro_batch: The index of one micro-batch of this process; None for the whole step.
+
+        Returns:
+            The indices of the examples in each shard set's training split, by the folder of the shard set in the store.
         """
         slots = next(self._iter_slots(step, slot))
         cuts = [slots] if micro_batch is None else [some for some, _ in self._iter_cuts(self._train, slots)]
@@ -153,9 +154,9 @@ class Feed:
         }
 
     def _iter_micro_batches(self, reader: SlotReader, slots: range) -> Iterator[MicroBatch]:
-        """Yield this process's micro-batches of some slots (positions in the training order).
+        """Yield this process's micro-batches of a range of slots (positions in the training order).
 
-        All processes yield the same number of micro-batches.
+        All processes yield the same number of micro-batches, some of which may be empty.
         """
         for some, capacity in self._iter_cuts(reader, slots):
             yield self._build_micro_batch(reader.gather(some), len(some), capacity)
@@ -172,15 +173,21 @@ class Feed:
         return itertools.chain.from_iterable(self._split_by_tokens(reader, piece, self._budget) for piece in pieces)
 
     def _split_by_number(self, slots: range, size: int) -> Iterator[tuple[Slots, None]]:
-        """Yield this process's share of the slots (positions in the training order), at most `size` per micro-batch."""
+        """Yield this process's share of the slots (positions in the training order), at most `size` per micro-batch.
+
+        The second value of each pair is None, because the micro-batches are not padded.
+        """
         mine = take_rank_share(slots, self._ranks.rank, self._ranks.count)
         most = -(-len(slots) // self._ranks.count)
         return ((some, None) for some in split_slots(mine, size, -(-most // size)))
 
     def _split_by_tokens(self, reader: SlotReader, slots: range, budget: int) -> Iterator[tuple[Slots, int]]:
-        """Yield the slots assigned to this process, at most `budget` tokens per micro-batch, and the padded sizes.
+        """Yield the slots of this process for each micro-batch, and the number of tokens to pad the micro-batch to.
 
-        Slots are positions in the training order.
+        Args:
+            reader: Reads the lengths of the examples.
+            slots: The slots (positions in the training order) of all processes.
+            budget: The maximum number of tokens of a micro-batch.
         """
         numbers = np.array(slots, np.int64)
         dealt = plan_micro_batches(reader.find_lengths(numbers), self._ranks.count, budget)
@@ -188,7 +195,7 @@ class Feed:
             yield numbers[places], capacity
 
     def _compute_token_budget(self) -> int | None:
-        """Return the maximum number of tokens in a micro-batch, or None if it is limited by the number of examples.
+        """Compute the maximum number of tokens in a micro-batch, or None if it is limited by the number of examples.
 
         Raises InputError if an example may be longer.
         """
@@ -201,7 +208,7 @@ class Feed:
         return budget and min(budget, compute_max_share_tokens(self._settings.batch, self._ranks.count, longest))
 
     def _build_micro_batch(self, gathered: GatheredExamples, num_slots: int, capacity: int | None = None) -> MicroBatch:
-        """Build a micro-batch from gathered examples.
+        """Build a micro-batch, with its tensors, targets and counts, from the examples that were read for it.
 
         Args:
             gathered: The examples.
@@ -228,7 +235,7 @@ class Feed:
 
 
 def _count_step(gathered: GatheredExamples, num_slots: int, num_held: int) -> Int64s:
-    """Compute the STEP_COUNTS of a micro-batch.
+    """Compute the counts of a micro-batch that are named in STEP_COUNTS, in that order: int64.
 
     Args:
         gathered: The examples.
@@ -241,7 +248,11 @@ def _count_step(gathered: GatheredExamples, num_slots: int, num_held: int) -> In
 
 
 def find_commonest(token_counts: Int64s, number: int = COMMONEST) -> Bools:
-    """Mark the given number of most common tokens: bool [vocabulary]. Among equal counts, lower ids come first.
+    """Mark the most common tokens of the vocabulary: bool [vocabulary].
+
+    Args:
+        token_counts: int64 [vocabulary], the number of occurrences of each token.
+        number: The number of tokens to mark. Among equal counts, lower ids come first.
 
     >>> find_commonest(np.array([0, 7, 5, 9, 5]), 3).tolist()
     [False, True, True, True, False]

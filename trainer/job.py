@@ -113,11 +113,14 @@ class TrainingJob:
 
     @property
     def phase_shares(self) -> tuple[tuple[int, ...], ...]:
-        """The slots of each component in a period of each phase's mixture; (1,) for a phase without a mixture."""
+        """The number of slots (positions in the training order) of each component in a period of each phase's mixture.
+
+        It is (1,) for a phase without a mixture.
+        """
         return self.shares or ((1,),) * len(self.training.phase)
 
     def get_inputs(self, phase: int) -> tuple[JobInput, ...]:
-        """Return the shard sets of a phase. `phase` is zero-based."""
+        """Return the shard sets that a phase reads. `phase` is zero-based."""
         first = sum(map(len, self.phase_shares[:phase]))
         return self.shards[first : first + len(self.phase_shares[phase])]
 
@@ -148,7 +151,7 @@ class TrainingJob:
         return bind_settings(TrainingJob, json.loads(data), "job")
 
     def read_shard_set(self, shards: JobInput) -> Manifest:
-        """Read the manifest of a shard set.
+        """Read the manifest of one of the job's shard sets.
 
         Raises InputError if the shard set is missing from the store or has another content than the job names.
         """
@@ -162,32 +165,42 @@ class TrainingJob:
 
     @property
     def shard_sets(self) -> list[Manifest]:
-        """The manifests of all shard sets, in the order of `shards`. Raises InputError as `read_shard_set` does."""
+        """The manifests of all shard sets, in the order of `shards`, read from the store at each access.
+
+        Raises InputError as `read_shard_set` does.
+        """
         return [self.read_shard_set(shards) for shards in self.shards]
 
     @property
     def fetched_split(self) -> str:
-        """The name of the split whose files are fetched and verified as they are read; empty if there is none."""
+        """The split whose files are fetched from an object store as they are read: "train", or "" if there is none."""
         return "train" if self.source else ""
 
     @property
     def windows_folder(self) -> Path:
-        """The local folder for shard files that are fetched as they are read."""
+        """The local folder for shard files that are fetched from an object store as they are read."""
         return Path(self.store).parent / "windows"
 
     @property
     def export(self) -> Path:
-        """Path of the folder to which the finished model is exported."""
+        """The path of the folder to which the finished model is exported."""
         return Path(self.work) / "export"
 
     @property
     def export_folders(self) -> tuple[str, ...]:
-        """The path prefixes of the model's parts in the export, in order of the parts; "" is the export folder."""
+        """The subfolder of each of the model's parts in the export, with a slash at its end, such as "generator/".
+
+        The main part is first, and its subfolder is "".
+        """
         parts = self.model.objective_settings.list_parts(self.model.family_row, self.inputs)
         return tuple(f"{part.folder}/" if part.folder else "" for part in parts)
 
     def read_export(self) -> dict[str, Json] | None:
-        """Read the facts of the export (steps, parameters, counts and files). Return None if it is incomplete.
+        """Read the facts of the exported model, or return None if it is incomplete.
+
+        Returns:
+            A dictionary with the keys `identity`, `steps`, `parameters`, `seen` (counts by phase and shard set),
+            `files` (size and digest by name), and one for each of the counts, such as `tokens` and `sequences`.
 
         Raises:
             InputError: If the export belongs to another model.
@@ -200,7 +213,7 @@ class TrainingJob:
         return facts
 
     def check_identity(self, path: str, identity: Mapping[str, Json]) -> None:
-        """Raise InputError if the identity recorded in a folder differs from that of this job.
+        """Raise InputError if the identity recorded in a folder differs from the identity of this job.
 
         Args:
             path: The folder, for the message.
@@ -233,7 +246,10 @@ class Reading:
 
 
 def list_readings(job: TrainingJob) -> list[Reading]:
-    """Return the shard sets that each phase reads. A set continues where an earlier phase stopped reading it."""
+    """List what each phase reads: its shard sets, and where it starts in each of them.
+
+    A set continues where an earlier phase stopped reading it.
+    """
     read, readings = {} if job.origin is None else {**job.origin.read}, list[Reading]()
     for number, (phase, shares) in enumerate(zip(job.training.phase, job.phase_shares, strict=True)):
         inputs, slots = job.get_inputs(number), Interleave(shares).count_before(phase.slots)
@@ -246,7 +262,13 @@ def list_readings(job: TrainingJob) -> list[Reading]:
 def _find_difference(theirs: Json, ours: Json, key: str = "") -> tuple[str, Json, Json] | None:
     """Find the first difference between two JSON documents.
 
-    Return its dotted path and both values, or None if the documents are equal.
+    Args:
+        theirs: One document.
+        ours: The other document.
+        key: The dotted path of the documents within larger ones; "" at the top.
+
+    Returns:
+        The dotted path of the difference and both values, or None if the documents are equal.
     """
     if not isinstance(theirs, dict) or not isinstance(ours, dict):
         return None if theirs == ours else (key, theirs, ours)
@@ -285,17 +307,20 @@ class SetRead:
 
     @property
     def epochs(self) -> float:
-        """The number of times that all examples have been read."""
+        """The number of times that all examples have been read, which may be fractional."""
         return self.slots / max(1, self.examples)
 
     @property
     def passes(self) -> float:
-        """The number of times that the text has been read: in one epoch, once for each copy."""
+        """The number of times that the text has been read, which may be fractional.
+
+        An epoch reads it once for each copy.
+        """
         return self.epochs * self.copies
 
 
 def count_train_examples(shards: Manifest) -> tuple[int, int]:
-    """Return the number of examples and the number of tokens in the training split of a shard set."""
+    """Return the number of examples and the number of their tokens in the training split of a shard set."""
     parts = [part for part in shards.parts if part.labels.get("split") == "train"]
     return sum(part.count_rows("examples") for part in parts), sum(
         part.ledger.figures["example tokens"] for part in parts
@@ -303,11 +328,14 @@ def count_train_examples(shards: Manifest) -> tuple[int, int]:
 
 
 def check_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
-    """Raise InputError if a shard set is read more often than `max_epochs` allows, or than MAX_PASSES if it is not set.
+    """Check that no shard set is read more often than `max_epochs` allows or, without it, MAX_PASSES times.
 
     Args:
         reads: The amount read of each shard set at the end of each phase.
         training: The settings, with `max_epochs` of each phase and of the whole run.
+
+    Raises:
+        InputError: If one is.
     """
     for read in reads:
         own = training.phase[read.phase - 1].max_epochs
@@ -324,7 +352,10 @@ def check_repeats(reads: Iterable[SetRead], training: TrainingSettings) -> None:
 
 
 def describe_repeats(reads: Iterable[SetRead]) -> str:
-    """Return a warning about the shard set whose text is read most often, or "" if none is read too often."""
+    """Return a warning about the shard set whose text is read most often, or "" if none is read too often.
+
+    Too often is more than MAX_HELPFUL_PASSES times. `reads` are in order of the phases.
+    """
     last = {
         read.name: read for read in reads if read.passes > MAX_HELPFUL_PASSES
     }  # at the end of all phases that read it
@@ -356,7 +387,7 @@ class SettledTraining:
     shares: tuple[tuple[int, ...], ...]
 
     def iter_reads(self, before: Mapping[str, int] = MappingProxyType({})) -> Iterator[SetRead]:
-        """Yield the amount read of each shard set at the end of each phase.
+        """Yield the total amount read of each shard set at the end of each phase.
 
         Args:
             before: The number of slots that were read before the first phase, by content digest of the shard set.
@@ -378,7 +409,7 @@ class SettledTraining:
 def settle_phases(
     training: TrainingSettings, shards: Sequence[Manifest], before: Mapping[str, int] = MappingProxyType({})
 ) -> SettledTraining:
-    """Compute the exact length and mixture of each phase.
+    """Compute the number of steps of each phase, and the exact shares of its mixture.
 
     Args:
         training: The settings as given in the recipe. Weights and quotas of mixtures become shares of slots, and quotas
@@ -409,7 +440,7 @@ def settle_phases(
 
 
 def _compute_parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) -> Sequence[Fraction | int]:
-    """Return the weight of each component of a phase or, if the phase has quotas, its slots (positions in the order).
+    """Compute the weight of each component of a phase or, if the phase has quotas, its slots (positions in the order).
 
     Raises InputError if one of them is too small.
 
@@ -435,7 +466,7 @@ def _compute_parts(what: str, phase: PhaseSettings, shards: Sequence[Manifest]) 
 def _with_ramp(
     what: str, phase: PhaseSettings, parts: Sequence[Fraction | int], shards: Sequence[Manifest]
 ) -> PhaseSettings:
-    """Convert the length of a phase's batch ramp to steps, if it is given in tokens. Return the changed settings.
+    """Return the settings of a phase with the length of its batch ramp in steps, if it is given in tokens.
 
     Args:
         what: The name of the phase, for messages.
@@ -489,7 +520,10 @@ def _compute_mean_tokens(what: str, parts: Sequence[Fraction | int], shards: Seq
 
 
 def _count_examples(what: str, shards: Manifest) -> tuple[int, int]:
-    """Return the number of examples and tokens in the training split. Raises InputError if there are no examples."""
+    """Return the number of examples and of tokens in a training split that must not be empty.
+
+    Raises InputError if it is. `what` is the name of the phase, for the message.
+    """
     examples, held = count_train_examples(shards)
     if not examples:
         raise InputError(_explain_no_example(what, shards))
@@ -497,7 +531,11 @@ def _count_examples(what: str, shards: Manifest) -> tuple[int, int]:
 
 
 def _check_mixture(what: str, shards: Sequence[Manifest]) -> None:
-    """Raise InputError if shard sets cannot be mixed: one is empty, two are equal, or their targets differ in kind."""
+    """Check that the shard sets of a mixture can be mixed. `what` is the name of the phase, for messages.
+
+    Raises:
+        InputError: If one is empty, if two are equal, or if only some have masks or pair labels.
+    """
     for number, manifest in enumerate(shards):
         if not count_train_examples(manifest)[0]:
             raise InputError(_explain_no_example(what, manifest))
@@ -517,7 +555,7 @@ def _check_mixture(what: str, shards: Sequence[Manifest]) -> None:
 
 
 def _describe_targets(shards: Manifest) -> str:
-    """Describe the targets that the examples of a shard set have, for a message."""
+    """Describe the targets that the examples of a shard set have, such as "masks and no labels of pairs"."""
     labels, masks = shards.facts["labels"], "no masks" if shards.facts["masking"] == "none" else "masks"
     return f"{masks} and {f'labels of {labels}' if labels else 'no labels of pairs'}"
 
@@ -553,12 +591,19 @@ class SeenPart:
 
     @property
     def epochs(self) -> float:
-        """The number of epochs of the shard set that the slots amount to."""
+        """The number of times that the phase went through the shard set, which may be fractional."""
         return (self.read + self.deleted) / max(1, self.examples)
 
 
 def build_seen_ledger(job: TrainingJob, facts: Mapping[str, Json]) -> Ledger:
-    """Build a ledger that accounts for the slots of each phase and shard set. `facts` are the facts of the export."""
+    """Build a ledger of what each phase read of each shard set.
+
+    It has an account of read and deleted slots for each, and the numbers of tokens, masked tokens and examples.
+
+    Args:
+        job: The job.
+        facts: The facts of the export. `seen` has the counts.
+    """
     accounts, figures = list[Account](), dict[str, int]()
     for phase, (reading, tallies) in enumerate(zip(list_readings(job), facts["seen"], strict=True), 1):
         for shards, slots, counts in zip(reading.inputs, reading.slots, tallies, strict=True):

@@ -100,7 +100,7 @@ class Nodes:
         return f"-node-{self.rank}" if self.rank else ""
 
     def to_torchrun_arguments(self, processes: int) -> list[str]:
-        """Return torchrun's command-line arguments for this machine. `processes` is the number per machine.
+        """Build torchrun's command-line arguments for this machine. `processes` is the number per machine.
 
         >>> Nodes(count=2, rank=1, rendezvous="first:29500").to_torchrun_arguments(8)[:5]
         ['--nproc-per-node', '8', '--nnodes', '2', '--node-rank']
@@ -116,15 +116,20 @@ ONE_NODE = Nodes()
 
 
 def count_processes(training: TrainingSettings) -> int:
-    """Return the number of processes on this machine: the number in the settings, or one per GPU, or one."""
+    """Return the number of training processes on this machine: the number in the settings, or one per GPU, or one."""
     return training.processes or (count_gpus() if training.device != "cpu" else 0) or 1
 
 
 def build_environment(training: TrainingSettings, processes: int) -> dict[str, str]:
-    """Return the environment variables for the trainer. Variables already set by the user are left unchanged.
+    """Build the environment variables for the trainer. Variables already set by the user are left unchanged.
 
-    The trainer's processes divide the cores: torch's default of one thread per core in each process would make them
-    block each other. If a container has a CPU quota, only whole cores count.
+    The processes divide the cores: torch's default of one thread per core in each process would make them block each
+        other.
+    If a container has a CPU quota, only whole cores count.
+
+    Args:
+        training: The settings, which may require deterministic algorithms.
+        processes: The number of processes on this machine.
     """
     threads = max(1, count_usable_cores() // processes)
     chosen = {"OMP_NUM_THREADS": str(threads)}
@@ -134,17 +139,20 @@ def build_environment(training: TrainingSettings, processes: int) -> dict[str, s
 
 
 def count_usable_cores(quota: Path = CPU_QUOTA) -> int:
-    """Count the cores that this process may use. A container's CPU quota is rounded down to whole cores."""
+    """Count the cores that this process may use.
+
+    A container's CPU quota, which Linux gives in the file `quota`, is rounded down to whole cores, but at least one.
+    """
     cores = len(os.sched_getaffinity(0))
     granted, period = quota.read_text(encoding="ascii").split() if quota.exists() else ("max", "1")
     return cores if granted == "max" else max(1, min(cores, int(granted) // int(period)))
 
 
 def count_gpus() -> int:
-    """Return the number of GPUs that torch can use on this machine.
+    """Count the GPUs that torch can use on this machine.
 
-    If a device exists, a separate process asks torch. A keyboard interrupt does not reach that process, which would
-    print a traceback.
+    If there is one, a separate process asks torch. A keyboard interrupt does not reach that process, which would print
+    a traceback.
     """
     if not any(re.fullmatch(r"nvidia\d+", path.name) for path in Path("/dev").glob("nvidia*")):
         return 0
@@ -154,7 +162,7 @@ def count_gpus() -> int:
 
 
 def build_command(job: Path, processes: int, nodes: Nodes = ONE_NODE, does: str = "train") -> list[str]:
-    """Return the command line of the trainer. For several processes it runs torchrun's agent.
+    """Build the command line that starts the trainer, through torchrun if there are several processes.
 
     Args:
         job: Path of the job's JSON file.
@@ -172,7 +180,10 @@ def build_command(job: Path, processes: int, nodes: Nodes = ONE_NODE, does: str 
 
 
 def iter_events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
-    """Yield the events in the trainer's output. All other lines are written to the log."""
+    """Yield the events (JSON objects with the key `event`) in the trainer's output.
+
+    All other lines are written to the log.
+    """
     for line in output:
         try:
             event = json.loads(line)
@@ -185,7 +196,7 @@ def iter_events(output: IO[bytes], log: IO[bytes]) -> Iterator[Event]:
 
 
 def read_lines_after(log: Path, begin: int) -> list[str]:
-    """Return the lines of a log that follow a byte offset."""
+    """Read the lines of a log that follow a byte offset, without line ends."""
     with log.open("rb") as file:
         file.seek(begin)
         return file.read().decode("utf-8", errors="replace").splitlines()
@@ -204,7 +215,13 @@ def parse_input_error(code: int, lines: Sequence[str]) -> InputError | None:
 
 
 def describe_failure(log: Path, begin: int, code: int) -> str:
-    """Describe how the trainer exited and how to resume, with the last lines of the log that follow a byte offset."""
+    """Describe how the trainer exited and how to resume, with the last lines of its log.
+
+    Args:
+        log: The log.
+        begin: The byte offset at which the trainer's lines begin in the log.
+        code: The exit code; negative for a signal.
+    """
     lines = read_lines_after(log, begin)
     report = [f"The trainer {describe_exit(code)}; the end of its log {log}:", *select_last_lines(lines)]
     killed = any(describe_exit(-signal.SIGKILL) in each for each in (report[0], report[-1]))
@@ -213,7 +230,7 @@ def describe_failure(log: Path, begin: int, code: int) -> str:
 
 
 def select_last_lines(lines: Sequence[str]) -> list[str]:
-    """Select the last lines of a log that explain why training failed.
+    """Select the last lines of a log that explain why training failed, at most LOG_LINES.
 
     Messages of torchrun's agent are omitted, and so are tracebacks of processes that failed only because another one
     had exited.
@@ -228,7 +245,7 @@ def select_last_lines(lines: Sequence[str]) -> list[str]:
 
 
 def describe_exit(code: int) -> str:
-    """Describe an exit code as the end of a sentence.
+    """Describe an exit code as the end of a sentence. A negative code stands for a signal.
 
     >>> describe_exit(-6)
     'was killed by signal 6'
@@ -237,10 +254,14 @@ def describe_exit(code: int) -> str:
 
 
 def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
-    """Copy the shards of a job to a local folder, to be memory-mapped. Return a job that reads the copies.
+    """Copy the shards of a job to a local folder, to be memory-mapped, and return a job that reads the copies.
 
     Existing copies are reused. In windowed order, training shards are not copied, because they are fetched as they are
     read.
+
+    Args:
+        job: The job.
+        folder: The folder for the copies.
 
     Raises:
         Damaged: If a file in the store differs from what was written.
@@ -266,7 +287,7 @@ def with_local_shards(job: TrainingJob, folder: Path) -> TrainingJob:
 
 
 def _check_room(job: TrainingJob) -> None:
-    """Raise InputError if the shards that are read at the same time exceed the size of the cache."""
+    """Raise InputError if the shards that are read at the same time exceed the size of the local cache."""
     window, most, store = job.training.mixed_shards, job.training.cache_bytes, Place(job.store)
     for phase, settings in enumerate(job.training.phase):
         sets = [ShardSet(store, job.read_shard_set(shards)) for shards in job.get_inputs(phase)]
@@ -275,7 +296,7 @@ def _check_room(job: TrainingJob) -> None:
 
 
 def remove_damaged_copy(copies: Place, damage: Damaged) -> InputError:
-    """Remove a damaged local copy of a shard, and return the error to raise.
+    """Remove a damaged local copy of a shard, and return the error to raise, which tells the user to run again.
 
     Args:
         copies: The folder of the local copies.
@@ -299,7 +320,7 @@ class TrainerProcess(Protocol):
         """Ask the trainer to write a checkpoint and exit."""
 
     def kill(self) -> None:
-        """Kill the trainer immediately."""
+        """Kill the trainer immediately, without a checkpoint."""
 
     def wait(self) -> int:
         """Wait until the trainer exits, and return its exit code."""
@@ -329,14 +350,17 @@ class Stop:
         self._ended.wait(EVENTS_SECONDS)
 
     def set_process(self, process: TrainerProcess) -> None:
-        """Set the running trainer. If a stop was already requested, the trainer is stopped at once."""
+        """Set the trainer that a stop should end. If a stop was already requested, it is asked to exit at once."""
         with self._lock:
             self._process = process
             if self.asked:
                 process.terminate()
 
     def end(self) -> None:
-        """Wait until the trainer has exited. Kill it first unless a stop was requested."""
+        """Wait until the trainer has exited. Kill it first, unless a stop was requested.
+
+        A process must have been set.
+        """
         assert self._process is not None
         if not self.asked:
             self._process.kill()
@@ -401,7 +425,7 @@ def train(
 
 
 def _find_damaged_shard(job: TrainingJob) -> Damaged | None:
-    """Read all shards, and return the error for the first damaged file, or None."""
+    """Read all shards of a job except those fetched later, and return the error for the first damaged file, or None."""
     for shards in job.shard_sets:
         parts = [
             part for part in shards.parts if not job.fetched_split or part.labels.get("split") != job.fetched_split
@@ -418,7 +442,12 @@ def _find_damaged_shard(job: TrainingJob) -> Damaged | None:
 def _is_finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
     """Return True if the export is complete and undamaged. A damaged export is reported as an event.
 
-    The whole export is read, at 10 GB per second if it is in the page cache.
+    The whole export is read, at 10 GB per second if it is in the page cache. Raises InputError if it belongs to another
+    model.
+
+    Args:
+        job: The job.
+        on_event: Called with the event.
     """
     try:
         facts = job.read_export()
@@ -433,7 +462,19 @@ def _is_finished(job: TrainingJob, on_event: Callable[[Event], None]) -> bool:
 
 
 def _run(path: Path, job: TrainingJob, on_event: Callable[[Event], None], stop: Stop, nodes: Nodes) -> None:
-    """Start the trainer, and follow it until it exits. No process of the trainer outlives this call."""
+    """Start the trainer, and follow it until it exits. No process of the trainer outlives this call.
+
+    Args:
+        path: The job's JSON file. The log is in the same folder.
+        job: The job.
+        on_event: Called on this thread with each event.
+        stop: Stops the run from another thread.
+        nodes: The machines of the run.
+
+    Raises:
+        InputError: If the user can fix the problem, with the trainer's message.
+        TrainingFailed: If the trainer exited with an error before the export was complete.
+    """
     log_path = path.with_name(LOG_FILE.replace(".", f"{nodes.suffix}."))
     with explain_write_errors(str(log_path)):
         log_path.touch()
@@ -459,7 +500,7 @@ def run_trainer(
 
     Args:
         path: The job's JSON file.
-        log_path: Receives all output that is not an event.
+        log_path: Receives all output that is not an event. It is appended to.
         training: The settings, which determine the number of processes and the environment.
         on_event: Called on this thread with each event.
         stop: Stops the command from another thread.
@@ -467,7 +508,7 @@ def run_trainer(
         does: The command, followed by the arguments that come after the job file.
 
     Raises:
-        InputError: If the user can fix the problem, with the trainer's message.
+        InputError: If the user can fix the problem, with the trainer's message; Damaged if a file is damaged.
     """
     processes = count_processes(training)
     failures: list[InputError] = []
@@ -501,12 +542,12 @@ def run_trainer(
 
 
 def build_exit_error(log_path: Path, begin: int, code: int) -> Exception:
-    """Build the error for a trainer that exited with the given code.
+    """Build the error for a trainer that exited with an error code: InputError with its message, or TrainingFailed.
 
     Args:
         log_path: The log.
         begin: The byte offset at which this trainer's lines begin in the log.
-        code: The exit code.
+        code: The exit code; negative for a signal.
     """
     return parse_input_error(code, read_lines_after(log_path, begin)) or TrainingFailed(
         describe_failure(log_path, begin, code)

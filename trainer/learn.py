@@ -84,6 +84,11 @@ def make_step(number: int, micro_batches: Sequence[MicroBatch], ranks: Ranks) ->
     """Build a step from this process's micro-batches, with the counts of all processes.
 
     All processes must call it for the same steps in the same order, each from one thread only.
+
+    Args:
+        number: The one-based number of the step within the run.
+        micro_batches: The micro-batches of this process, at least one.
+        ranks: This process among all processes.
     """
     counts = ranks.count_up(np.sum([micro_batch.counts for micro_batch in micro_batches], axis=0))
     divisors = torch.from_numpy(counts[len(STEP_COUNTS) :]).clamp(min=1)
@@ -138,7 +143,7 @@ class LossScale:
     good_steps: int = 0
 
     def unscale(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Divide the gradients by the loss scale, in place."""
+        """Divide the gradients of some parameters by the loss scale, in place."""
         for parameter in parameters:
             if parameter.grad is not None:
                 parameter.grad.div_(self.factor)
@@ -179,7 +184,7 @@ class ShardedModel:
     def begin_micro_batch(self, is_last: bool) -> None:
         """Prepare the model for a micro-batch.
 
-        In the last micro-batch of a step, gradients are reduced and gathered weights are freed.
+        If it is the last one of a step, gradients are summed over the processes and gathered weights are freed.
         """
         self.root.set_requires_gradient_sync(is_last)
         self.root.set_is_last_backward(is_last)
@@ -236,7 +241,7 @@ def build_state(model: Objective, settings: TrainingSettings, ranks: Ranks) -> T
 
 
 def compute_gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:
-    """Compute the Euclidean norm of all gradients as one vector, over all processes: float32 []."""
+    """Compute the Euclidean norm of the gradients of all parameters together, over all processes: float32 []."""
     norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
@@ -251,7 +256,7 @@ def shard_model(
     ranks: Ranks,
     settings: TrainingSettings,
 ) -> ShardedModel:
-    """Shard the parameters of a model over all processes, in place.
+    """Divide the parameters of a model among all processes, in place, and compile layers if the settings say so.
 
     In the forward and backward pass, matrices have the precision of the settings. Gradient sums and the optimizer's
     copy of the weights are in float32.
@@ -289,7 +294,7 @@ def shard_model(
 
 
 def _wrap_recomputed(model: nn.Module, part: nn.Module) -> nn.Module:
-    """Replace a submodule by a wrapper that recomputes it in the backward pass. Return the wrapper."""
+    """Replace a submodule of a model by a wrapper that recomputes it in the backward pass, and return the wrapper."""
     name = next(name for name, module in model.named_modules() if module is part)
     wrapped = checkpoint_wrapper(part)
     model.set_submodule(name, wrapped)
@@ -297,9 +302,10 @@ def _wrap_recomputed(model: nn.Module, part: nn.Module) -> nn.Module:
 
 
 def should_gather_once(model: nn.Module, ranks: Ranks, settings: TrainingSettings) -> bool:
-    """Return True if all weights should stay gathered from the first forward to the last backward pass of a step.
+    """Return True if each process should hold all weights from the first forward to the last backward pass of a step.
 
     The process then holds two sets of weights: its shard in float32, and all weights in the precision of the settings.
+    With "auto", this is so for a single process, and if the weights take at most a quarter of the device's memory.
     """
     if settings.gather != "auto":
         return settings.gather == "step"

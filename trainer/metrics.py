@@ -41,10 +41,10 @@ class Board(Protocol):
         """Discard what is displayed of steps after `step`. A step of -1 discards everything."""
 
     def add_event(self, event: Event) -> None:
-        """Display an event."""
+        """Display an event of the run, such as a step with its losses."""
 
     def flush(self) -> None:
-        """Flush what has been displayed to the disk."""
+        """Write what has been displayed to the disk."""
 
 
 class MetricsLog:
@@ -56,7 +56,7 @@ class MetricsLog:
         self._board = board
 
     def cut(self, step: int) -> None:
-        """Discard the events after a step. A step of -1 discards all events."""
+        """Discard the log's events after a step. A step of -1 discards all events."""
         if self._speaks:
             with replace_file(self._path, is_only_writer=True) as new, new.open("w", encoding="utf-8") as file:
                 file.writelines(to_line(event) for event in read_metrics(self._path) if event["step"] <= step)
@@ -64,7 +64,13 @@ class MetricsLog:
                 self._board.begin(step)
 
     def write_event(self, event: str, step: int, **fields: Any) -> None:
-        """Write an event to standard output, the log file and the board. `fields` are the event's other fields."""
+        """Write an event to standard output, the log file and the board, if this process writes the log.
+
+        Args:
+            event: The name of the event, such as "step".
+            step: The number of completed steps.
+            fields: The event's other fields, values that JSON can hold.
+        """
         if self._speaks:
             record = {"event": event, "step": step, **fields}
             with self._path.open("a", encoding="utf-8") as file:
@@ -78,7 +84,7 @@ class MetricsLog:
         return any(logged["event"] == event and logged["step"] == step for logged in read_metrics(self._path))
 
     def flush(self) -> None:
-        """Flush the log to the disk. This must be done before a checkpoint is written."""
+        """Write the log to the disk. This must be done before a checkpoint is written."""
         if self._speaks and self._path.exists():
             with self._path.open("rb") as file:
                 os.fsync(file.fileno())
@@ -87,7 +93,7 @@ class MetricsLog:
 
 
 def to_line(event: Event) -> str:
-    """Serialize an event to a line of JSON. Infinite and NaN numbers, such as an overflowed norm, become null."""
+    """Serialize an event to a line of JSON with a line end. Infinite and NaN numbers become null."""
     fields = {
         name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in event.items()
     }
@@ -95,13 +101,13 @@ def to_line(event: Event) -> str:
 
 
 def print_event(event: Event) -> None:
-    """Print an event in a single write, so that the lines of several processes do not mix."""
+    """Print an event to standard output in a single write, so that the lines of several processes do not mix."""
     sys.stdout.write(to_line(event))
     sys.stdout.flush()
 
 
 def read_metrics(path: Path) -> Iterator[Event]:
-    """Yield the events in a log file. If the file does not exist, nothing is yielded.
+    """Yield the events in a log file in order, as dictionaries. If the file does not exist, nothing is yielded.
 
     An incomplete last line, left by a killed process, is skipped.
     """

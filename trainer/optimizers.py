@@ -39,7 +39,7 @@ PIECE = 1 << 16  # numbers of a parameter that a thread of a processor takes at 
 
 
 def build_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
-    """Build the optimizer named in the settings for all trainable parameters."""
+    """Build the optimizer named in the settings ("adamw", "lamb", "stable-adamw") for all trainable parameters."""
     groups = group_parameters(model, settings)
     betas = settings.beta1, settings.beta2
     if settings.optimizer == "adamw" and settings.bias_correction:
@@ -54,6 +54,10 @@ def group_parameters(model: nn.Module, settings: TrainingSettings) -> list[dict[
 
     Groups separate matrices from vectors and, if the learning rate depends on the layer, each depth. Vectors (biases
     and norm weights) have no weight decay.
+
+    Returns:
+        Dictionaries with the keys `params`, `weight_decay` and, unless it is 1, `rate_scale`, the group's factor for
+        the learning rate.
     """
     learning = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     scales = compute_rate_scales(list(learning), settings.layer_decay)
@@ -69,10 +73,14 @@ def group_parameters(model: nn.Module, settings: TrainingSettings) -> list[dict[
 
 
 def compute_rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, float]:
-    """Compute the learning-rate factor of each parameter: d^(n + 2 - depth) for n layers, as in ELECTRA's code.
+    """Compute the factor of each parameter's learning rate: d^(n + 2 - depth) for n layers, as in ELECTRA's code.
 
     Embeddings have depth 0, layers 1 to n, the rest of the encoder n + 1, and heads n + 2. Layers that share parameters
     (ALBERT) count as one layer.
+
+    Args:
+        names: The names of the parameters.
+        layer_decay: The factor d between neighboring depths.
 
     >>> compute_rate_scales(["encoder.embeddings.word.weight", "encoder.layers.0.bias", "head.bias"], 0.5)
     {'encoder.embeddings.word.weight': 0.125, 'encoder.layers.0.bias': 0.25, 'head.bias': 1.0}
@@ -85,7 +93,12 @@ def compute_rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, f
 
 
 def _count_depths_above(name: str, layers: Mapping[str, int]) -> int:
-    """Count the depths above that of a parameter. `layers` maps each encoder's prefix to its number of layers."""
+    """Count the depths from a parameter up to the heads, which have the greatest depth.
+
+    Args:
+        name: The name of the parameter.
+        layers: Maps each encoder's name prefix to its number of layers.
+    """
     encoder = max((each for each in layers if name.startswith(each)), key=len, default=None)
     if encoder is None:
         return 0
@@ -96,13 +109,13 @@ def _count_depths_above(name: str, layers: Mapping[str, int]) -> int:
 
 
 def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate for the next step. The rate of each group is multiplied by the group's factor."""
+    """Set the learning rate of an optimizer for the next step. Each group's rate is multiplied by its `rate_scale`."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("rate_scale", 1.0)
 
 
 def set_weight_decay(optimizer: Optimizer, weight_decay: float) -> None:
-    """Set the weight decay of matrices for the following steps."""
+    """Set the weight decay of an optimizer for the following steps. Groups of vectors keep a decay of 0."""
     for group in optimizer.param_groups:
         group["weight_decay"] = weight_decay if group["params"][0].ndim > 1 else 0.0
 
@@ -128,13 +141,13 @@ class GroupTensors(NamedTuple):
 
     @property
     def decay(self) -> float:
-        """The weight decay, to be multiplied by the learning rate."""
+        """The weight decay of the group, which is multiplied by the learning rate."""
         return float(self.group["weight_decay"])
 
     def iter_pieces(self) -> Iterator["GroupTensors"]:
-        """Yield the tensors in pieces that fit into a CPU cache, each of a single parameter.
+        """Yield the group's tensors in pieces that fit into a CPU cache, each of a single parameter.
 
-        On a GPU, where one call handles many tensors, all of them are yielded at once.
+        On a GPU, where one call handles many tensors, the whole group is yielded at once.
         """
         if _is_on_gpu(self.weights):
             yield self
@@ -172,7 +185,7 @@ class AdamW(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]  # no caller passes a closure
-        """Update the weights from the gradients, and overwrite the gradients."""
+        """Update the weights from the gradients, in place. The gradients are overwritten. `closure` must be None."""
         parts = [part for part in map(self._collect_tensors, self.param_groups) if part.parameters]
         for part in parts:
             for piece in part.iter_pieces():
@@ -198,12 +211,15 @@ class AdamW(Optimizer):
         )
 
     def _prepare(self, piece: GroupTensors) -> None:
-        """Do the part of the update that needs only a piece, while it is in the CPU cache. In AdamW this is all."""
+        """Do the part of an update that needs only a piece of the parameters, while it is in the CPU cache.
+
+        In AdamW this is the whole update.
+        """
         _put_updates(piece)
         torch._foreach_add_(piece.weights, piece.gradients, alpha=-piece.group["lr"])
 
     def _finish(self, parts: Sequence[GroupTensors]) -> None:
-        """Do the part of the update that needs whole parameters, after their last piece."""
+        """Do the part of an update that needs whole parameters, after their last piece. In AdamW there is none."""
 
 
 class Lamb(AdamW):
@@ -254,7 +270,7 @@ class StableAdamW(AdamW):
 
 
 def compute_beta(beta: float, step: int, bias_correction: bool) -> float:
-    """Compute a moment's decay rate at a one-based step.
+    """Compute the decay rate of a moment, a running average, at a one-based step.
 
     With bias correction, the rate is adjusted so that the running average needs no further correction.
 
@@ -265,7 +281,7 @@ def compute_beta(beta: float, step: int, bias_correction: bool) -> float:
 
 
 def _move_moments(part: GroupTensors) -> None:
-    """Update the running averages of the gradients and of their squares."""
+    """Update the moments, which are running averages of the gradients and of their squares, in place."""
     steps, correction = part.group["steps"], part.group["bias_correction"]
     beta1, beta2 = (compute_beta(beta, steps, correction) for beta in part.group["betas"])
     torch._foreach_lerp_(part.averages, part.gradients, 1 - beta1)
@@ -274,7 +290,10 @@ def _move_moments(part: GroupTensors) -> None:
 
 
 def _put_updates(part: GroupTensors) -> None:
-    """Overwrite the gradients with the updates: first moment / (sqrt(second moment) + epsilon) + decay * weight."""
+    """Overwrite the gradients with what is subtracted from the weights, before the learning rate is applied.
+
+    It is first moment / (sqrt(second moment) + epsilon) + decay * weight.
+    """
     _put_roots(part.squares, part.gradients)
     torch._foreach_add_(part.gradients, part.group["eps"])
     _put_quotients(part.averages, part.gradients)
@@ -283,7 +302,7 @@ def _put_updates(part: GroupTensors) -> None:
 
 
 def _put_surprises(part: GroupTensors) -> None:
-    """Overwrite the gradients with gradient / max(sqrt(second moment), epsilon)."""
+    """Overwrite the gradients with their ratio to the second moment, gradient / max(sqrt(second moment), epsilon)."""
     if _is_on_gpu(part.squares):
         roots = list(torch._foreach_sqrt(part.squares))
     else:
@@ -317,19 +336,23 @@ def _is_on_gpu(tensors: Sequence[Tensor]) -> bool:
 
 @lru_cache(2)
 def _reserve_buffer(numbers: int, dtype: torch.dtype) -> Tensor:
-    """Return an uninitialized buffer that later calls reuse, because allocation is slower than the computation."""
+    """Return a buffer of `numbers` uninitialized values. Later calls reuse it, because allocation is slow."""
     return torch.empty(numbers, dtype=dtype)
 
 
 def _to_local(tensors: Sequence[Tensor | None]) -> list[Tensor]:
-    """Return this process's shard of each tensor. It shares the tensor's memory. None is skipped."""
+    """Return this process's shard of each tensor, which shares the tensor's memory. None is skipped."""
     return [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors if tensor is not None]
 
 
 def sum_squares(parameters: Sequence[Tensor], held: Sequence[Tensor]) -> Tensor:
     """Compute the squared Euclidean norms of N tensors that are sharded like N parameters: float32 [N].
 
-    All processes must call it. `held` holds this process's shard of each tensor.
+    All processes must call it.
+
+    Args:
+        parameters: The parameters, which show how the tensors are sharded.
+        held: This process's shard of each tensor.
     """
     squares = torch.stack(list(torch._foreach_norm(list(held)))).square()
     for process_group in _find_process_groups(parameters):
@@ -338,7 +361,7 @@ def sum_squares(parameters: Sequence[Tensor], held: Sequence[Tensor]) -> Tensor:
 
 
 def _find_process_groups(parameters: Sequence[Tensor]) -> list[dist.ProcessGroup]:
-    """Return the process groups over which parameters are sharded. All parameters must be sharded in the same way."""
+    """Find the process groups over which parameters are divided. All parameters must be divided in the same way."""
     [layout] = {
         (parameter.device_mesh, parameter.placements) if isinstance(parameter, DTensor) else None
         for parameter in parameters

@@ -32,7 +32,7 @@ from corpora.store.damage import Damaged
 from corpora.store.places.files import to_unfinished_path
 from shards.reading.loader import TALLY_NAMES
 from trainer.checkpoints.folders import Checkpoints, Cursor, gather_weights
-from trainer.compute import compute_reproducibly, explain_torch_errors, resolve_auto
+from trainer.compute import compute_reproducibly, explain_torch_errors, hold_num_threads, resolve_auto
 from trainer.evaluation import evaluate_held_out
 from trainer.feed import Feed
 from trainer.huggingface.checkpoints import export
@@ -53,7 +53,7 @@ MAX_NAMED = 16  # examples of a shard set
 
 
 def main(arguments: list[str]) -> int:
-    """Run training for a job file, as the command `train` does.
+    """Run pre-training for a job file, as the command `train JOB.json` does.
 
     Returns:
         The exit code: 0 on success; 2 if the user can fix the problem, which a "failure" event describes; 1 if another
@@ -82,7 +82,11 @@ def main(arguments: list[str]) -> int:
 
 
 def pretrain(job: TrainingJob, ranks: Ranks) -> int:
-    """Train the model of a job. All processes must call it.
+    """Train the model of a job from its start or from its newest checkpoint, and export it. All processes must call it.
+
+    Args:
+        job: The job.
+        ranks: This process among all processes.
 
     Returns:
         The exit code: 0, or 128 plus the signal number if a signal stopped the run.
@@ -173,7 +177,9 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
     for fault in faults:
         log.write_event("damaged", 0 if resume_from is None else resume_from.cursor.step, message=fault)
 
-    with checkpoints.wait_at_end(), stop.hold_signals():
+    longest = max(job.read_shard_set(each).facts["length"] for reading in list_readings(job) for each in reading.inputs)
+    threads = hold_num_threads(settings, job.model, longest, ranks)
+    with checkpoints.wait_at_end(), stop.hold_signals(), threads:
         train(
             run,
             state,
@@ -214,7 +220,7 @@ def export_model(job: TrainingJob, state: TrainState, ranks: Ranks, log: Metrics
 
 
 def describe_line(report: StepReport) -> dict[str, Any]:
-    """Return the fields of a step's line in the log: phase, losses, learning rate and counts."""
+    """Build the fields of a step's line in the log of pre-training: phase, losses, learning rate and counts."""
     result = report.result
     scale = {} if result.loss_scale is None else {"loss_scale": result.loss_scale}
     rates = {"learning_rate": result.rate, "gradient_norm": report.norm, **scale}
@@ -222,9 +228,9 @@ def describe_line(report: StepReport) -> dict[str, Any]:
 
 
 def find_cursor(job: TrainingJob, steps_done: int) -> Cursor:
-    """Compute the position of a run after a number of steps.
+    """Find the position of a run after a number of steps: the phase, and the slot (position in the training order).
 
-    A phase resumes at the slot (position in the training order) where the previous phase on the same shards stopped.
+    A phase resumes at the slot where the previous phase on the same shards stopped.
     """
     phases, done = job.training.phase, steps_done
     for phase, (settings, reading) in enumerate(zip(phases, list_readings(job), strict=True)):
@@ -244,9 +250,10 @@ class PhaseShards(Watcher):
         self._feed: Feed | None = None
 
     def open(self, phase: int) -> Feed:
-        """Open the shards of a phase and return their feed. All processes must call it.
+        """Open the shards of a phase, and return the feed that reads them. All processes must call it.
 
-        The data read in the previous phase is verified first.
+        The data read in the previous phase is verified first, and Damaged is raised if it is damaged. `phase` is
+        zero-based.
         """
         if self._feed is None or phase != self._phase:
             self.on_pause()
@@ -254,7 +261,7 @@ class PhaseShards(Watcher):
         return self._feed
 
     def on_pause(self) -> None:
-        """Raise Damaged on all processes if any of them has read a damaged shard."""
+        """Verify what was read so far, and raise Damaged on all processes if any of them has read a damaged shard."""
         mine: tuple[str, str] | None = None
         try:
             if self._feed is not None:
@@ -276,16 +283,16 @@ class ReadCounts(Watcher):
         self._tallies = [np.zeros((number, len(TALLY_NAMES)), np.int64) for number in sets]  # of this process
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
-        """Add the counts of a step."""
+        """Add the counts of a step to the counts of the run."""
         self._counts += result.step.counts[: len(STEP_COUNTS)]
         for micro_batch in result.step.micro_batches:
             self._tallies[result.phase] += micro_batch.tallies
 
     def to_json(self) -> dict[str, Json]:
-        """Return the counts for a checkpoint. All processes must call it, because the tallies are summed over them.
+        """Convert the counts to a JSON object for a checkpoint. All processes must call it, because they are summed.
 
         The keys are "counts", with the counts of the whole run by name, and "seen", with the tallies by phase and shard
-        set.
+        set, in the order of `TALLY_NAMES`.
         """
         whole = [self._ranks.sum_ints(tallies.ravel().tolist()) for tallies in self._tallies]
         seen = [np.reshape(numbers, (-1, len(TALLY_NAMES))).tolist() for numbers in whole]
@@ -301,13 +308,13 @@ class ReadCounts(Watcher):
 def has_new_weights(job: TrainingJob, terms: Sequence[str]) -> bool:
     """Return True if a run starts with random weights: without a start model and without a teacher's layers.
 
-    `terms` has the names of the loss terms.
+    `terms` are the names of the loss terms.
     """
     return job.start is None and not OF_TEACHER & {*terms}
 
 
 def describe_examples(store: str, by_process: Sequence[Mapping[str, Sequence[int]]], of_loss: bool) -> str:
-    """Describe the examples of a step in a sentence, followed by the command that shows one of them.
+    """Describe the examples of a step in a sentence, with the command that shows the first of them.
 
     Args:
         store: Address of the store.

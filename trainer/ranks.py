@@ -75,7 +75,7 @@ class Ranks:
         return numbers
 
     def sum_ints(self, numbers: Sequence[int]) -> list[int]:
-        """Sum integers over all processes, element by element. On a GPU it waits for the device.
+        """Sum integers over all processes, element by element. On a GPU this waits for the device.
 
         All processes must call it.
         """
@@ -83,7 +83,7 @@ class Ranks:
         return summed
 
     def count_up(self, numbers: Int64s) -> Int64s:
-        """Sum integers over all processes, element by element, without waiting for a device: the CPUs exchange them.
+        """Sum integers over all processes, element by element, without waiting for a device.
 
         All processes must call it in the same order, each from one thread only. Other threads may communicate
         meanwhile.
@@ -95,16 +95,16 @@ class Ranks:
         return summed.numpy()
 
     def collect(self, mine: Item) -> list[Item]:
-        """Collect one value from each process. Return the values in order of rank.
+        """Collect one picklable value from each process, and return the values in order of rank.
 
-        All processes must call it. The values must be picklable.
+        All processes must call it.
         """
         every = [mine] * self.count
         dist.all_gather_object(every, mine)
         return every
 
     def reduce_any(self, mine: bool) -> bool:
-        """Return True on all processes if the argument is true on any process.
+        """Return True on all processes if `mine` is True on any of them.
 
         All processes must call it. It does not wait for a device.
         """
@@ -113,11 +113,11 @@ class Ranks:
         return bool(self.sum(torch.tensor(int(mine))))
 
     def wait(self) -> None:
-        """Wait until all processes have called this. One process may arrive up to ALONE_SECONDS late."""
+        """Wait until all processes have called this. The last one may arrive up to ALONE_SECONDS late."""
         dist.all_reduce(torch.zeros(1), group=self.patient)
 
     def record_position(self, place: str) -> None:
-        """Record what this process is doing, so that other processes can report it if this one hangs.
+        """Record what this process is doing, as a short text, so that others can report it if this one hangs.
 
         It does not wait for other processes.
         """
@@ -125,7 +125,7 @@ class Ranks:
             self.store.set(f"stands {self.rank}", place)
 
     def wait_no_longer_than(self, seconds: float) -> None:
-        """Set the timeout for communication from now on, except for `wait` and the process group `patient`."""
+        """Set the timeout of communication from now on, in seconds, except for `wait` and the group `patient`."""
         assert self.mesh is not None
         for group in {dist.group.WORLD, self.mesh.get_group(), self.counting} - {None}:
             _set_pg_timeout(timedelta(seconds=seconds), group)
@@ -155,7 +155,9 @@ class StopSignal:
         return 128 + self.number if self.is_requested else 0
 
     def ask_all(self) -> bool:
-        """Check whether any process received a signal, and return `is_requested`. All processes must call it.
+        """Return True if any process has received a signal to stop, now or at an earlier call.
+
+        All processes must call it.
 
         It takes one message to each other process, and does not wait for a device.
         """
@@ -164,7 +166,7 @@ class StopSignal:
 
     @contextmanager
     def hold_signals(self) -> Iterator[None]:
-        """Record signals during the block instead of exiting. Outside the main thread, nothing is changed."""
+        """Record signals to stop during the block instead of exiting. Outside the main thread, nothing is changed."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -184,12 +186,10 @@ def join_process_group(device: str = "auto") -> Iterator[Ranks]:
     """Join torchrun's process group during the block, or create a group of this process only.
 
     A group is created if the process was not started by torchrun. If the block succeeds, connections stay open until
-    all
-    processes have reached the end of the block: gloo would treat a connection closed by a peer as a fault of pending
-    transfers.
-    If the block fails on a GPU, connections stay open until the process exits, because nccl would wait for messages
-    that the
-    other processes have not sent.
+    all processes have reached the end of the block: gloo would treat a connection closed by a peer as a fault of
+        pending
+    transfers. If the block fails on a GPU, connections stay open until the process exits, because nccl would wait for
+    messages that the other processes have not sent.
 
     Args:
         device: "auto", "cuda" or "cpu", as in the settings.
@@ -260,15 +260,23 @@ class PeersLost(Exception):
 
 
 def read_position(store: Store, rank: int) -> str:
-    """Return the position that a process recorded last (a description of its work), or "" if there is none."""
+    """Read what a process recorded last with `record_position`; "" if it recorded nothing."""
     key = f"stands {rank}"
     return store.get(key).decode() if store.check([key]) else ""
 
 
 def find_absent(store: Store, rank: int, count: int) -> list[int]:
-    """Return the ranks that did not time out, in contrast to this process.
+    """Find the processes that hang: those that did not report a timeout, in contrast to this process.
 
-    All processes that timed out must call it at about the same time.
+    All processes that timed out must call it at about the same time. It takes REPORT_SECONDS.
+
+    Args:
+        store: The store that all processes share.
+        rank: The rank of this process.
+        count: The number of processes.
+
+    Returns:
+        Their ranks, in ascending order.
     """
     store.set(f"waited {rank}", "")
     time.sleep(REPORT_SECONDS)
@@ -276,7 +284,10 @@ def find_absent(store: Store, rank: int, count: int) -> list[int]:
 
 
 def wait_for_all(store: Store, count: int) -> None:
-    """Wait until all processes have called this, using only the store of torchrun's agent."""
+    """Wait until all processes have called this, using only the shared store of torchrun's agent.
+
+    `count` is the number of processes.
+    """
     if store.add("here", 1) == count:
         store.set("all here", "")
     store.wait(["all here"])

@@ -56,7 +56,7 @@ class StartModel:
 
     @property
     def content(self) -> str:
-        """A single digest over the contents of all files."""
+        """A single digest over the names and contents of all files."""
         return compute_fingerprint(files=dict(self.files))
 
     def check(self, needed: str = "A training that has a checkpoint does not need it.") -> None:
@@ -77,7 +77,7 @@ _REMEDY = "restore the folder as it was; or run the recipe again, which plans a 
 
 
 def read_start(folder: Path, digest: "Callable[[Path], str] | None" = None) -> StartModel:
-    """Describe the model in a folder.
+    """Describe the model in a folder by its path and the digest of each of its files.
 
     Args:
         folder: A folder with config.json, model.safetensors and a tokenizer.
@@ -100,7 +100,7 @@ def read_start(folder: Path, digest: "Callable[[Path], str] | None" = None) -> S
 
 
 def hash_file(path: Path) -> str:
-    """Compute the SHA-256 of a file."""
+    """Compute the SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -109,7 +109,7 @@ def hash_file(path: Path) -> str:
 
 
 def list_model_files(manifest: Manifest) -> dict[str, StoredFile]:
-    """Map the path of each file of a model artifact, relative to the folder of config.json, to the stored file."""
+    """List the files of a model artifact by their path relative to the folder of config.json."""
     files = [file for part in manifest.parts for file in part.files]
     configs = [file.path.removesuffix(CONFIG) for file in files if f"/{file.path}".endswith(f"/{CONFIG}")]
     folder = min(configs, key=len, default="")
@@ -119,7 +119,13 @@ def list_model_files(manifest: Manifest) -> dict[str, StoredFile]:
 def copy_model(place: Place, manifest: Manifest, files: Mapping[str, StoredFile], folder: Path) -> None:
     """Copy files of a model artifact to a local folder, which appears only when complete.
 
-    If several processes copy the same model, one copies and the others wait.
+    If the folder exists, nothing is copied. If several processes copy the same model, one copies and the others wait.
+
+    Args:
+        place: The store.
+        manifest: The manifest of the artifact.
+        files: The files to copy, by their path in the new folder, as `list_model_files` returns them.
+        folder: The folder to create.
 
     Raises:
         Damaged: If a file differs from what was written.
@@ -156,12 +162,12 @@ class Origin:
 
     @property
     def identity(self) -> Json:
-        """The part of the origin that affects the weights, as a JSON object."""
+        """The content and the slots read, which affect the weights of the run that continues, as a JSON object."""
         return {"content": self.content, "read": dict(self.read)}
 
 
 def find_origin(training: TrainingSettings, models: Path, model: ModelSettings, vocabulary: str) -> Origin | None:
-    """Find the checkpoint named by `training.continue_from`. Return None if the setting is not given.
+    """Find the checkpoint named by `training.continue_from`, or return None if the setting is not given.
 
     Args:
         training: The settings of the training run.
@@ -235,7 +241,7 @@ def find_checkpoint(location: str, models: Path) -> Path:
 
 
 def _read_facts(path: Path) -> dict[str, Json]:
-    """Read the JSON facts of a checkpoint. Raises InputError if the checkpoint is damaged."""
+    """Read the JSON object that describes a checkpoint (`complete.json`). Raises InputError if it is damaged."""
     try:
         return read_complete_file(path)
     except Damaged as damage:
@@ -246,9 +252,9 @@ def _read_facts(path: Path) -> dict[str, Json]:
 
 
 def hash_checkpoint(facts: Mapping[str, Json]) -> str:
-    """Compute the digest of a checkpoint from its tensors, its number of steps, and the slots that were read.
+    """Compute the digest of a checkpoint from its tensors, its number of steps, and what was read.
 
-    Slots are positions in the training order.
+    `facts` is the JSON object that describes the checkpoint.
     """
     files = {name: file for name, file in facts["files"].items() if name != _METADATA_FILE}
     held = {"files": files, "step": facts["cursor"]["step"], "read": count_slots_read(facts)}
@@ -258,7 +264,8 @@ def hash_checkpoint(facts: Mapping[str, Json]) -> str:
 def count_slots_read(facts: Mapping[str, Json]) -> dict[str, int]:
     """Count the slots (positions in the training order) read up to a checkpoint, by content digest of the shard set.
 
-    Slots read by the runs from which this one continued are included.
+    Slots read by the runs from which this one continued are included. `facts` is the JSON object that describes the
+    checkpoint.
     """
     identity = facts["identity"]
     read = dict(identity.get("origin", {}).get("read", {}))

@@ -52,10 +52,10 @@ class Watcher:
         """Called after each step, once the weights have been updated. It must not wait for the device."""
 
     def on_report(self, report: StepReport) -> None:
-        """Called with the numbers of a step, before its line (if any) is written to the log."""
+        """Called with the numbers of a step before its line, if there is one, is written to the log."""
 
     def on_report_done(self, report: StepReport) -> None:
-        """Called with the numbers of a step, after its line (if any) has been written to the log."""
+        """Called with the numbers of a step after its line, if there is one, has been written to the log."""
 
     def on_pause(self) -> None:
         """Called before an evaluation, a checkpoint or the export.
@@ -127,7 +127,7 @@ class StepReports:
             self.flush()
 
     def flush(self) -> None:
-        """Finish the pending report, if there is one.
+        """Finish the report that is pending, if there is one: call the watchers, and write its line to the log.
 
         All processes must call it, because a watcher may raise an error.
         """
@@ -184,12 +184,15 @@ def compute_losses(
 
 
 def name_counts(counts: Int64s) -> dict[str, int]:
-    """Build a dictionary of the counts of a step, with the names in STEP_COUNTS as keys."""
+    """Build a dictionary of all counts of a step, with the names in STEP_COUNTS as keys."""
     return dict(zip(STEP_COUNTS, counts.tolist(), strict=False))
 
 
 def describe_counts(counts: Int64s) -> dict[str, int]:
-    """Return the counts of a step that are written to the log, by name."""
+    """Build a dictionary of those counts of a step that are written to the log, by name.
+
+    These are masked tokens, tokens, sequences, deleted examples and, if there are any, dummy tokens.
+    """
     named = dict(zip(STEP_COUNTS, counts.tolist(), strict=False))
     names = ("masked_tokens", "tokens", "sequences", "deleted", *(("dummy_tokens",) if named["dummy_tokens"] else ()))
     return {name: named[name] for name in names}

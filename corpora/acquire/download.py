@@ -65,7 +65,7 @@ class Version:
         return self.etag if self.etag is not None and not self.etag.startswith("W/") else self.modified
 
     def is_different(self, other: "Version") -> bool:
-        """Return True if the sizes or validators of two responses show that they belong to different versions.
+        """Return True if two responses show by their size, ETag or time that they belong to different versions.
 
         The ETags are compared if both versions have one, otherwise the Last-Modified values. Unknown values are
         ignored.
@@ -95,11 +95,14 @@ class PartFile:
         self._resume_part()
 
     def _build_digests(self) -> dict[str, Any]:
+        """Create empty hash objects by kind: "sha256", and the kind of the publisher's strongest digest."""
         kinds = {"sha256", self.remote.promised_digest[0] if self.remote.promised_digest else "sha256"}
         return {kind: hashlib.new(kind, usedforsecurity=False) for kind in kinds}
 
     def _resume_part(self) -> None:
-        """Load the bytes and the JSON note that an earlier process left.
+        """Load the bytes and the JSON note that an earlier process left, and set `version` and `position`.
+
+        If there is no note, or there are more bytes than its version has, everything is deleted.
 
         Raises:
             InputError: If the files found cannot have been left by a download.
@@ -121,6 +124,7 @@ class PartFile:
             self._count(block)
 
     def _count(self, block: bytes) -> None:
+        """Add a block of received bytes to the digests and to `position`."""
         for digest in self._digests.values():
             digest.update(block)
         self.position += len(block)
@@ -156,12 +160,16 @@ class PartFile:
     def compute_digest(self, kind: str) -> str:
         """Return the hex digest of the bytes received so far.
 
-        `kind` is "sha256" or the kind of digest that the publisher states.
+        Args:
+            kind: "sha256", or the kind of the strongest digest that the publisher states.
+
+        Raises:
+            KeyError: If it is another kind.
         """
         return str(self._digests[kind].hexdigest())
 
     def read_head(self, num_bytes: int) -> bytes:
-        """Return the first `num_bytes` bytes of the file, or fewer if it is shorter."""
+        """Return the first `num_bytes` bytes received, or fewer if fewer were received."""
         return os.pread(self._stream.fileno(), num_bytes, 0)
 
     def finish(self) -> RawFile:
@@ -192,7 +200,7 @@ def to_part_path(target: Path) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Return True if the path exists, even as a broken symbolic link."""
+    """Return True if there is a file or folder at a path, or a symbolic link, even a broken one."""
     return path.is_symlink() or path.exists()
 
 
@@ -205,6 +213,11 @@ def build_conflict_error(path: Path) -> InputError:
 
 
 def _read(path: Path) -> bytes:
+    """Return the content of a file. Symbolic links are not followed.
+
+    Raises:
+        OSError: If the file cannot be read or is a symbolic link.
+    """
     with io.FileIO(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)) as stream:
         return stream.readall()
 
@@ -217,6 +230,9 @@ def open_part(target: Path, remote: RemoteFile, replaces: bool = False) -> Itera
         target: Path of the finished file. Its folder is created.
         remote: URL, name, and known size and digests of the file.
         replaces: True if an earlier download wrote the file that is at `target`, so that it may be replaced.
+
+    Yields:
+        The `PartFile`, which no other process can open until the block ends.
 
     Raises:
         InputError: If another process is downloading the file, an OSError occurs in the block, or another file is in
@@ -248,7 +264,7 @@ def parse_modified(header: str | None) -> float | None:
 
 @contextmanager
 def explain_write_faults(target: Path) -> Iterator[None]:
-    """Convert an OSError raised in this block to an InputError with the target and a remedy (a context manager)."""
+    """Convert an OSError raised in this block to an InputError that names `target` and a remedy (a context manager)."""
     try:
         yield
     except OSError as error:
@@ -278,7 +294,7 @@ class Mismatch(Exception):
 
 
 def ignore_progress(name: str, num_bytes: int, whole: int | None) -> None:
-    """Do nothing. This is the default `progress` callback of `download`."""
+    """Ignore a report of a download's progress. This is the default `progress` callback of `download`."""
 
 
 def download(
@@ -328,7 +344,7 @@ def download(
 
 
 def _was_fetched(target: Path, cache: StatCache) -> bool:
-    """Return True if the file at a path was downloaded on this machine and has not changed since."""
+    """Return True if `cache` shows that a file was downloaded on this machine and has not changed since."""
     known = cache.entries.get(FETCHED_PREFIX + str(target), [""])[-1]
     return not target.is_symlink() and known == cache.hash_file(target)[1]
 
@@ -345,7 +361,12 @@ class _Download:
             part.clear()  # another server may have another version
 
     def run(self) -> None:
-        """Download the missing bytes and verify the file. Raises InputError and Stopped as `download` does."""
+        """Download the missing bytes and verify the file. If it fails the check, download it once more.
+
+        Raises:
+            InputError: If the file cannot be downloaded, or fails the check twice.
+            Stopped: If `Hosts.stop` was called.
+        """
         mismatch: Mismatch | None = None
         while True:
             try:
@@ -364,9 +385,14 @@ class _Download:
                 self._hosts.wait(self._hosts.patience.compute_wait(1))
 
     def _receive(self) -> None:
-        """Request the missing bytes and append them.
+        """Make one request for the missing bytes, and append them to the partial file.
 
-        Raises TransientFault if the file is still incomplete afterwards.
+        Does nothing if none are missing.
+
+        Raises:
+            TransientFault: If the file is still incomplete afterwards, or the request may be repeated.
+            Mismatch: If the response does not have the expected size.
+            InputError: If the server refuses the file, or does not state its size and no size or digest is known.
         """
         part = self._part
         if part.is_whole:
@@ -383,9 +409,11 @@ class _Download:
             raise TransientFault(f"the body ended at byte {part.position}")
 
     def _build_headers(self) -> dict[str, str]:
-        """Build the request headers.
+        """Build the headers of the next request: `Range` from the first missing byte on, and `If-Range` if possible.
 
-        They ask for the missing range only if its version can be checked by a validator or digest.
+        Returns:
+            The headers by name; {} to ask for the whole file, if no bytes were received or if neither a validator nor a
+            digest can show that the rest belongs to the same version.
         """
         part, version = self._part, self._part.version
         if version is None or part.position == 0 or not (version.condition or self._remote.promised_digest):
@@ -394,9 +422,12 @@ class _Download:
         return {"Range": f"bytes={part.position}-", **condition}
 
     def _begin(self, reply: httpx.Response) -> None:
-        """Start again from a response with the whole file. Bytes received before are deleted.
+        """Delete the bytes received so far and save the version of a response that will bring the whole file.
 
-        Raises InputError and Mismatch.
+        Raises:
+            InputError: If the end of the file could not be recognized: no size is stated, and no size or digest is
+                known.
+            Mismatch: If the stated size is not the expected size.
         """
         announced, promised = _read_length(reply), self._remote.size_bytes
         ends = announced is not None or "transfer-encoding" in reply.headers
@@ -413,7 +444,7 @@ class _Download:
     def _accept_rest(self, reply: httpx.Response) -> bool:
         """Return True if a response with status 206 or 416 continues the version already received.
 
-        The file's size is saved if it was unknown.
+        The file's size is saved in the note if it was unknown.
         """
         match = CONTENT_RANGE.fullmatch(reply.headers.get("content-range", "").strip())
         version = self._part.version
@@ -428,6 +459,15 @@ class _Download:
         return True
 
     def _read_body(self, reply: httpx.Response) -> None:
+        """Append a response's body to the partial file, and report progress after each chunk.
+
+        The count of failed attempts starts again whenever a further megabyte has arrived. If the size of the file was
+        unknown, the end of the body determines it.
+
+        Raises:
+            Mismatch: If more bytes arrive than the file should have.
+            Stopped: If `Hosts.stop` was called.
+        """
         part, promised = self._part, self._remote.size_bytes
         assert part.version is not None, "a body is read after its version is known"
         whole = part.version.size_bytes if part.version.size_bytes is not None else promised
@@ -444,7 +484,13 @@ class _Download:
             part.write_note(replace(part.version, size_bytes=part.position))
 
     def _verify(self) -> None:
-        """Raise Mismatch if the file differs from the stated size or digest, or lacks its file type's first bytes."""
+        """Check the received file's size and digest.
+
+        If no digest is known, check the first bytes by its file extension.
+
+        Raises:
+            Mismatch: If a check fails.
+        """
         part, remote = self._part, self._remote
         if remote.size_bytes not in (None, part.position):
             raise Mismatch(f"{part.position} bytes came where {remote.size_bytes} were promised")
@@ -463,7 +509,19 @@ class _Download:
 
 
 def _find_existing(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCache) -> RawFile | None:
-    """Return the file that is already at the target path if it is the requested one, otherwise None."""
+    """Return the file that is already at the target path, hashed, if it is the requested one; otherwise None.
+
+    It is compared by size and digest. If no digest is known, the server is asked for the size and time of its file.
+
+    Args:
+        remote: The requested file.
+        target: The path.
+        hosts: HTTP client to ask with.
+        cache: Cache of digests, to which the file is added.
+
+    Raises:
+        InputError: If something other than a file is at the path, it cannot be read, or the server refuses the file.
+    """
     with explain_write_faults(target):
         if not target.exists():
             return None
@@ -482,7 +540,16 @@ def _find_existing(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCa
 
 
 def _is_same_on_server(remote: RemoteFile, target: Path, hosts: Hosts) -> bool:
-    """Return True if the server's file has the same length and modification time as the local one."""
+    """Return True if the server's file has the same length and modification time (in seconds) as the local one.
+
+    Args:
+        remote: The file on the server.
+        target: Path of the local file.
+        hosts: HTTP client to ask with.
+
+    Raises:
+        InputError: If the server cannot be asked or refuses the file.
+    """
     url, stat = hosts.settings.to_mirror(remote.url), target.stat()
 
     def look() -> bool:
@@ -494,6 +561,7 @@ def _is_same_on_server(remote: RemoteFile, target: Path, hosts: Hosts) -> bool:
 
 
 def _digest(path: Path, kind: str) -> str:
+    """Return the hex digest of a file; `kind` is "sha256", "sha1" or "md5"."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, kind).hexdigest()
 
@@ -505,6 +573,7 @@ def _read_length(reply: httpx.Response) -> int | None:
 
 
 def _read_version(url: str, reply: httpx.Response, size_bytes: int | None) -> Version:
+    """Build the version that a response's headers describe, with the given size of the whole file (None if unknown)."""
     return Version(
         url=url, etag=reply.headers.get("etag"), modified=reply.headers.get("last-modified"), size_bytes=size_bytes
     )

@@ -84,7 +84,8 @@ class AcquireSettings:
     def _check_wanted(self) -> None:
         """Check that exactly one key for this catalogue, and no key for another, says which files are wanted.
 
-        Raises InputError.
+        Raises:
+            InputError: If that is not so, or the key's value does not have its form.
         """
         given = [key for key in WANTED_KEYS if getattr(self, key)]
         if len(given) != 1 or WANTED_KEYS[given[0]][0] != self.catalogue:
@@ -105,13 +106,16 @@ class AcquireSettings:
             raise InputError('fetch.months names "latest" with other months: give it alone, or name all months.')
 
     def to_question_json(self) -> dict[str, Json]:
-        """Return the settings that determine which files are meant, without `limit`, `mirror` and download options."""
+        """Return the settings that determine which files are meant, as {"catalogue": ..., KEY: value}.
+
+        KEY is the one of `dump`, `months`, `crawl`, `urls` and `list` that is set.
+        """
         key = next(key for key in WANTED_KEYS if getattr(self, key))
         value = getattr(self, key)
         return {"catalogue": self.catalogue, key: list(value) if isinstance(value, tuple) else value}
 
     def to_mirror(self, url: str) -> str:
-        """Return the mirror's URL for a publisher's URL, or the URL unchanged if it is not mirrored."""
+        """Return the mirror's URL for a publisher's URL, or the URL unchanged if there is no mirror for it."""
         publisher = PUBLISHERS.get(self.catalogue, "")
         if self.mirror is None or not url.startswith(publisher + "/"):
             return url
@@ -172,7 +176,7 @@ def check_address(where: str, line: str) -> None:
 
 
 def find_folder(settings: AcquireSettings, root: Path) -> str:
-    """Return the absolute path of the raw-file folder.
+    """Return the absolute path of the folder for the source's raw files.
 
     A relative path is resolved against `root`, the recipe's folder.
     """
@@ -186,7 +190,14 @@ DIGEST_DIGITS = {"sha256": 64, "sha1": 40, "md5": 32}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
-    """A file offered by a publisher. Attributes that are not known are None."""
+    """A file offered by a publisher. Attributes that are not known are None.
+
+    Attributes:
+        url: The publisher's HTTP or HTTPS URL.
+        name: Name that the downloaded file gets, without a folder.
+        size_bytes: Expected size.
+        sha256: Expected digest in lower-case hex digits, like `sha1` and `md5`.
+    """
 
     url: str
     name: str
@@ -214,13 +225,17 @@ class RemoteFile:
         return next(((kind, digits) for kind in DIGEST_DIGITS if (digits := getattr(self, kind)) is not None), None)
 
     def to_json(self) -> dict[str, Json]:
-        """Return a dictionary of the attributes that are not None."""
+        """Return a dictionary of the attributes that are not None, by name."""
         known = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {key: value for key, value in known if value is not None}
 
 
 def check_name(name: str) -> None:
-    """Raise InputError if a name is not a valid name for a raw file: without folders, printable and not too long."""
+    """Check that a name is valid for a raw file: without a folder, printable, and at most 240 bytes long.
+
+    Raises:
+        InputError: If it is not, or it begins with a dot or ends like an unfinished download.
+    """
     folder = name in ("", ".", "..") or "/" in name or "\\" in name
     unfinished = name.startswith(".") or name.endswith(UNFINISHED)
     if folder or unfinished or not name.isprintable() or len(name.encode(errors="surrogatepass")) > MAX_NAME_BYTES:
@@ -232,7 +247,7 @@ def check_name(name: str) -> None:
 
 
 def parse_name(url: str) -> str:
-    """Return the file name in a URL: the last component of its path, percent-decoded.
+    """Return the file name in a URL: the last component of its path, percent-decoded; "" if the path ends with a slash.
 
     >>> parse_name("https://example.org/books/Alice%20in%20Wonderland.txt?raw=1")
     'Alice in Wonderland.txt'

@@ -59,9 +59,9 @@ class Patience:
         return min(self.max_seconds, self.first_seconds * 2.0 ** min(failures - 1, 60))
 
     def parse_retry_after(self, header: str) -> float:
-        """Parse a `Retry-After` header (RFC 9110, section 10.2.3) to seconds, at most `max_seconds`.
+        """Parse a `Retry-After` header (RFC 9110, section 10.2.3) to seconds from now, at most `max_seconds`.
 
-        Return 0 if it is invalid.
+        Return 0 if it is invalid or a time in the past.
 
         >>> Patience().parse_retry_after("120"), Patience().parse_retry_after("Thu, 01 Jan 1970 00:00:07 GMT")
         (120.0, 0.0)
@@ -85,7 +85,9 @@ class Absent(InputError):
 class TransientFault(Exception):
     """Raised if a request failed but may be repeated.
 
-    `seconds` is how long to wait before the next request to `host`.
+    Attributes:
+        host: The host that is to get no requests for some time; "" if this is not necessary.
+        seconds: How long the server asks to wait before the next request.
     """
 
     def __init__(self, message: str, host: str = "", seconds: float = 0.0) -> None:
@@ -110,7 +112,7 @@ class Hosts:
         )
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections to the hosts."""
         self._client.close()
 
     def stop(self) -> None:
@@ -118,11 +120,15 @@ class Hosts:
         self._stopped.set()
 
     def check_stopped(self) -> None:
-        """Raise Stopped if `stop` was called."""
+        """Raise Stopped if `stop` was called; otherwise return at once."""
         self.wait(0.0)
 
     def wait(self, seconds: float) -> None:
-        """Wait for a number of seconds. Raises Stopped as soon as `stop` is called."""
+        """Wait for a number of seconds.
+
+        Raises:
+            Stopped: As soon as `stop` is called, or if it was called before.
+        """
         if self._stopped.wait(seconds):
             raise Stopped
 
@@ -137,6 +143,10 @@ class Hosts:
 
         If requests to the host are being held back, this waits first. The response's status is 200, or possibly 206 or
         416 if `headers` asks for a range.
+
+        Args:
+            url: The URL.
+            headers: Request headers in addition to the client's own.
 
         Raises:
             TransientFault: If the request may be repeated, including for a fault while the caller reads the body.
@@ -154,7 +164,9 @@ class Hosts:
     def fetch_document(self, url: str) -> bytes:
         """Download a small file into memory and return its bytes, with retries.
 
-        Raises InputError, Absent and Stopped.
+        Raises:
+            InputError: If it cannot be downloaded. This is Absent if the server refuses the file or does not have it.
+            Stopped: If `stop` was called.
         """
 
         def read() -> bytes:
@@ -164,7 +176,13 @@ class Hosts:
         return Attempts(self, url).run(read)
 
     def _check(self, url: str, reply: httpx.Response) -> None:
-        """Raise TransientFault or InputError if a response has a status that the caller cannot use."""
+        """Check that a response has a status the caller can use, and that its body is not encoded.
+
+        Raises:
+            TransientFault: If the server is busy or has a fault of its own (408, 425, 429 or 500 and above).
+            Absent: If the server refuses the file or does not have it.
+            InputError: For any other unusable status or encoding.
+        """
         status = reply.status_code
         if status in TRANSIENT or status >= 500:
             seconds = self.patience.parse_retry_after(reply.headers.get("retry-after", "0"))
@@ -190,10 +208,10 @@ class Attempts:
         self._failures = 0
 
     def run(self, attempt: Callable[[], Outcome]) -> Outcome:
-        """Call `attempt` until it does not raise TransientFault, and return its result.
+        """Call `attempt` until it does not raise TransientFault, and return its result. Waits after each failure.
 
         Raises:
-            InputError: After the allowed number of consecutive failures.
+            InputError: After the allowed number of consecutive failures (`Patience.attempts`).
             Stopped: If `Hosts.stop` was called.
         """
         while True:
@@ -207,9 +225,11 @@ class Attempts:
         self._failures = 0
 
     def _wait(self, fault: TransientFault) -> None:
-        """Wait before the next attempt.
+        """Count a failure, and wait before the next attempt.
 
-        Raises InputError if no attempt is left, and Stopped if `Hosts.stop` was called.
+        Raises:
+            InputError: If no attempt is left.
+            Stopped: If `Hosts.stop` was called.
         """
         self._failures += 1
         seconds = max(self._hosts.patience.compute_wait(self._failures), fault.seconds)
@@ -226,18 +246,23 @@ class Attempts:
 
 @functools.cache
 def _read_certificates() -> ssl.SSLContext:
-    """Load the trusted certificates. The result is cached, because loading takes 0.2 s."""
+    """Return a TLS context with the trusted certificates. It is cached, because loading takes 0.2 s."""
     return httpx.create_ssl_context()
 
 
 def find_host(url: str) -> str:
-    """Return the host and port of a URL, in lower case."""
+    """Return the host of a URL, with its port if it states one, in lower case: "example.org:8080"."""
     return urlsplit(url).netloc.lower()
 
 
 @contextmanager
 def _translate_errors(url: str) -> Iterator[None]:
-    """Convert connection errors in this block to TransientFault, and errors due to a bad URL to InputError."""
+    """Convert errors of the HTTP library in this block to our own (a context manager). `url` is named in messages.
+
+    Raises:
+        TransientFault: For a failed connection or a timeout.
+        InputError: For an invalid URL or certificate, or endless redirects.
+    """
     try:
         yield
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeError) as error:

@@ -52,7 +52,7 @@ INDEX = re.compile(r"(?P<stem>.*multistream)-index(?P<number>\d*)\.txt(?P<range>
 
 
 def find_dump_dates(page: bytes) -> list[str]:
-    """Find the dates of a wiki's dumps in the HTML page that lists them, newest first.
+    """Find the dates of a wiki's dumps in the HTML page that lists them, newest first; [] if there are none.
 
     >>> find_dump_dates(b'<a href="20261020/">20261020/</a> <a href="20261101/">20261101/</a>')
     ['20261101', '20261020']
@@ -61,17 +61,20 @@ def find_dump_dates(page: bytes) -> list[str]:
 
 
 def build_dump_address(wiki: str, date: str, name: str) -> str:
-    """Build the publisher's URL for a file of a Wikipedia dump."""
+    """Build the publisher's URL for a file of a Wikipedia dump: `.../enwiki/20261101/NAME`."""
     return f"{WIKIMEDIA}/{wiki}/{date}/{name}"
 
 
 def list_dump_files(status: bytes, wiki: str, date: str) -> list[RemoteFile]:
-    """List the dump files and their indexes that a `dumpstatus.json` names, in page order.
+    """List the dump files and their indexes that a `dumpstatus.json` names, in the order of the pages in them.
 
     Args:
         status: Content of the `dumpstatus.json`.
         wiki: Name of the wiki, such as "enwiki".
         date: Date of the dump, such as "20261101".
+
+    Returns:
+        The files with URL, name, and the size and sha1 that the status states.
 
     Raises:
         InputError: If the JSON is not in the expected form, or the dump is not finished.
@@ -91,6 +94,14 @@ def list_dump_files(status: bytes, wiki: str, date: str) -> list[RemoteFile]:
 
 
 def _find_dump_job(status: bytes, where: str) -> dict[str, Any]:
+    """Return the part of a `dumpstatus.json` that describes the articles' dump; {} if it has none.
+
+    It has the keys "status" ("done" if finished) and "files" (facts by file name). `where` is the document's URL, for
+    error messages.
+
+    Raises:
+        InputError: If the JSON is invalid or not in the expected form.
+    """
     try:
         jobs = _check_table(_check_table(json.loads(status), where).get("jobs"), where)
     except (ValueError, RecursionError) as error:
@@ -101,12 +112,29 @@ def _find_dump_job(status: bytes, where: str) -> dict[str, Any]:
 
 
 def _check_table(value: Any, where: str) -> dict[str, Any]:
+    """Return a value of a `dumpstatus.json` if it is a JSON object.
+
+    Raises:
+        InputError: If it is not. The message names `where`, the document's URL.
+    """
     if not isinstance(value, dict):
         raise InputError(f"{where} is not what Wikimedia publishes there: {str(value)[:60]!r} is no table of it.")
     return value
 
 
 def _build_dump_file(wiki: str, date: str, name: str, facts: Any, where: str) -> RemoteFile:
+    """Build the `RemoteFile` for an entry of a `dumpstatus.json`.
+
+    Args:
+        wiki: Name of the wiki, such as "enwiki".
+        date: Date of the dump, such as "20261101".
+        name: Name of the file.
+        facts: The entry. Its keys "size" (bytes) and "sha1" are used if present.
+        where: URL of the document, for error messages.
+
+    Raises:
+        InputError: If the entry is invalid, or the name is not one of this dump.
+    """
     facts = _check_table(facts, where)
     if not name.startswith(f"{wiki}-{date}-"):
         raise InputError(f"{where} names {name[:100]!r}, which is not part of this dump. Use another mirror.")
@@ -115,7 +143,7 @@ def _build_dump_file(wiki: str, date: str, name: str, facts: Any, where: str) ->
 
 
 def compute_dump_order(name: str) -> tuple[int, ...]:
-    """Compute the sort key of a dump file from the page numbers in its name.
+    """Compute the sort key of a dump file: the numbers in its name after "multistream" (part, first and last page).
 
     An index has the same key as its dump file.
 
@@ -139,23 +167,26 @@ def to_pair_name(name: str) -> str:
 
 
 def select_first_files(files: Sequence[RemoteFile], limit: int | None) -> list[RemoteFile]:
-    """Return the first `limit` files, or all of them if `limit` is None. A dump file and its index count as one."""
+    """Return the first `limit` files, in order, or all of them if `limit` is None.
+
+    A dump file and its index count as one.
+    """
     chosen = set(list(dict.fromkeys(to_pair_name(file.name) for file in files))[:limit])
     return [file for file in files if to_pair_name(file.name) in chosen]
 
 
 def find_news_years(page: bytes) -> list[str]:
-    """Find the years of CC-NEWS in the HTML page that lists them, newest first."""
+    """Find the years of CC-NEWS in the HTML page that lists them, newest first, such as ["2026", "2025"]."""
     return sorted(set(YEAR.findall(page.decode("utf-8", "replace"))), reverse=True)
 
 
 def build_news_list_address(month: str) -> str:
-    """Build the publisher's URL for the list of a CC-NEWS month's archives."""
+    """Build the publisher's URL for the list of a CC-NEWS month's archives; `month` is written as "2026-10"."""
     return f"{COMMON_CRAWL}/crawl-data/CC-NEWS/{month[:4]}/{month[5:]}/warc.paths.gz"
 
 
 def build_text_list_address(crawl: str) -> str:
-    """Build the publisher's URL for the list of a crawl's WET files."""
+    """Build the publisher's URL for the list of a crawl's WET files; `crawl` is written as "CC-MAIN-2026-40"."""
     return f"{COMMON_CRAWL}/crawl-data/{crawl}/wet.paths.gz"
 
 
@@ -165,6 +196,9 @@ def list_news_files(packed: bytes, month: str) -> list[RemoteFile]:
     Args:
         packed: Content of the gzip-compressed `warc.paths.gz`.
         month: The month, such as "2026-10".
+
+    Returns:
+        The files with URL and name. Sizes and digests are not known.
 
     Raises:
         InputError: If the list is damaged, or names any other kind of file.
@@ -182,6 +216,9 @@ def list_text_files(packed: bytes, crawl: str) -> list[RemoteFile]:
         packed: Content of the gzip-compressed `wet.paths.gz`.
         crawl: Name of the crawl, such as "CC-MAIN-2026-40".
 
+    Returns:
+        The files with URL and name. Sizes and digests are not known.
+
     Raises:
         InputError: If the list is damaged, or names any other kind of file.
     """
@@ -191,6 +228,16 @@ def list_text_files(packed: bytes, crawl: str) -> list[RemoteFile]:
 
 
 def _parse_path_list(packed: bytes, where: str, form: re.Pattern[str]) -> list[RemoteFile]:
+    """Parse a gzip-compressed list of paths on Common Crawl's server to files, in order and without duplicates.
+
+    Args:
+        packed: The compressed list.
+        where: URL of the list, for error messages.
+        form: The pattern that every path must match as a whole.
+
+    Raises:
+        InputError: If the list is damaged, a path does not match, or two files would have the same name.
+    """
     try:
         paths = gzip.decompress(packed).decode("utf-8", "replace").split()
     except (OSError, EOFError, zlib.error) as error:
@@ -215,6 +262,9 @@ def parse_addresses(lines: Iterable[str], where: str) -> list[RemoteFile]:
         lines: The lines to parse.
         where: Origin of the lines, for error messages.
 
+    Returns:
+        The files in the order of the lines, without duplicates. A name is taken from the URL unless it is given.
+
     Raises:
         InputError: If a line is invalid, there is no URL, or two different files would have the same name.
 
@@ -229,7 +279,11 @@ def parse_addresses(lines: Iterable[str], where: str) -> list[RemoteFile]:
 
 
 def split_list(data: bytes, where: str) -> list[str]:
-    """Decode a list and split it into lines. Raises InputError, which names `where`, if it is not UTF-8."""
+    """Decode the bytes of a list of URLs as UTF-8, and split it into lines.
+
+    Raises:
+        InputError: If it is not UTF-8. The message names `where`, the list's origin.
+    """
     try:
         return data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
@@ -237,6 +291,11 @@ def split_list(data: bytes, where: str) -> list[str]:
 
 
 def _parse_address(line: str, where: str) -> RemoteFile:
+    """Parse a line with a URL, and possibly facts about the file, to a `RemoteFile`.
+
+    Raises:
+        InputError: If the URL or a fact is invalid, or a fact is given twice. The message names `where`.
+    """
     check_address(where, line)
     url, *words = line.split()
     facts: dict[str, Any] = {}
@@ -252,7 +311,14 @@ def _parse_address(line: str, where: str) -> RemoteFile:
 
 
 def _parse_fact(word: str, where: str) -> tuple[str, str | int]:
-    """Parse a word that follows a URL to a `RemoteFile` attribute: its name and value. Raises InputError."""
+    """Parse a word that follows a URL in a list to the name and value of a `RemoteFile` attribute.
+
+    Returns:
+        ("name", name), ("size_bytes", size), or the kind of a digest ("sha256", "sha1" or "md5") and its hex digits.
+
+    Raises:
+        InputError: If the word is none of these. The message names `where`, the line's origin.
+    """
     if word.startswith("name="):
         return "name", word.removeprefix("name=")
     value = re.sub(r"^(sha256|sha1|md5)[:=]", "", word).lower()
@@ -265,7 +331,11 @@ def _parse_fact(word: str, where: str) -> tuple[str, str | int]:
 
 
 def drop_duplicates(files: Iterable[RemoteFile], where: str) -> list[RemoteFile]:
-    """Return the files without duplicates. Raises InputError if two different files would have the same name."""
+    """Return the files without duplicates, in order of their first occurrence.
+
+    Raises:
+        InputError: If two different files would have the same name. The message names `where`, the list's origin.
+    """
     by_name: dict[str, RemoteFile] = {}
     for file in files:
         other = by_name.setdefault(file.name, file)
@@ -283,6 +353,20 @@ PublishedFiles = tuple[
 
 
 def _find_wikipedia_files(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> PublishedFiles:
+    """Ask Wikimedia which files a Wikipedia dump has.
+
+    Args:
+        settings: The `fetch` table. Its `dump` is used if `fixed` is empty.
+        hosts: HTTP client to ask with.
+        root: Not used.
+        fixed: The dump that an earlier run resolved to, such as ["enwiki-20261101"]; empty if there is none.
+
+    Returns:
+        (the dump as in `fixed`, its files).
+
+    Raises:
+        InputError: If there is no finished dump, or Wikimedia's documents cannot be read.
+    """
     match = DUMP.fullmatch(fixed[0] if fixed else str(settings.dump))
     assert match is not None, "settings are checked"
     wiki, date = match["wiki"], match["date"]
@@ -294,9 +378,10 @@ def _find_wikipedia_files(settings: AcquireSettings, hosts: Hosts, root: Path, f
 
 
 def _find_newest_dump(settings: AcquireSettings, hosts: Hosts, wiki: str) -> tuple[str, bytes]:
-    """Return the date and `dumpstatus.json` of the newest dump with complete articles.
+    """Return the date of a wiki's newest dump with complete articles, and the content of its `dumpstatus.json`.
 
-    Raises InputError if there is none.
+    Raises:
+        InputError: If there is none, or Wikimedia's documents cannot be read.
     """
     listing = settings.to_mirror(f"{WIKIMEDIA}/{wiki}/")
     dates = find_dump_dates(hosts.fetch_document(listing))
@@ -315,6 +400,20 @@ def _find_newest_dump(settings: AcquireSettings, hosts: Hosts, wiki: str) -> tup
 
 
 def _find_news_files(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> PublishedFiles:
+    """Ask Common Crawl which archives the months of CC-NEWS have.
+
+    Args:
+        settings: The `fetch` table. Its `months` are used if `fixed` is empty.
+        hosts: HTTP client to ask with.
+        root: Not used.
+        fixed: The months that an earlier run resolved to, such as ["2026-10"]; empty if there are none.
+
+    Returns:
+        (the months in ascending order, their files).
+
+    Raises:
+        InputError: If a month's list cannot be read, or "latest" finds no month.
+    """
     months = tuple(sorted(set(fixed or settings.months)))
     if months == ("latest",):
         return _find_newest_month(settings, hosts)
@@ -322,13 +421,21 @@ def _find_news_files(settings: AcquireSettings, hosts: Hosts, root: Path, fixed:
 
 
 def _read_month(settings: AcquireSettings, hosts: Hosts, month: str) -> list[RemoteFile]:
+    """Download the list of a CC-NEWS month (written as "2026-10"), and return the files that it names.
+
+    Raises:
+        InputError: If the list cannot be downloaded or is damaged. This is Absent if there is no list.
+    """
     return list_news_files(hosts.fetch_document(settings.to_mirror(build_news_list_address(month))), month)
 
 
 def _find_newest_month(settings: AcquireSettings, hosts: Hosts) -> PublishedFiles:
-    """Return the newest CC-NEWS month that has files, and its files. Raises InputError if there is none.
+    """Return the newest CC-NEWS month that has files, as a tuple of one string, and its files.
 
     The available years are read from a list, and each year's months are tried from December backwards.
+
+    Raises:
+        InputError: If there is none, or a list cannot be read.
     """
     listing = settings.to_mirror(f"{COMMON_CRAWL}/crawl-data/CC-NEWS/index.html")
     for year in find_news_years(hosts.fetch_document(listing)):
@@ -344,11 +451,32 @@ def _find_newest_month(settings: AcquireSettings, hosts: Hosts) -> PublishedFile
 
 
 def _find_text_files(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> PublishedFiles:
+    """Ask Common Crawl which WET files a crawl has, and return (a tuple with the crawl's name, the files).
+
+    Only `settings` and `hosts` are used. The other parameters are there because all finders have the same ones.
+
+    Raises:
+        InputError: If the crawl's list cannot be read.
+    """
     crawl = str(settings.crawl)
     return (crawl,), list_text_files(hosts.fetch_document(settings.to_mirror(build_text_list_address(crawl))), crawl)
 
 
 def _read_addresses(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str]) -> PublishedFiles:
+    """Read the files that the keys `urls` or `list` of a `fetch` table name.
+
+    Args:
+        settings: The `fetch` table.
+        hosts: HTTP client, for a list that is at a URL.
+        root: Folder that a relative path of a list is resolved against.
+        fixed: Not used.
+
+    Returns:
+        (a tuple with the value of `list`, or () for `urls`; the files).
+
+    Raises:
+        InputError: If the list cannot be read, or a line of it is invalid.
+    """
     if settings.list is None:
         return (), parse_addresses(settings.urls, "fetch.urls")
     where = settings.list if is_address(settings.list) else str(root / settings.list)
@@ -383,16 +511,16 @@ class ResolvedFetch:
     complete: bool = True
 
     def to_json(self) -> dict[str, Json]:
-        """Return the dictionary that is stored in the lock file."""
+        """Return the JSON dictionary for the lock file, with the keys "asked", "fixed", "complete" and "files"."""
         files = [file.to_json() for file in self.files]
         return {"asked": dict(self.asked), "fixed": list(self.fixed), "complete": self.complete, "files": files}
 
     @staticmethod
     def from_json(data: Mapping[str, Json], where: str) -> "ResolvedFetch":
-        """Create the object from a dictionary that `to_json` returned.
+        """Create a ResolvedFetch from a dictionary that `to_json` returned.
 
         Raises:
-            InputError: If the dictionary is invalid. The message names `where`.
+            InputError: If the dictionary is invalid. The message names `where`, its origin.
         """
         try:
             resolved: ResolvedFetch = convert_value(data, ResolvedFetch, "fetched")
@@ -403,11 +531,14 @@ class ResolvedFetch:
         return resolved
 
     def select_files(self, limit: int | None) -> list[RemoteFile]:
-        """Return the first `limit` files, or all of them if `limit` is None. A dump file and its index count as one."""
+        """Return the first `limit` of this fetch's files; all if `limit` is None.
+
+        A dump file and its index count as one.
+        """
         return select_first_files(self.files, limit)
 
     def with_fetched(self, landed: Sequence[RawFile]) -> "ResolvedFetch":
-        """Return a copy with the size and sha256 of the downloaded files `landed` filled in."""
+        """Return a copy in which the files named in `landed`, the downloaded files, have their size and sha256."""
         facts: dict[str, dict[str, Any]] = {
             file.name: {"size_bytes": file.size_bytes, "sha256": file.sha256} for file in landed
         }
@@ -445,9 +576,16 @@ def resolve(
 
 
 def _ask(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[str] = ()) -> ResolvedFetch:
-    """Ask the publisher for the current files.
+    """Ask the publisher for the current files, and cut the long lists of Common Crawl after `settings.limit` files.
 
-    `fixed` is the dump, months, crawl or list that an earlier run resolved to.
+    Args:
+        settings: The `fetch` table.
+        hosts: HTTP client to ask with.
+        root: Folder that a relative `list` path is resolved against.
+        fixed: The dump, months or crawl that an earlier run resolved to. If empty, `settings` decides.
+
+    Raises:
+        InputError: If the publisher's documents cannot be read or name no file.
     """
     found, files = FINDERS[settings.catalogue](settings, hosts, root, fixed)
     if not files:
@@ -459,17 +597,17 @@ def _ask(settings: AcquireSettings, hosts: Hosts, root: Path, fixed: Sequence[st
 
 
 def _is_at_hand(settings: AcquireSettings) -> bool:
-    """Return True if `list` is a local file, which the user may have changed."""
+    """Return True if the settings name the files in `urls` or a local `list`, so that no server is asked."""
     return settings.catalogue == "urls" and not (settings.list and is_address(settings.list))
 
 
 def _keep_recorded(earlier: ResolvedFetch, now: ResolvedFetch) -> ResolvedFetch:
-    """Return `now`, with the recorded size and digests of files that have not changed since the earlier run."""
+    """Return a copy of `now` in which unchanged files have the size and digests recorded in `earlier`."""
     before = {file.url: file for file in earlier.files}
     return replace(now, files=tuple(_choose_recorded(before.get(file.url), file) for file in now.files))
 
 
 def _choose_recorded(earlier: RemoteFile | None, now: RemoteFile) -> RemoteFile:
-    """Return the recorded file if it agrees with everything now known about it, otherwise the new one."""
+    """Return `earlier`, the recorded file, if it has all facts known now with equal values; otherwise `now`."""
     facts = now.to_json().items()
     return earlier if earlier is not None and facts <= earlier.to_json().items() else now

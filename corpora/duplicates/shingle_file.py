@@ -37,7 +37,9 @@ class ShingleFile:
         self._read_bytes = 0
 
     def load(self, documents: Int64s) -> None:
-        """Store the shingle sets of documents in the file. This must be called once, before `compute_overlaps`.
+        """Prepare to compare the given documents. This is called once, before `compute_overlaps`.
+
+        Their shingle sets are read and stored in the file.
 
         Args:
             documents: int64, positions in the total order.

@@ -34,15 +34,20 @@ class Similarity(Protocol):
     """Protocol for comparing the shingle sets of documents, which are given by their positions in the total order."""
 
     def load(self, documents: Int64s) -> None:
-        """Prepare to compare the given documents, for example by reading their shingle sets in bulk.
+        """Prepare to compare the given documents. This is called once, before `compute_overlaps`.
 
-        It is called once, before `compute_overlaps`. `documents` is int64, positions in the total order.
+        An implementation may read their shingle sets in bulk.
+
+        Args:
+            documents: int64, positions in the total order.
         """
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """Compute the overlap of the documents left[k] and right[k] for all k.
+        """Compute the overlap of the shingle sets of the documents left[k] and right[k] for all k.
 
-        `left` and `right` are int64 [n], positions in the total order.
+        Args:
+            left: int64 [n], positions in the total order.
+            right: int64 [n], positions in the total order.
         """
 
 

@@ -52,12 +52,14 @@ class ShingleSets(NamedTuple):
     offsets: Int64s
 
     def load(self, documents: Int64s) -> None:
-        """Do nothing, because all sets are in memory already. This method is a part of `Similarity`."""
+        """Prepare to compare the given documents. Nothing is done, because all sets are in memory already."""
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """Compute the overlap of the sets of rows left[k] and right[k] for all k.
+        """Compute the overlap of the shingle sets of the documents left[k] and right[k] for all k.
 
-        `left` and `right` are int64 [n], zero-based rows.
+        Args:
+            left: int64 [n], zero-based rows.
+            right: int64 [n], zero-based rows.
         """
         return compute_overlaps(self.values, self.offsets, left, right)
 

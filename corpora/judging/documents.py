@@ -158,7 +158,10 @@ def collect_settings(
 
 
 def read_document_libraries(source: Source, files: Sequence[RawFile]) -> dict[str, str]:
-    """Return the name and version of each library that affects the documents produced from the given files."""
+    """Return the version of each library that affects the documents produced from the given files, by its name.
+
+    "unicode" is the version of Python's Unicode tables.
+    """
     list_for_files: Callable[[Sequence[RawFile]], tuple[str, ...]] = getattr(source, "libraries_of", lambda files: ())
     return read_library_versions("ftfy", "pycld2", *source.libraries, *list_for_files(files)) | {
         "unicode": unidata_version
@@ -195,7 +198,7 @@ def _plan_part(name: str, job: DocumentsJob, quarantined: Sequence[str]) -> Part
 
 
 def find_quarantined_places(quarantine: Collection[str], files: Sequence[RawFile]) -> list[str]:
-    """Return the quarantine locations that are in one of the files, sorted.
+    """Return the locations of the quarantined records (records that must be skipped) that are in the files, sorted.
 
     A location is a string of the file's SHA-256, the stream and the offset, separated by spaces.
     """
@@ -212,7 +215,10 @@ def find_places_in_slices(places: Sequence[str], slices: Sequence[Slice]) -> tup
 
 
 def _is_in_slice(place: str, piece: Slice) -> bool:
-    """Return True if the record at a quarantine location is read with this slice."""
+    """Return True if a slice (byte range of a raw file) contains the record at a location.
+
+    The location is a string of the file's SHA-256, the stream and the offset, separated by spaces.
+    """
     digest, stream, offset = place.split(" ")
     if digest != piece.file.sha256:
         return False

@@ -51,7 +51,10 @@ def sample_records(
 
 
 def _read_file(source: Source, file: RawFile, on_fault: Callable[[FileFault], None], tally: Tally) -> Iterator[Record]:
-    """Yield the records of one file; if it cannot be read, call `on_fault` instead of raising."""
+    """Yield the records of one raw file. If it cannot be read, call `on_fault` with the error and stop.
+
+    `tally` counts the records, and knows which are in quarantine.
+    """
     try:
         yield from read_slices(source, cut_files(source, [file]), tally)
     except FileFault as fault:

@@ -50,7 +50,7 @@ class Deferred:
 
     @cached_property
     def numba_object(self) -> Any:
-        """The numba object. Subclasses override this property to create it."""
+        """The numba object, which is created when it is first used. Subclasses override this property."""
         raise NotImplementedError
 
     def __call__(self, *arguments: object) -> Any:
@@ -78,7 +78,10 @@ class DeferredKernel(Deferred):
 
     @cached_property
     def numba_object(self) -> "Kernel":
-        """The `Kernel`, which compiles the function for each combination of argument types."""
+        """The numba object, which is created when it is first used.
+
+        It is a `Kernel`, which compiles the function for each combination of argument types.
+        """
         from corpora.kernels.dispatching import Kernel
 
         source = compute_source_digest(Path(self.py_func.__code__.co_filename))
@@ -102,7 +105,7 @@ class Instruction(Deferred):
 
     @cached_property
     def numba_object(self) -> Any:
-        """The numba intrinsic for the instruction."""
+        """The numba object, which is created when it is first used: an intrinsic."""
         from numba.extending import intrinsic
 
         return intrinsic(getattr(import_module("corpora.kernels.instructions"), self.__name__))

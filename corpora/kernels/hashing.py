@@ -18,13 +18,13 @@ _MASK64 = (1 << 64) - 1
 
 
 def absorb_plain(state: int, chunk: int) -> int:
-    """Reference implementation of `absorb`, for tests."""
+    """Mix the next eight bytes, given as an integer, into a hash state, as `absorb` does. This is for tests."""
     state = (state ^ chunk) * int(GOLDEN_RATIO) & _MASK64
     return state ^ state >> 32
 
 
 def finish_plain(value: int) -> int:
-    """Reference implementation of `finish`, for tests."""
+    """Apply the 64-bit finalizer of MurmurHash3 to an integer, as `finish` does. This is for tests."""
     for factor in (_FINISH_1, _FINISH_2):
         value = (value ^ value >> 33) * int(factor) & _MASK64
     return value ^ value >> 33

@@ -134,7 +134,10 @@ def _build_comparison(sign: str) -> Any:
 
 
 def _to_bits(builder: Any, flags: Any) -> Any:
-    """Generate code that converts 64 flags to the bits of a word. The first flag becomes the lowest bit."""
+    """Generate code that converts 64 flags to the bits of a word, and return the word.
+
+    The first flag is the lowest bit.
+    """
     bits = builder.bitcast(flags, _WORD)
     return builder.bitreverse(bits) if sys.byteorder == "big" else bits
 

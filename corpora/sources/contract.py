@@ -160,6 +160,9 @@ class Tally:
 
         Call this before anything that may be slow or crash.
 
+        Args:
+            locator: The position of the record in its raw file.
+
         Returns:
             A `Drop` if the record is quarantined and must not be parsed, else None.
         """
@@ -170,7 +173,7 @@ class Tally:
         return None
 
     def apply_quarantine(self, record: Record) -> Record:
-        """Return the record, marked as dropped if it is quarantined. For sources that do not call `enter` themselves.
+        """Return a parsed record, or a dropped copy of it if it is quarantined. For sources that do not call `enter`.
 
         Returns:
             A copy with an empty text and a `Drop` if the record is quarantined and not yet dropped, else the same
@@ -182,7 +185,10 @@ class Tally:
 
 
 def to_quarantine_key(locator: Locator) -> str:
-    """Return a string that identifies a record independently of its path: the file's digest, stream and offset."""
+    """Return the string that identifies a record in the quarantine: "SHA256 STREAM OFFSET", from its locator.
+
+    It does not depend on the file's path.
+    """
     return f"{locator.sha256} {locator.stream} {locator.offset}"
 
 
@@ -196,8 +202,7 @@ class Source(Protocol):
       `defaults: ClassVar[Defaults] = {"rules": {"gopher": {"max_words": 10_000_000}}}`.
     - `companions()`: returns the paths of files that are read along with a raw file, such as an index.
     - `iter_inside(name, path)`: for archives, yields (name, path, reason) for each entry. The reason says why the entry
-    is
-      not read, and is "" if it is read.
+      is not read, and is "" if it is read.
     - `libraries_of(files)`: returns the names of libraries that affect the output for some files, in addition to
       `libraries`.
 
@@ -219,17 +224,25 @@ class Source(Protocol):
         """Name of the source within its recipe; part of every document's identity."""
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents, as JSON. The location of the files is not among them."""
+        """Return the settings that affect the documents, as JSON by field name.
+
+        The location of the files is not among them.
+        """
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the raw files as (name relative to the source's root, path), in a stable order.
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        Names are relative to the source's root. Another order is allowed if it is always the same.
 
         Raises:
             InputError: If there are no files, or `path` cannot be read.
         """
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file into slices. The cuts depend only on the file's content, not on the number of workers."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        The cuts depend only on the file's content, not on the number of workers.
+        """
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the records of a slice in file order, and count them in `tally`.
@@ -241,11 +254,16 @@ class Source(Protocol):
         """
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of one record from the (decompressed) raw file.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        They are read from the (decompressed) raw file.
 
         Args:
             file: Path of the raw file.
             locator: The record's locator, as yielded by `records`.
+
+        Returns:
+            The bytes; b"" if there is no record at the locator. Sources of extracted text return the original bytes.
         """
 
 
@@ -256,13 +274,23 @@ class RecordFormat(Protocol):
     """
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file into slices, as in `Source.slices`."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        The cuts depend only on the content.
+        """
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a slice in file order, and count them in `tally`, as in `Source.records`."""
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Raises:
+            InputError: During iteration, if the file cannot be read to its end.
+        """
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of one record, as in `Source.raw_record`."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        They are read from the file at path `file`.
+        """
 
 
 def select_settings(source: Any, *excluded: str) -> dict[str, Json]:
@@ -274,7 +302,8 @@ def select_settings(source: Any, *excluded: str) -> dict[str, Json]:
 
 
 def _refuse_file(name: str, path: Path, error: OSError) -> None:
-    raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+    """Raise InputError for a file that cannot be read. This is the default `on_error` of `hash_files`."""
+    raise InputError(f"Cannot read {path}: {error.strerror or error}. Check the path and its permissions.") from error
 
 
 def hash_files(
@@ -303,7 +332,12 @@ def hash_files(
 
 
 def _hash_or_catch(cache: "StatCache", file: tuple[str, Path]) -> tuple[str, int, str] | OSError:
-    """Return (state, size in bytes, hex digest) of a (name, path) pair's file, or the OSError if it is unreadable."""
+    """Hash the file of a (name, path) pair. An OSError is returned, not raised.
+
+    Returns:
+        (state as returned by `read_state`, size in bytes, SHA-256 hex digest), or the OSError if the file is
+        unreadable.
+    """
     try:
         return read_state(file[1]), *cache.hash_file(file[1])
     except OSError as error:
@@ -311,7 +345,10 @@ def _hash_or_catch(cache: "StatCache", file: tuple[str, Path]) -> tuple[str, int
 
 
 def list_unhashed_files(files: Iterable[tuple[str, Path]]) -> list[RawFile]:
-    """Build a `RawFile` for each (name, path) pair without hashing, for a preview. Missing files are omitted."""
+    """Build a `RawFile` for each (name, path) pair without hashing, for a preview.
+
+    The digests are "". Files that are missing or inaccessible are omitted.
+    """
     raw_files = []
     for name, path in files:
         with suppress(OSError):
@@ -327,7 +364,7 @@ def find_files(source: str, path: str, accept: Callable[[str], bool], wanted: st
         path: A file, a folder (searched recursively), a glob, or an object-store URL with or without wildcards. A path
             that names a single file is returned without calling `accept`.
         accept: Called with a file's name without its folder. Returns True if the file is wanted.
-        wanted: A description of what `path` should be, for error messages.
+        wanted: A description of what `path` should be, for error messages, such as "a folder of text files".
 
     Returns:
         Names are relative to the folder, or to the part of a glob before its first wildcard. Bytes in names that are
@@ -340,7 +377,8 @@ def find_files(source: str, path: str, accept: Callable[[str], bool], wanted: st
         return _find_files(source, path, accept, wanted)
     except OSError as error:
         raise InputError(
-            f"Source {source!r}: cannot look into {path}: {error.strerror}. Check the path and its permissions."
+            f"Source {source!r}: cannot look into {path}: {error.strerror or error}. Check the path and its "
+            "permissions."
         ) from error
 
 
@@ -351,14 +389,15 @@ def find_by_ending(
 
     Args:
         source: Name of the source, for error messages.
-        path: A file, a folder, a glob or an object-store URL, as in `find_files`.
+        path: A file, a folder (searched recursively), a glob, or an object-store URL with or without wildcards.
         endings: Lower-case file extensions such as ".txt". They are compared case-insensitively.
         wanted: A description of what `path` should be, for error messages.
         refusal: The rest of the error message, after the file's path, if `path` names a single file with another
             extension.
 
     Returns:
-        (name, path) pairs, sorted by name.
+        (name, path) pairs, sorted by name. Names are relative to the folder, or to the part of a glob before its first
+        wildcard.
 
     Raises:
         InputError: If no file is found, or if `path` names a single file with another extension.
@@ -369,18 +408,19 @@ def find_by_ending(
 def find_accepted(
     source: str, path: str, accept: Callable[[str], bool], wanted: str, refusal: str
 ) -> list[tuple[str, Path]]:
-    """Find files like `find_by_ending`, but accept them by a predicate on their names.
+    """Find the files that a source's `path` refers to and that have an accepted name.
 
     Args:
         source: Name of the source, for error messages.
-        path: A file, a folder, a glob or an object-store URL, as in `find_files`.
+        path: A file, a folder (searched recursively), a glob, or an object-store URL with or without wildcards.
         accept: Called with a file's name without its folder. Returns True if the file is wanted.
         wanted: A description of what `path` should be, for error messages.
         refusal: The rest of the error message, after the file's path, if `path` names a single file that is not
             accepted.
 
     Returns:
-        (name, path) pairs, sorted by name.
+        (name, path) pairs, sorted by name. Names are relative to the folder, or to the part of a glob before its first
+        wildcard.
 
     Raises:
         InputError: If no file is found, or if `path` names a single file that is not accepted.
@@ -393,6 +433,15 @@ def find_accepted(
 
 
 def _find_files(source: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
+    """Find the files that a source's `path` refers to, for `find_files`, which has the same arguments.
+
+    Returns:
+        (name, path) pairs, sorted by name. There is at least one.
+
+    Raises:
+        InputError: If no file is found, or `path` asks for a recursive search of the whole machine.
+        OSError: If `path` cannot be searched.
+    """
     location = parse_raw_path(path).expanduser()
     if isinstance(location, ObjectPath):
         return _find_objects(source, location, accept, wanted)
@@ -437,6 +486,7 @@ def _walk_files(root: Path, accept: Callable[[str], bool]) -> Iterator[tuple[str
 
 
 def _iter_glob(root: Path, pattern: str, accept: Callable[[str], bool]) -> Iterator[Path]:
+    """Yield the files below `root` that match a glob and have an accepted name, in no particular order."""
     return (file for file in root.glob(pattern) if accept(file.name) and _is_file(file))
 
 
@@ -461,6 +511,9 @@ def _describe_contents(root: Path, pattern: str) -> str:
     """Describe the kinds of files in a folder, most frequent first, for an error message.
 
     Looks at the first 1,000 files that match the glob `pattern`.
+
+    Returns:
+        The end of a sentence, such as ": it holds 12 .txt, 3 .pdf" or ": it is empty".
     """
     files = itertools.islice(_iter_glob(root, pattern, lambda name: True), MAX_FILES_SAMPLED)
     kinds = Counter(describe_ending(file.name) for file in files).most_common(MAX_KINDS_SHOWN)
@@ -485,6 +538,12 @@ def _find_objects(source: str, place: ObjectPath, accept: Callable[[str], bool],
         place: The URL.
         accept: Called with an object's name without its prefix. Returns True if the object is wanted.
         wanted: A description of what the source's `path` should be, for error messages.
+
+    Returns:
+        (name relative to the prefix, object) pairs, in the order of the store's listing.
+
+    Raises:
+        InputError: If no object is found.
     """
     if not WILDCARDS & set(place.name) and place.is_file():
         return [(place.name, place)]
@@ -516,7 +575,8 @@ class StatCache:
     its timestamps.
 
     Attributes:
-        entries: JSON values by path. They can be stored and passed to the constructor again.
+        entries: Lists by path, which end with the digest. For a file on disk: [size in bytes, modification and change
+            time in nanoseconds, inode, digest]. They are JSON and can be stored and passed to the constructor again.
     """
 
     def __init__(self, entries: dict[str, list[Json]] | None = None) -> None:
@@ -544,7 +604,10 @@ class StatCache:
         return stat.st_size, digest
 
     def _hash_object(self, path: ObjectPath) -> tuple[int, str]:
-        """Hash an object in an object store. The digest is cached by URL, size and ETag, unless there is no ETag."""
+        """Return (size in bytes, SHA-256 hex digest) of an object in an object store.
+
+        The digest is cached by URL, size and ETag. An object without an ETag is always read.
+        """
         size, etag = path.read_stamp()
         entry = self.entries.get(str(path))
         if etag and entry is not None and entry[:2] == [size, etag]:
@@ -555,7 +618,7 @@ class StatCache:
         return size, digest
 
     def _hash_member(self, path: MemberPath) -> tuple[int, str]:
-        """Return the unpacked size of a zip member, and the digest of its packed bytes."""
+        """Return the unpacked size of a zip member in bytes, and the SHA-256 hex digest of its packed bytes."""
         stamp, entry = path.read_stamp(), self.entries.get(str(path))
         if entry is not None and entry[:-1] == stamp:
             return path.stat().st_size, str(entry[-1])
@@ -566,16 +629,17 @@ class StatCache:
 
 
 def _compute_age_seconds(stat: os.stat_result) -> float:
+    """Return the seconds since a file's content or metadata last changed, whichever is later."""
     return time.time() - max(stat.st_mtime, stat.st_ctime)
 
 
 def slice_whole_file(file: RawFile) -> Slice:
-    """Return one slice that covers the whole file."""
+    """Return a slice from the first to the last byte of a file, for formats that cannot be cut."""
     return Slice(file=file, start=0, stop=file.size_bytes)
 
 
 def cut_at(file: RawFile, starts: Iterable[int]) -> list[Slice]:
-    """Cut a file at the given byte offsets, which must be ascending.
+    """Cut a file into slices that begin at the given byte offsets, which must be ascending.
 
     The first offset should be zero; the last slice ends at the end of the file.
     """
@@ -603,9 +667,9 @@ def build_locator(file: RawFile, offset: int, length: int, is_recoded: bool = Fa
 
 
 def drop_too_large(locator: Locator, max_bytes: int) -> Record:
-    """Build a dropped record for a part of the file that exceeds `max_bytes` and is not read.
+    """Build a dropped record with the reason "too large", for a part of the file that is longer than `max_bytes`.
 
-    The record's id is derived from its locator.
+    Its text is "", and its id is derived from its locator.
     """
     return Record(
         locator=locator, text="", raw=str(locator).encode(), drop=Drop("too large", f"over {max_bytes} bytes")
@@ -613,20 +677,23 @@ def drop_too_large(locator: Locator, max_bytes: int) -> Record:
 
 
 def drop_damaged(locator: Locator, raw: bytes, reason: ValueError | str) -> Record:
-    """Build a dropped record for unusable bytes. It counts as damaged.
+    """Build a dropped record with the reason "damaged", for unusable bytes. It counts as damaged.
 
     Args:
         locator: The position of the bytes in the raw file.
         raw: The bytes, or other bytes that identify the record.
-        reason: What is wrong with the bytes.
+        reason: What is wrong with the bytes. It becomes the detail of the `Drop`.
     """
     return Record(locator=locator, text="", raw=raw, drop=Drop("damaged", str(reason), damaged=True))
 
 
 def group_slices(slices: Sequence[Slice], part_bytes: int) -> list[tuple[Slice, ...]]:
-    """Group slices, in their order, into parts of about `part_bytes` bytes of raw files.
+    """Group slices, in their order, into parts of at least `part_bytes` bytes of raw files; the last may be smaller.
 
     Adjacent slices of one file are merged. The groups depend only on the slices, not on the number of workers.
+
+    Returns:
+        One tuple of slices for each part, in order; [] if there are no slices.
     """
     groups: list[tuple[Slice, ...]] = []
     group: list[Slice] = []
@@ -648,17 +715,17 @@ MAX_REVISION = (1 << 63) - 1
 
 
 def check_fields(source: str, fields: Mapping[str, Any], allowed: tuple[str, ...] = FIELDS) -> None:
-    """Check the keys of a source's `fields` table.
+    """Check a source's `fields` table: its keys must be allowed, and no name in it may be empty.
 
     Values other than strings, lists and tuples are not checked here.
 
     Args:
         source: Name of the source, for error messages.
         fields: The table. It maps a field of a record to a name, or several names, in the raw data.
-        allowed: The fields that the source supports.
+        allowed: The keys that the source supports.
 
     Raises:
-        InputError: If a field is unknown, or a name is empty.
+        InputError: If a key is not allowed, or a name is empty.
     """
     check_keys(fields, allowed, f"Source {source!r}: `fields`")
     if not all(names and all(names) for names in fields.values() if isinstance(names, (str, list, tuple))):

@@ -24,7 +24,9 @@ SPACES = re.compile(r"\s+")
 
 
 def build_tex_pattern(excluded: str = "") -> str:
-    """Return the source of a regular expression that matches TeX in text: `\\(...\\)`, `\\[...\\]` and `$$...$$`.
+    r"""Return a regular expression, as a string, that matches TeX in text: `\(...\)`, `\[...\]` and `$$...$$`.
+
+    The TeX is in the group "round", "square" or "display".
 
     Args:
         excluded: Characters that no formula may contain, escaped for use in a character class.
@@ -108,5 +110,6 @@ def show_rendered_tex(text: str, html: str) -> str:
 
 
 def _show_match(match: re.Match[str]) -> str:
+    """Return the replacement, as escaped HTML, for a match of `_FORMULA_MARKUP`."""
     tex = match["tex"]
     return escape(show_mathml(match[0]) if tex is None else show_formula(unescape_html(tex)))

@@ -4,7 +4,7 @@
 
 Promises: one page is one document, whatever blank lines it holds. Every member of an archive that is neither a folder
 nor a subset (a tar of pages) is a record: a page, or a drop with its reason. An archive that is cut off or damaged
-anywhere is refused. A plain `.tar` is cut into slices at its subsets, Parquet at its row groups, JSON lines every 8 MB.
+anywhere is refused. A plain `.tar` is cut into slices at its subsets, Parquet at its row groups, JSON lines every 1 MB.
 An `.xz` is one slice, since no member of it can be found except from its beginning (`xz -d` makes it a plain tar).
 Costs: `.tar.xz` and `.tar` are read at 37 MB of text a second (one core), four fifths of it xz's own time (45 MB/s for
 only decompressing); Parquet 180 MB/s, JSON lines 120 MB/s. Memory: one page and the windows of two decompressors; for
@@ -93,17 +93,30 @@ class OpenWebTextSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents, as JSON."""
+        """Return the settings that affect the documents, as JSON by field name.
+
+        The only one is `max_record_bytes`.
+        """
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the (name, path) of supported files, sorted by name. Raises InputError if none is found."""
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        These are the archives, Parquet files and files of JSON lines at `path`.
+
+        Raises:
+            InputError: If none is found, or `path` names a single file with another extension.
+        """
         wanted = f"openwebtext.tar.xz, another file with one of the endings {', '.join(ENDINGS)}, a folder, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
         return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a plain tar at its subsets, Parquet at its row groups, and JSON lines every 8 MB; others are one slice.
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A plain tar is cut at its subsets, Parquet at its row groups, and JSON lines every 1 MB. Others are one slice.
+
+        A subset is a tar inside the tar. A tar is also cut at a member that begins 1 MB or more after the last cut.
 
         Raises:
             InputError: If the file cannot be read.
@@ -119,7 +132,13 @@ class OpenWebTextSource:
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each tar member, Parquet row or JSON line.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each member of a tar, Parquet row or JSON line is a record.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file is damaged or truncated.
@@ -133,10 +152,12 @@ class OpenWebTextSource:
             try:
                 yield from self._read_members(piece, tally)
             except (DamagedBytes, OSError) as fault:
-                raise _to_input_error(fault) from fault
+                raise _to_input_error(fault, parse_raw_path(piece.file.path)) from fault
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a page, row or line. An `.xz` file is decompressed from its beginning.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a page, row or line. An `.xz` file is decompressed from its beginning.
 
         For members of an archive, the locator's `stream` is -1 in a plain tar and 0 in a tar inside xz. For a page of a
         subset (an inner tar), it is the byte offset in the (decompressed) outer tar at which the subset begins. This
@@ -153,7 +174,7 @@ class OpenWebTextSource:
         try:
             data = _read_raw_row(file, locator) if name.endswith(PARQUET_ENDING) else _read_raw_member(file, locator)
         except (DamagedBytes, OSError) as fault:
-            raise _to_input_error(fault) from fault
+            raise _to_input_error(fault, file) from fault
         if len(data) != locator.length:
             raise InputError(f"{file} ends before {locator}. Is it the file that was read? Get it again.")
         return data
@@ -164,7 +185,7 @@ class OpenWebTextSource:
         Args:
             data: The bytes of the page.
             locator: The position of the bytes in the raw file.
-            tally: Knows whether the page is quarantined.
+            tally: Knows whether the page crashed earlier and must be skipped.
             name: Name of the page's file without folders; None in Parquet. The MD5 digest in the name becomes the key.
         """
         key = match["md5"] if name is not None and (match := PAGE_NAME.fullmatch(name)) else None
@@ -179,10 +200,18 @@ class OpenWebTextSource:
         return Record(locator=locator, text=text, key=key, raw=data, title=name, drop=drop_empty)
 
     def _build_line_format(self) -> JsonLines:
+        """Build the format that reads JSON lines with this source's size limit."""
         return JsonLines(max_record_bytes=self.max_record_bytes)
 
     def _read_members(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a tar's members. A subset (an inner tar) is replaced by its own members."""
+        """Yield the records of a tar's members, and count them in the tally.
+
+        A subset (an inner tar) yields its own members.
+
+        Raises:
+            DamagedBytes: During iteration, if the archive or a subset is damaged.
+            OSError: During iteration, if the file cannot be read.
+        """
         file, path = piece.file, parse_raw_path(piece.file.path)
         packed = _is_xz(path.name)
         pieces = read_file_pieces(path, piece.start, piece.stop)
@@ -233,6 +262,11 @@ class OpenWebTextSource:
         yield Record(locator=locator, text="", raw=str(locator).encode(), title=name, drop=drop)
 
     def _read_rows(self, piece: Slice, tally: Tally) -> Iterator[Record]:
+        """Yield one record for each row of the Parquet row groups that begin in a slice, and count the rows in `tally`.
+
+        Raises:
+            InputError: During iteration, if the file is damaged or has no text column `text`.
+        """
         path, file = parse_raw_path(piece.file.path), piece.file
         with _open_parquet(path) as table:
             for group, start in enumerate(compute_group_starts(table, file.size_bytes)):
@@ -247,6 +281,7 @@ class OpenWebTextSource:
                     offset += length
 
     def _parse_row(self, data: bytes | None, locator: Locator, tally: Tally) -> Record:
+        """Build the record of a Parquet row from its text as bytes. A missing (None) or too long text is dropped."""
         if data is not None and len(data) <= self.max_record_bytes:
             return self.parse_page(data, locator, tally)
         if data is None:
@@ -273,7 +308,7 @@ def decode_page(data: bytes) -> str:
 
 
 def _count_members(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
-    """Yield the bytes of a tar unchanged, and count the tar's members in the tally as the bytes pass."""
+    """Yield a tar's bytes unchanged, and count its members in the tally as the bytes pass."""
     count = MemberCount()
     for piece in pieces:
         tally.records += count.feed(piece)
@@ -281,21 +316,31 @@ def _count_members(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
 
 
 def _is_subset(member: TarMember) -> bool:
+    """Return True if a member of a tar is a subset: an archive (.xz or .tar) with pages of its own."""
     return member.kind == "file" and member.name.lower().endswith(ARCHIVE_ENDINGS)
 
 
 def _is_xz(name: str) -> bool:
+    """Return True if a file name ends in .xz, in any case."""
     return name.lower().endswith(".xz")
 
 
-def _to_input_error(fault: DamagedBytes | OSError) -> InputError:
+def _to_input_error(fault: DamagedBytes | OSError, path: Path) -> InputError:
+    """Build the InputError for the file at a path, which is damaged or cannot be read."""
     if isinstance(fault, OSError):
-        return InputError(f"Cannot read {fault.filename}: {fault.strerror}. Check the path and its permissions.")
+        return InputError(f"Cannot read {path}: {fault.strerror or fault}. Check the path and its permissions.")
     return InputError(f"{fault}, so its pages cannot all be read. {fault.remedy}")
 
 
 def _find_tar_starts(path: Path) -> list[int]:
-    """Find the offsets at which a plain tar is cut: before each subset, or at a member at least 8 MB after a cut."""
+    """Find the byte offsets at which a plain tar is cut: before each subset, or at a member at least 1 MB after a cut.
+
+    Returns:
+        The offsets in ascending order; the first is 0.
+
+    Raises:
+        InputError: If the tar is damaged or cannot be read.
+    """
     starts = [0]
     try:
         with path.open("rb") as file:
@@ -304,12 +349,20 @@ def _find_tar_starts(path: Path) -> list[int]:
                 if is_due and member.offset > starts[-1]:
                     starts.append(member.offset)
     except (DamagedBytes, OSError) as fault:
-        raise _to_input_error(fault) from fault
+        raise _to_input_error(fault, path) from fault
     return starts
 
 
 def _read_raw_member(path: Path, locator: Locator) -> bytes:
-    """Read the bytes of a member of a tar, or of a tar inside it. Raises DamagedBytes if the archive is damaged."""
+    """Read the bytes of a member of a tar, or of a tar inside it, at a locator (see `OpenWebTextSource.raw_record`).
+
+    Returns:
+        The bytes; fewer than `locator.length` if the archive ends before.
+
+    Raises:
+        DamagedBytes: If the archive is damaged.
+        OSError: If it cannot be read.
+    """
     packed = _is_xz(path.name)
     is_nested = locator.stream > 0
     first = locator.stream if is_nested else locator.offset
@@ -328,7 +381,11 @@ def _read_raw_member(path: Path, locator: Locator) -> bytes:
 
 
 def _open_parquet(path: Path) -> pq.ParquetFile:
-    """Open a Parquet file. Raises InputError if it is damaged, or has no string column `text`."""
+    """Open a Parquet file of pages and check that it has a text column `text`.
+
+    Raises:
+        InputError: If the file is damaged, or has no such column.
+    """
     table = open_parquet(path)
     if TEXT_COLUMN not in table.schema_arrow.names:
         names = ", ".join(table.schema_arrow.names)
@@ -350,11 +407,16 @@ def _iter_texts(table: pq.ParquetFile, group: int, path: Path) -> Iterator[bytes
 
 
 def _read_raw_row(path: Path, locator: Locator) -> bytes:
+    """Return the bytes of the text of the Parquet row at a locator; b"" if there is no row with its offset and length.
+
+    Raises:
+        InputError: If the file is damaged.
+    """
     with _open_parquet(path) as table:
-        group = compute_group_starts(table, path.stat().st_size).index(locator.stream)
-        offset = 0
-        for data in _iter_texts(table, group, path):
-            if offset == locator.offset and len(data or b"") == locator.length:
-                return data or b""
-            offset += len(data or b"")
+        for group, start in enumerate(compute_group_starts(table, path.stat().st_size)):
+            offset = 0
+            for data in _iter_texts(table, group, path) if start == locator.stream else ():
+                if offset == locator.offset and len(data or b"") == locator.length:
+                    return data or b""
+                offset += len(data or b"")
     return b""

@@ -45,7 +45,7 @@ FolderPredicate = Callable[[Path], bool]
 
 
 def exclude_nothing(folder: Path) -> bool:
-    """Return False for every folder, so that no folder is excluded."""
+    """Return False for every folder, so that none is excluded. This is the default `is_excluded` of `count_files`."""
     return False
 
 
@@ -86,7 +86,12 @@ class FileCounts:
 
 @dataclass(kw_only=True)
 class _GroupCounter:
-    """Counts files by kind, and stores the first few names of each kind."""
+    """Counts files by kind, and stores the first few names of each kind.
+
+    Attributes:
+        numbers: Number of files by kind.
+        names: Up to 20 names by kind, printable.
+    """
 
     numbers: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     names: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -98,7 +103,7 @@ class _GroupCounter:
             self.names[kind].append(to_printable(name))
 
     def list_groups(self) -> tuple[FileGroup, ...]:
-        """Return the groups, sorted by descending size and then by kind."""
+        """Return one group for each kind, sorted by descending number of files and then by kind."""
         ordered = sorted(self.numbers.items(), key=lambda item: (-item[1], item[0]))
         return tuple(FileGroup(kind=kind, number=n, names=tuple(self.names[kind])) for kind, n in ordered)
 
@@ -144,7 +149,8 @@ def to_absolute(path: str) -> str:
 def _iter_entries_and_members(source: Source, is_excluded: FolderPredicate) -> Iterator[tuple[str, str, str]]:
     """Yield (name, absolute path, kind) of all entries below a source's `path`, including members of archives.
 
-    An archive is replaced by its members if the source can list them (with `iter_inside`).
+    An archive is replaced by its members if the source can list them (with `iter_inside`). The kind is "" if it must
+    still be determined from the file itself.
     """
     members: Callable[[str, Path], Iterable[tuple[str, Path, str]]] | None = getattr(source, "iter_inside", None)
     for name, path, kind in _iter_entries(source, is_excluded):
@@ -156,9 +162,10 @@ def _iter_entries_and_members(source: Source, is_excluded: FolderPredicate) -> I
 
 
 def _iter_entries(source: Source, is_excluded: FolderPredicate) -> Iterator[tuple[str, str, str]]:
-    """Yield (name, absolute path, kind) of all entries below a source's `path`.
+    """Yield (name, absolute path, kind) of all files below a source's `path`, and of folders that are not entered.
 
-    The kind is "" if it must still be determined from the file itself.
+    The kind is "" if it must still be determined from the file itself. Yields nothing if the source has no `path`, or
+    if it is a single file and the source cannot list what is inside files (with `iter_inside`).
     """
     path = getattr(source, "path", None)
     if not isinstance(path, str):
@@ -191,10 +198,12 @@ def _iter_entries(source: Source, is_excluded: FolderPredicate) -> Iterator[tupl
 def _walk(root: Path, is_excluded: FolderPredicate, max_levels: int | None = None) -> Iterator[tuple[str, str, str]]:
     """Yield (name, path, kind) of everything below a folder, except for the folders that are entered.
 
+    The name is relative to the folder. The kind is `LINKED_FOLDER`, `UNREADABLE_FOLDER`, or "" for a file.
+
     Args:
-        root: The folder.
+        root: The folder, as an absolute path.
         is_excluded: Returns True for folders to skip.
-        max_levels: Maximum depth; None for no limit.
+        max_levels: Maximum number of levels of folders below `root` that are entered; None for no limit.
     """
     root_length, pending, unreadable = len(f"{str(root).rstrip('/')}/"), [str(root)], list[str]()
     while pending:
@@ -225,7 +234,10 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 def classify_error(error: OSError) -> str:
-    """Return the kind of a file that cannot be opened, according to the error raised by opening it."""
+    """Return the kind of a file that cannot be opened, according to the error that opening it raised.
+
+    It is one of `UNOPENED_KINDS`, such as "file without permission".
+    """
     if isinstance(error, PermissionError):
         return NO_PERMISSION
     if error.errno is None:  # not of the machine: the archive says what is not so

@@ -79,17 +79,19 @@ class PythonDocsSource:
     standard_library: bool = True
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents, as JSON.
+        """Return the settings that affect the documents, as JSON by field name.
 
-        They include Python's version, since its parser is used.
+        They are {"min_characters": 200, "python": "3.12"}. Python's version counts because its own parser reads the
+        modules. The packages are not among them.
         """
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         return {"min_characters": MIN_CHARACTERS, "python": python}
 
     def files(self) -> list[tuple[str, Path]]:
-        """List modules and METADATA files as (name, path).
+        """List the raw files as (name, path) pairs, sorted by name.
 
-        Names have the form `stdlib/json/__init__.py` or `numpy-2.4.6/numpy/matlib.py`.
+        These are modules and METADATA files. Names have the form `stdlib/json/__init__.py` or
+        `numpy-2.4.6/numpy/matlib.py`.
 
         Raises:
             InputError: If a package is not installed, or no file is found.
@@ -108,11 +110,22 @@ class PythonDocsSource:
         return sorted(modules.items())
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return the whole file as one slice."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A module or METADATA file is one slice.
+        """
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a module and its large classes, of the help topics, or of a package's description."""
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        They are those of a module and its large classes, of the help topics, or of a package's description. A file that
+        cannot be parsed yields one dropped record with the reason "syntax".
+
+        Args:
+            piece: The slice, which is the whole file.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
+        """
         file, data = piece.file, Path(piece.file.path).read_bytes()
         inner = file.name.partition("/")[2]
         distribution, license = _find_origin(file)
@@ -136,19 +149,27 @@ class PythonDocsSource:
             yield Record(locator=locator, text=text, key=key, title=key, license=license, group=group, drop=unit_drop)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the lines of a class or help topic, or the whole file."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record has the lines of a class or help topic, or the whole file.
+        """
         with file.open("rb") as stream:
             stream.seek(locator.offset)
             return stream.read(locator.length)
 
 
 def _judge_text(text: str, has_docs: bool) -> Drop | None:
+    """Return a `Drop` for a document without docstrings or with less than 200 characters of prose;
+
+    None if it is kept.
+    """
     if not has_docs:
         return Drop("no documentation")
     return Drop("short", f"{len(text)} characters") if len(text) < MIN_CHARACTERS else None
 
 
 def _iter_standard_library() -> Iterator[tuple[str, Path]]:
+    """Yield (name, path) of the standard library's modules and help topics, as in `stdlib/json/__init__.py`."""
     root = Path(sysconfig.get_paths()["stdlib"])
     for path in [*_iter_modules(root), root / TOPICS]:
         inner = path.relative_to(root).as_posix()
@@ -157,7 +178,7 @@ def _iter_standard_library() -> Iterator[tuple[str, Path]]:
 
 
 def _iter_modules(folder: Path) -> Iterator[Path]:
-    """Yield the `.py` files of a folder and of its packages. Excluded folders are not entered."""
+    """Yield the paths of the `.py` files of a folder and of the packages in it. Excluded folders are not entered."""
     for path in folder.iterdir():
         if path.is_dir():
             if path.name not in SKIPPED_FOLDERS and path.name.isidentifier():
@@ -181,7 +202,7 @@ def _iter_distribution_files(distribution: importlib.metadata.Distribution) -> I
 
 
 def _is_importable_module(inner: str) -> bool:
-    """Return True if a file is an importable module and not a test."""
+    """Return True if a path relative to the folder of packages is that of an importable module and not of a test."""
     *folders, name = inner.split("/")
     if SKIPPED_FOLDERS & set(folders) or SKIPPED_FILES.fullmatch(name):
         return False
@@ -190,6 +211,8 @@ def _is_importable_module(inner: str) -> bool:
 
 def parse_module(data: bytes) -> list[Unit]:
     """Return a unit for a module, followed by one for each of its large classes.
+
+    A class is large if its docstrings have over 2,000 characters. The module's unit has all other docstrings.
 
     Raises:
         SyntaxError, ValueError: If the source code cannot be parsed.
@@ -208,6 +231,11 @@ def parse_module(data: bytes) -> list[Unit]:
 
 
 def _parse_python(data: bytes) -> ast.Module:
+    """Parse Python source code to a syntax tree, without warnings.
+
+    Raises:
+        SyntaxError, ValueError: If it cannot be parsed.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # escapes that are not ours to fix
         try:
@@ -228,7 +256,10 @@ def _iter_definitions(body: Iterable[ast.stmt]) -> Iterator[Definition]:
 
 
 def _collect_docs(node: Definition) -> list[str]:
-    """Return the docstring of a definition and, for a class, those of its public members."""
+    """Return the docstring of a definition and, for a class, those of its public members, in order.
+
+    [] if there are none.
+    """
     docs = _get_own_doc(node)
     if isinstance(node, ast.ClassDef):
         for member in _iter_definitions(node.body):
@@ -237,12 +268,16 @@ def _collect_docs(node: Definition) -> list[str]:
 
 
 def _get_own_doc(node: ast.Module | Definition) -> list[str]:
+    """Return a list with the docstring of a module, class or function itself; [] if there is none."""
     doc = ast.get_docstring(node, clean=False)
     return [] if doc is None else [LONE_SURROGATE.sub("\ufffd", doc)]
 
 
 def parse_description(data: bytes) -> list[Unit]:
-    """Return one unit with the description in a METADATA file. If there is no description, its `docs` are empty."""
+    """Return a list of one unit with the description in a METADATA file.
+
+    If there is none, the unit's `docs` are empty.
+    """
     message = HeaderParser().parsestr(data.decode(errors="replace"))
     description = str(message["Description"] or message.get_payload())
     return [Unit("", [description] if description.strip() else [])]
@@ -262,6 +297,11 @@ def parse_topics(data: bytes) -> list[Unit]:
 
 
 def _parse_topic(key: ast.expr, value: ast.expr) -> Unit:
+    """Return the unit of a help topic from the expressions of its name and its text.
+
+    Raises:
+        ValueError: If they are not literals.
+    """
     name, text = ast.literal_eval(key), ast.literal_eval(value)
     return Unit(str(name), [str(text)], key.lineno, value.end_lineno)
 
@@ -278,6 +318,10 @@ def to_module_name(inner: str) -> str:
 def to_package_group(distribution: str, inner: str) -> str:
     """Return the group of a module. Modules of one group share much text, so they must stay in the same split.
 
+    Args:
+        distribution: Name of the package that was installed; "python" for the standard library.
+        inner: Path of the module relative to the folder of packages.
+
     >>> to_package_group("python", "json/decoder.py"), to_package_group("numpy", "numpy/linalg/_linalg.py")
     ('python:json', 'numpy:numpy.linalg')
     """
@@ -286,7 +330,10 @@ def to_package_group(distribution: str, inner: str) -> str:
 
 
 def _iter_unique_keys(prefix: str, units: list[Unit]) -> Iterator[str]:
-    """Yield a unique key for each unit. If a name is defined again in the same file, "#2", "#3", ... is appended."""
+    """Yield a unique key "PREFIX:NAME" for each unit, or "PREFIX" if its name is "".
+
+    If a name is defined again in the same file, "#2", "#3", ... is appended.
+    """
     seen: Counter[str] = Counter()
     for unit in units:
         key = f"{prefix}:{unit.name}" if unit.name else prefix
@@ -295,7 +342,10 @@ def _iter_unique_keys(prefix: str, units: list[Unit]) -> Iterator[str]:
 
 
 def _iter_byte_ranges(data: bytes, units: list[Unit]) -> Iterator[tuple[int, int]]:
-    """Yield the (start, stop) byte offsets of each unit's lines. Lines are split as Python's parser splits them."""
+    """Yield the (start, stop) byte offsets in `data` of each unit's lines; `stop` is exclusive.
+
+    Lines are split as Python's parser splits them.
+    """
     lines = data.splitlines(keepends=True) if len(units) > 1 else []
     starts = [0, *itertools.accumulate(map(len, lines))]
     for unit in units:
@@ -304,9 +354,9 @@ def _iter_byte_ranges(data: bytes, units: list[Unit]) -> Iterator[tuple[int, int
 
 
 def _find_origin(file: RawFile) -> tuple[str, str | None]:
-    """Return the (distribution, license) of a raw file.
+    """Return (distribution, license) of a raw file, such as ("numpy", "BSD-3-Clause").
 
-    The license is read from the METADATA file next to it, and is None if unknown.
+    The license is read from the METADATA file of the distribution, and is None if unknown.
     """
     origin, _, inner = file.name.partition("/")
     if origin == STANDARD_LIBRARY:
@@ -318,6 +368,7 @@ def _find_origin(file: RawFile) -> tuple[str, str | None]:
 
 @lru_cache(maxsize=4_096)
 def _read_license(metadata: str) -> str | None:
+    """Return the license named in the METADATA file at a path; None if there is no file or it names none. Cached."""
     path = Path(metadata)
     if not path.is_file():
         return None
@@ -325,7 +376,10 @@ def _read_license(metadata: str) -> str | None:
 
 
 def find_license(metadata: Message) -> str | None:
-    """Return the license named in a distribution's metadata: an expression, a classifier, or the text's first line."""
+    """Return the license named in a distribution's metadata: an expression, a classifier, or the text's first line.
+
+    The line is cut after 80 characters. None if there is no license.
+    """
     if metadata["License-Expression"]:
         return str(metadata["License-Expression"])
     for classifier in metadata.get_all("Classifier") or ():

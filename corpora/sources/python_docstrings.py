@@ -59,7 +59,10 @@ class _Paragraphs:
     skips_section: bool = False
 
     def add_line(self, line: str) -> None:
-        """Add one line of the docstring. An empty line ends the paragraph."""
+        """Add the next line of the docstring to the current paragraph, or end the paragraph.
+
+        A blank line ends it, too.
+        """
         text = line.strip()
         if self.fence:
             self.fence = "" if text.startswith(self.fence) else self.fence
@@ -73,7 +76,12 @@ class _Paragraphs:
                 self._add_text(text, indent)
 
     def _add_text(self, text: str, indent: int) -> None:
-        """Add a line that is not part of a skipped block."""
+        """Add a line that is not part of a skipped block.
+
+        Args:
+            text: The line without white space around it.
+            indent: Number of spaces before it.
+        """
         if self._handle_markup(text, indent):
             return
         if self.lines and (indent < self.indent or (indent > self.indent and not self.is_item and len(self.lines) < 2)):
@@ -86,7 +94,15 @@ class _Paragraphs:
         self.lines.append(text if item is None else item)
 
     def _handle_markup(self, text: str, indent: int) -> bool:
-        """Process a line if it is markup. Return True if it was, and False if it is text."""
+        """Process a line if it is markup: a doctest, fence, directive, underline or title.
+
+        Args:
+            text: The line without white space around it.
+            indent: Number of spaces before it.
+
+        Returns:
+            True if it was markup, and False if it is text, which the caller must add.
+        """
         if text.startswith(">>>"):
             self._end_paragraph()
             self.until_blank = True
@@ -110,7 +126,10 @@ class _Paragraphs:
         return True
 
     def _strip_item_prefix(self, text: str) -> str | None:
-        """Return the text of a line that begins a list item, a field or a parameter; None for any other line."""
+        """Return the text after the mark of a list item, or the name of a field or parameter; None for any other line.
+
+        "" if the line has nothing else, or describes only a type.
+        """
         if match := FIELD.match(text):
             return "" if match[1] in ("type", "rtype") else match[3] or ""
         if match := ITEM.match(text):
@@ -124,7 +143,7 @@ class _Paragraphs:
         return None
 
     def _end_paragraph(self) -> None:
-        """Finish the current paragraph, if there is one."""
+        """Move the current paragraph, if there is one, to `finished`, unless its section is skipped."""
         if self.lines:
             text = " ".join(self.lines)
             if text.endswith("::"):
@@ -136,7 +155,7 @@ class _Paragraphs:
 
 
 def _strip_inline_markup(text: str) -> str:
-    """Remove the inline markup of reStructuredText and Markdown, but keep the marked words."""
+    """Return a paragraph without the inline markup of reStructuredText and Markdown. The marked words are kept."""
     if "[" in text:
         text = LINK.sub(_replace_link, text)
     if "`" in text:
@@ -152,12 +171,12 @@ def _strip_inline_markup(text: str) -> str:
 
 
 def _replace_link(match: re.Match[str]) -> str:
-    """Return the text of a link; "" for a footnote reference."""
+    """Return the text of a matched link; "" for a footnote reference."""
     return "" if match[0].endswith("]_") else match[1]
 
 
 def _strip_target(content: str) -> str:
-    """Return the text between backticks without a trailing target, as in `the name <target>`."""
+    """Return the text between backticks without a trailing target: "the name" for "the name <target>"."""
     if not content.endswith(">"):
         return content
     target = content.find("<", max(1, content.rfind(">", 0, -1) + 1))
@@ -165,7 +184,7 @@ def _strip_target(content: str) -> str:
 
 
 def _shorten_role(tilde: str, target: str) -> str:
-    """Return the displayed text of a role. For `~a.b.c` it is the last name, as Sphinx displays it."""
+    """Return the displayed text of a role's target. If `tilde` is "~", it is the last name of "a.b.c", as in Sphinx."""
     return target.strip().rpartition(".")[2] if tilde == "~" else target.strip()
 
 

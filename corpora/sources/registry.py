@@ -47,7 +47,8 @@ def make_source(table: Mapping[str, Json]) -> Source:
     """Build the source that a recipe's `[[source]]` table describes.
 
     Args:
-        table: The table. Its `kind` selects the class, and its other keys are the fields of that class.
+        table: The table. Its `kind` selects the class (see `list_kinds`), and its other keys are the fields of that
+            class.
 
     Raises:
         InputError: If the kind or a key is unknown, a key is missing, or a value has the wrong type.
@@ -64,7 +65,7 @@ def make_source(table: Mapping[str, Json]) -> Source:
 
 
 def list_kinds() -> tuple[str, ...]:
-    """List all kinds of sources, including those added by installed packages, without importing them."""
+    """List the names of all kinds of sources, including those of installed packages, without importing them."""
     return _KINDS.list_names()
 
 
@@ -83,7 +84,9 @@ def load_source_class(kind: str) -> Any:
 
 
 def get_step_defaults(source: Source) -> Defaults:
-    """Return a source's default settings for processing steps. A recipe can override them.
+    """Return a source's default settings for processing steps, as tables by step; {} if it has none.
+
+    A recipe can override them.
 
     >>> get_step_defaults(make_source({"kind": "bookcorpus", "path": "books"}))
     {'rules': {'gopher': {'max_words': 10000000}}}
@@ -93,7 +96,10 @@ def get_step_defaults(source: Source) -> Defaults:
 
 
 def has_setting(kind: str, key: str) -> bool:
-    """Return True if the kind exists and has a setting with this name.
+    """Return True if the kind of source exists and has a setting with this name.
+
+    Raises:
+        InputError: If the package that adds the kind is broken.
 
     >>> has_setting("wikipedia", "license"), has_setting("files", "license")
     (True, False)
@@ -102,6 +108,9 @@ def has_setting(kind: str, key: str) -> bool:
 
 
 def find_distribution(kind: str) -> dict[str, str] | None:
-    """Return the name and version of the package that adds a kind of source; None for built-in kinds."""
+    """Return the package that adds a kind of source, as {"distribution": name, "version": version}.
+
+    None for built-in kinds.
+    """
     name, _, version = _KINDS.find_package(kind).rpartition(" ")
     return {"distribution": name, "version": version} if name else None

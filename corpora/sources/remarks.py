@@ -35,7 +35,7 @@ class Remark(NamedTuple):
 
 
 class Remarks:
-    """Counts remarks by name."""
+    """Counts the uses of unknown wiki templates by name, and stores the first use of each as an example."""
 
     def __init__(self) -> None:
         self._remarks: dict[str, Remark] = {}
@@ -52,22 +52,25 @@ class Remarks:
         self._remarks[name] = earlier._replace(number=earlier.number + number)
 
     def list_most_frequent(self) -> list[Remark]:
-        """List the most frequent remarks, sorted by descending number and then by name."""
+        """List the `MAX_REMARKS` most frequent remarks, sorted by descending number and then by name."""
         return sorted(self._remarks.values(), key=lambda remark: (-remark.number, remark.name))[:MAX_REMARKS]
 
     def to_record_batch(self) -> pa.RecordBatch:
-        """Return the most frequent remarks as an Arrow record batch."""
+        """Return the `MAX_REMARKS` most frequent remarks as an Arrow record batch with the schema `REMARK_SCHEMA`."""
         return pa.RecordBatch.from_pylist([remark._asdict() for remark in self.list_most_frequent()], REMARK_SCHEMA)
 
 
 def read_remarks(place: Place, manifests: Iterable[Manifest]) -> list[Remark]:
-    """Read the most frequent remarks of several artifacts, and add up their counts.
+    """Read the remarks of several artifacts, and add up their counts.
 
     If an artifact has more than `MAX_PARTS_READ` parts with remarks, only a sample of the parts is read.
 
     Args:
         place: The store with the artifacts.
         manifests: The artifacts' manifests.
+
+    Returns:
+        The `MAX_REMARKS` most frequent ones, sorted by descending number and then by name.
 
     Raises:
         Damaged: If a table is damaged.
@@ -82,7 +85,7 @@ def read_remarks(place: Place, manifests: Iterable[Manifest]) -> list[Remark]:
 
 
 def _sample_parts(manifest: Manifest) -> Iterator[Part]:
-    """Yield the parts that have remarks, or `MAX_PARTS_READ` evenly spaced ones if there are more."""
+    """Yield the parts of an artifact that have remarks, or `MAX_PARTS_READ` evenly spaced ones if there are more."""
     parts = [part for part in manifest.parts if part.count_rows(REMARK_TABLE)]
     step = max(1, len(parts) / MAX_PARTS_READ)
     return (parts[int(number * step)] for number in range(min(len(parts), MAX_PARTS_READ)))

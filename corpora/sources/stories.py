@@ -1,7 +1,7 @@
 """Stories (Trinh and Le 2018, "A Simple Method for Commonsense Reasoning", section 5.3), in the forms it is kept in.
 
 Promises: one story is one document. By `form` it is a line, a run of lines between blank ones, or a file;
-line breaks inside it stay, and no marker is read as one. A plain `.txt` is cut every 8 MB, and a story
+line breaks inside it stay, and no marker is read as one. A plain `.txt` is cut every 1 MB, and a story
 belongs to the slice in which it begins; JSON lines and whole files are read as the kind "files" reads them.
 Costs: the line form reads 400 MB/s, the blank-line form 100 MB/s. Memory: one story, at most `max_record_bytes`.
 """
@@ -71,24 +71,44 @@ class StoriesSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents, as JSON."""
+        """Return the settings that affect the documents, as JSON by field name.
+
+        They are `form` and `max_record_bytes`.
+        """
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the (name, path) of supported files, sorted by name. Raises InputError if none is found."""
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        These are the text files and files of JSON lines at `path`.
+
+        Raises:
+            InputError: If none is found, or `path` names a single file with another extension.
+        """
         wanted = f"a file with one of the endings {SHOWN_ENDINGS}, a folder of them, or a glob"
         return find_by_ending(
             self.name, self.path, ENDINGS, wanted, f"is none of {SHOWN_ENDINGS}. Rename or convert it."
         )
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a plain text file of stories every 8 MB. Other files are cut as by the kind "files", or are one slice."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        An uncompressed file of several stories or of JSON lines is cut every 1 MB. Others are one slice.
+
+        Other files are one slice.
+        """
         if not self._is_line_file(file.name):
             return self._build_format(file.name).slices(file)
         return [slice_whole_file(file)] if is_packed(file.name) else cut_every(file, SLICE_BYTES)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each story.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each story that begins in the slice is a record.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file is damaged.
@@ -102,7 +122,13 @@ class StoriesSource:
                 yield self._build_record(story, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a story, without the line break at its end."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a story, without the line break at its end.
+
+        Raises:
+            InputError: If the file cannot be read.
+        """
         return read_again(file, locator.offset, locator.length)
 
     def _iter_stories(self, stream: BufferedIOBase, start: int, stop: int | None, tally: Tally) -> Iterator[Line]:
@@ -114,6 +140,13 @@ class StoriesSource:
             yield from join_lines(iter_story_lines(lines, start, stop, tally), self.max_record_bytes)
 
     def _build_record(self, story: Line, file: RawFile, tally: Tally) -> Record:
+        """Build the record of a story from its bytes. One that is too long, empty or not UTF-8 is dropped.
+
+        Args:
+            story: The story with its position.
+            file: The file that contains it.
+            tally: Knows which records crashed earlier and must be skipped.
+        """
         locator = build_locator(file, story.offset, story.length)
         if story.data is None:
             return drop_too_large(locator, self.max_record_bytes)
@@ -127,11 +160,11 @@ class StoriesSource:
         return Record(locator=locator, text=text, raw=story.data.strip(), drop=None if text.strip() else Drop("empty"))
 
     def _is_line_file(self, name: str) -> bool:
-        """Return True if a file contains stories as lines of plain text."""
+        """Return True if the file with this name contains stories as lines of plain text."""
         return self.form != "file" and not name.lower().endswith(LINE_ENDINGS)
 
     def _build_format(self, name: str) -> RecordFormat:
-        """Return the format for a file that does not contain stories as lines of plain text."""
+        """Return the format for a file that does not contain stories as lines: JSON lines, or one text."""
         if name.lower().endswith(LINE_ENDINGS):
             return JsonLines(max_record_bytes=self.max_record_bytes)
         return TextFile(max_record_bytes=self.max_record_bytes)
@@ -193,9 +226,10 @@ def find_line_start(stream: BufferedIOBase, position: int, max_bytes: int) -> in
 
 
 def iter_story_lines(lines: Iterator[Line], start: int, stop: int | None, tally: Tally) -> Iterator[Line | None]:
-    """Yield the lines of the stories that begin in bytes `start` to `stop`, and None at the end of each story.
+    """Yield the nonblank lines of the stories that begin in bytes `start` to `stop`, and None at the end of each story.
 
-    Stories are separated by blank lines. Each story is counted in the tally when its first line is read.
+    Stories are separated by blank lines. Each story is counted in the tally when its first line is read. There may be
+    no None after the last story.
 
     Args:
         lines: The lines of the file. The first one may be the line before the slice. It shows whether a story begins at
@@ -222,7 +256,7 @@ def iter_story_lines(lines: Iterator[Line], start: int, stop: int | None, tally:
 
 
 def join_lines(lines: Iterator[Line | None], max_bytes: int) -> Iterator[Line]:
-    """Join the lines of each story (ended by None) with line feeds.
+    """Join the lines of each story (ended by None) with line feeds, and yield each story as one `Line`.
 
     A story is yielded with None as data if it is longer than `max_bytes`, or if one of its lines was too long.
     """

@@ -175,7 +175,7 @@ def iter_reported(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBat
 
 @contextmanager
 def _hold_report(field: str, value: str) -> Iterator[None]:
-    """Set a field of the reported activity inside the block, and clear it afterwards."""
+    """Set a field of the reported activity, such as "record", to a value inside the block, and clear it afterwards."""
     _write_field(field, value)
     try:
         yield

@@ -77,7 +77,8 @@ def _open_hashed(place: Place, path: str, opened: ExitStack) -> tuple[IO[bytes],
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        OSError: If the file cannot be read.
+        OSError: If the local disk cannot read the file.
+        InputError: If the object store does not answer.
     """
     digest = hashlib.sha256()
     if place.is_local:

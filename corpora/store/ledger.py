@@ -95,7 +95,10 @@ class Ledger:
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the ledger to the JSON object stored in manifests and part records. Its keys are sorted."""
+        """Convert to the JSON object that is stored in manifests and part records. Its keys are sorted.
+
+        "accounts" maps each unit to its "total" and "outcomes", and "figures" has the further sums.
+        """
         accounts = {
             a.unit: {"total": a.total, "outcomes": dict(sorted(a.outcomes.items()))}
             for a in sorted(self.accounts, key=lambda account: account.unit)

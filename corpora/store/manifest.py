@@ -105,7 +105,10 @@ class StoredFile:
     sha256: str
 
     def to_json(self) -> dict[str, Json]:
-        """Convert the description to the JSON object stored in manifests and part records."""
+        """Convert to the JSON object that is stored in manifests and part records.
+
+        Its keys are the attributes. `content` is a string such as "2.00ff".
+        """
         fields = {"path": self.path, "table": self.table, "content": str(self.content)}
         return {**fields, "size_bytes": self.size_bytes, "sha256": self.sha256}
 
@@ -114,8 +117,7 @@ class StoredFile:
         """Create a StoredFile from the JSON object that `to_json` returns.
 
         Raises:
-            KeyError: If `content` is missing.
-            TypeError: If another field is missing or unknown.
+            KeyError, TypeError: If a field is missing or unknown.
             ValueError: If `content` has another form.
         """
         return StoredFile(**{**data, "content": Content.parse(data["content"])})
@@ -134,7 +136,7 @@ class RecordAddress:
     digest: str
 
     def to_json(self) -> dict[str, str]:
-        """Convert the address to the JSON object stored in manifests."""
+        """Convert to the JSON object that is stored in manifests, with the keys `path` and `digest`."""
         return {"path": self.path, "digest": self.digest}
 
 
@@ -162,18 +164,18 @@ class Part:
 
     @property
     def content(self) -> str:
-        """A digest of the rows of all tables of the part: 24 hexadecimal digits.
-
-        The fingerprints of dependent parts include this digest.
-        """
+        """A digest of the rows of all tables: 24 hexadecimal digits. The fingerprints of dependent parts include it."""
         return compute_fingerprint(**_to_tables_json(_sum_tables([self])))
 
     def count_rows(self, table: str) -> int:
-        """Return the number of rows of a table in this part; 0 if the part does not have the table."""
+        """Return the number of rows of a table; 0 if the part does not have the table."""
         return sum(file.content.rows for file in self.files if file.table == table)
 
     def to_json(self) -> dict[str, Json]:
-        """Convert the part to the JSON object stored in manifests and part records."""
+        """Convert to the JSON object that is stored in manifests and part records.
+
+        Its keys are the attributes. `record` is left out if it is None.
+        """
         files = [file.to_json() for file in self.files]
         fields = {"name": self.name, "fingerprint": self.fingerprint, "labels": dict(sorted(self.labels.items()))}
         record = {} if self.record is None else {"record": self.record.to_json()}
@@ -184,8 +186,7 @@ class Part:
         """Create a Part from the JSON object that `to_json` returns.
 
         Raises:
-            KeyError: If a field is missing.
-            TypeError: If a field is unknown.
+            KeyError, TypeError: If a field is missing or unknown.
             ValueError: If the content of a file has another form.
         """
         files = tuple(StoredFile.from_json(file) for file in data["files"])
@@ -221,7 +222,10 @@ class Parent:
         return f"{stage_folder(self.role, self.name)}/{self.fingerprint}"
 
     def to_json(self) -> dict[str, str]:
-        """Convert the parent to the JSON object stored in manifests."""
+        """Convert to the JSON object that is stored in manifests, with the attributes as keys.
+
+        An empty `label` is left out.
+        """
         fields = {"role": self.role, "name": self.name, "fingerprint": self.fingerprint}
         return {**fields, "label": self.label} if self.label else fields
 
@@ -269,12 +273,15 @@ class Manifest:
 
     @property
     def stage_folder(self) -> str:
-        """The folder, in the store, of all artifacts of this kind and name. Paths of files are relative to it."""
+        """The folder, relative to the store, of all artifacts of this kind and name: `KIND/NAME`.
+
+        Paths of files in the manifest are relative to it.
+        """
         return stage_folder(self.kind, self.name)
 
     @property
     def folder(self) -> str:
-        """The folder of this artifact, relative to its store."""
+        """The folder of this artifact, relative to its store: `KIND/NAME/FINGERPRINT`."""
         return f"{self.stage_folder}/{self.fingerprint}"
 
     @property
@@ -317,7 +324,7 @@ class Manifest:
         return Parent(role=self.kind, name=self.name, fingerprint=self.fingerprint, label=label)
 
     def count_rows(self, table: str) -> int:
-        """Return the number of rows of a table over all parts; 0 if no part has the table."""
+        """Return the number of rows of a table, over all parts; 0 if no part has the table."""
         return self.tables.get(table, Content()).rows
 
     def to_bytes(self) -> bytes:

@@ -84,7 +84,10 @@ def plan_merge(
 
 
 def _group_parts(parts: Sequence[Part], labels: Sequence[str], size: int) -> list[list[Part]]:
-    """Group parts with equal labels, at most `size` per group. The order of the parts is kept in each group."""
+    """Group parts with equal values of the named labels, at most `size` per group.
+
+    Each group keeps the order of the parts.
+    """
     parts_by_labels: dict[tuple[str | None, ...], list[Part]] = {}
     for part in parts:
         parts_by_labels.setdefault(tuple(part.labels.get(name) for name in labels), []).append(part)

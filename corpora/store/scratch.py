@@ -45,7 +45,7 @@ def make_scratch_folder(place: Place) -> str:
 
 @contextmanager
 def explain_scratch_errors(folder: str, size_bytes: int = 0) -> Iterator[None]:
-    """Convert an OSError inside the block to an InputError with the cause and a remedy.
+    """Convert an OSError of a scratch file inside the block to an InputError with the cause and a remedy.
 
     Args:
         folder: The folder of the scratch file.

@@ -270,8 +270,7 @@ def convert_value(value: Json, kind: Any, name: str) -> Any:
 
     Returns:
         An instance of the type. Lists become tuples, tables become dataclasses or dictionaries, and an integer becomes
-        a
-        float if the setting is one.
+        a float if the setting is one.
 
     Raises:
         InputError: If the value has the wrong type, is not finite, or is an integer that does not fit in 64 bits.

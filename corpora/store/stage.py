@@ -152,12 +152,12 @@ class Stage:
 
     @property
     def stage_folder(self) -> str:
-        """The folder of all artifacts of this kind and name, relative to the store. Also used in messages."""
+        """The folder, relative to the store, of all artifacts of this kind and name: `KIND/NAME`."""
         return stage_folder(self.kind, self.name)
 
     @property
     def folder(self) -> str:
-        """The folder of this artifact, relative to the store."""
+        """The folder of this artifact, relative to its store: `KIND/NAME/FINGERPRINT`."""
         return f"{self.stage_folder}/{self.fingerprint}"
 
     @property

@@ -545,7 +545,7 @@ class _FetchedFile:
         self._schema = pa.ipc.open_stream(self._head).schema
 
     def check(self, number: int) -> None:
-        """Do nothing, because `read_batch` has already verified the batch."""
+        """Verify nothing, because `read_batch` has already verified record batch `number`."""
 
     def read_batch(self, number: int) -> pa.RecordBatch:
         """Fetch, verify and decode the required columns of record batch `number`.

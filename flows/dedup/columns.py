@@ -74,7 +74,11 @@ def _has_empty_struct(type: pa.DataType) -> bool:
 def merge_types(column_types: Iterable[ColumnTypes]) -> ColumnTypes:
     """Merge the column types of several files into one type for each column name.
 
-    In the result, the type of a column is None if its types differ and cannot be converted to a common type.
+    Args:
+        column_types: For each file the types from `find_column_types`.
+
+    Returns:
+        Maps each column name to its Arrow type, or to None if the types differ and have no common type.
     """
     merged: dict[str, pa.DataType | None] = {}
     for each in column_types:
@@ -84,7 +88,7 @@ def merge_types(column_types: Iterable[ColumnTypes]) -> ColumnTypes:
 
 
 def _merge_two(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataType | None:
-    """Return a type to which both types can be converted, or None if there is no such type."""
+    """Return a type to which both types can be converted, or None if there is no such type or one of them is None."""
     if one is None or other is None or one == other:
         return one if other is not None else None
     schemas = [pa.schema([("a", kind)]) for kind in (one, other)]
@@ -95,7 +99,11 @@ def _merge_two(one: pa.DataType | None, other: pa.DataType | None) -> pa.DataTyp
 
 
 def build_schema(types: ColumnTypes) -> pa.Schema:
-    """Build the schema of the output rows. A column whose type is None becomes a string column."""
+    """Build the Arrow schema of the output rows. A column whose type is None becomes a large_string column.
+
+    Args:
+        types: The column types from `merge_types`.
+    """
     return pa.schema([(name, kind if kind is not None else pa.large_string()) for name, kind in types.items()])
 
 
@@ -108,8 +116,8 @@ def convert_column(rows: Rows, name: str, types: ColumnTypes) -> pa.Array:
         types: The column types from `merge_types`.
 
     Returns:
-        An array with one value per row, which is null if the row has no such column. If the column's type is None,
-        values are converted to strings.
+        An Arrow array with one value per row, which is null if the row has no such column. If the column's type is
+        None, values are converted to strings.
     """
     kind = types[name]
     if isinstance(rows, pa.RecordBatch):

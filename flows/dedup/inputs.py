@@ -160,7 +160,14 @@ def find_inputs(paths: Sequence[str], text_column: str, group: str, id_name: str
 
 
 def _list_files(source: FilesSource) -> list[tuple[str, Path]]:
-    """Return the (name, path) pairs of a source's files, with error messages that do not mention a recipe."""
+    """List the files of a source as (name, path) pairs.
+
+    Args:
+        source: The source. The name of a file is relative to its path.
+
+    Raises:
+        InputError: If there are no files, or the path is inside a store. The message does not mention a recipe.
+    """
     if not is_object_address(source.path):
         refuse_store(split_glob(source.path)[0])
     try:
@@ -231,7 +238,7 @@ def read_chunks(piece: InputPiece, wanted: Bools | None = None, with_fields: boo
 
 
 def read_parquet_schema(piece: InputPiece) -> pa.Schema | None:
-    """Read the schema of a piece's Parquet file; return None if the piece is not a range of a Parquet file.
+    """Read the schema of a piece (a range of a file) if it is in a Parquet file; otherwise return None.
 
     Raises:
         InputError: If the file cannot be read.
@@ -258,7 +265,7 @@ def list_text_names(piece: InputPiece) -> tuple[str, ...]:
 
 
 def is_json_lines(piece: InputPiece) -> bool:
-    """Return True if the rows of a piece (a range of a file) are JSON lines, which can be copied without parsing."""
+    """Return True if a piece (a range of a file) has JSON lines, which can be copied without parsing."""
     if isinstance(piece.location, CorpusPart):
         return False
     return type(piece.source.choose_format(piece.location.file.name)) is JsonLines
@@ -267,6 +274,18 @@ def is_json_lines(piece: InputPiece) -> bool:
 def _read_line_chunks(
     piece: InputPiece, span: Slice, form: JsonLines, wanted: Bools | None, with_fields: bool
 ) -> Iterator[RowChunk]:
+    """Yield all rows of a piece of JSON lines in chunks.
+
+    Args:
+        piece: The piece (a range of a file).
+        span: The range to read.
+        form: Parser for the lines.
+        wanted: bool [rows of the piece], True for the rows to read in full; None reads all in full.
+        with_fields: True to parse the wanted lines in full, False to read only the text, group and id.
+
+    Raises:
+        InputError: During iteration, if the file cannot be read.
+    """
     names = list_names(form.fields.get("text", "text"))
     others = [*dict.fromkeys(name for name in (piece.group, piece.id_name, *ADDED_COLUMNS) if name)]
     first = 0
@@ -317,7 +336,12 @@ def read_texts(
 
 
 def parse_line(form: JsonLines, line: bytes) -> Fields:
-    """Parse a JSON line; return None if it is not a JSON object."""
+    """Parse a JSON line to a dictionary; return None if it is not a JSON object.
+
+    Args:
+        form: The parser.
+        line: The bytes of the line, with or without a byte order mark.
+    """
     with suppress(BadRecord):
         return form.parse(line.removeprefix(codecs.BOM_UTF8), 1)  # each line may be a file's first, of several joined
     return None
@@ -341,7 +365,12 @@ def find_text(fields: Fields, names: Sequence[str]) -> str | None:
 
 
 def _group_rows(rows: Iterator[Fields], names: Sequence[str]) -> Iterator[RowChunk]:
-    """Yield rows in chunks of at most CHUNK_ROWS rows, or fewer if the texts are long."""
+    """Yield rows in chunks of at most CHUNK_ROWS rows, or fewer if the texts are long.
+
+    Args:
+        rows: One dictionary per row; None for a row that could not be read.
+        names: Names of the text column, preferred name first.
+    """
     texts: list[str | None] = []
     fields: list[Fields] = []
     first = size = number = 0
@@ -357,7 +386,15 @@ def _group_rows(rows: Iterator[Fields], names: Sequence[str]) -> Iterator[RowChu
 
 
 def _read_table_rows(span: Slice, form: TextTable) -> Iterator[Fields]:
-    """Yield the rows of a delimited table as dictionaries."""
+    """Yield the rows of a delimited table, such as a CSV file, as dictionaries by column name.
+
+    Args:
+        span: The whole file.
+        form: The format of the table. Its delimiter and encoding are determined here.
+
+    Raises:
+        InputError: If the table has no text column, or cannot be read.
+    """
     path = parse_raw_path(span.file.path)
     table, columns = form.fit_to_file(path)
     if columns is None:
@@ -371,7 +408,12 @@ def _read_table_rows(span: Slice, form: TextTable) -> Iterator[Fields]:
 def _read_records(piece: InputPiece, span: Slice) -> Iterator[Fields]:
     """Yield the text and other fields of each record, for all formats except JSON lines, tables and Parquet.
 
-    None is yielded for a record that could not be read.
+    Args:
+        piece: The piece of the input.
+        span: The range of the file to read.
+
+    Yields:
+        A dictionary with the key "text"; None for a record that could not be read.
     """
     has_fields = span.file.name.lower().endswith((*JSON_ENDINGS, *SHEET_ENDINGS))
     for record in piece.source.records(span, Tally()):
@@ -384,6 +426,17 @@ def _read_records(piece: InputPiece, span: Slice) -> Iterator[Fields]:
 
 
 def _read_parquet_chunks(piece: InputPiece, span: Slice, form: ParquetRows, with_fields: bool) -> Iterator[RowChunk]:
+    """Yield all rows of a piece of a Parquet file in chunks.
+
+    Args:
+        piece: The piece (a range of a file).
+        span: The range to read: the row groups that begin in it.
+        form: The format, with the names of the text column.
+        with_fields: True to read all columns, False to read only the text, group and id.
+
+    Raises:
+        InputError: During iteration, if the file cannot be read or has no text column.
+    """
     path = parse_raw_path(span.file.path)
     table = parquet.open_parquet(path)
     with table:
@@ -402,6 +455,11 @@ def _read_parquet_chunks(piece: InputPiece, span: Slice, form: ParquetRows, with
 
 def _convert_texts(column: pa.Array, path: Path, name: str) -> pa.Array:
     """Convert a text column to large_string. Bytes that are not valid UTF-8 are replaced by replacement characters.
+
+    Args:
+        column: The column. A null type gives nulls.
+        path: Path of the file, for the error message.
+        name: Name of the column, for the error message.
 
     Raises:
         InputError: If the column does not contain text.
@@ -422,7 +480,11 @@ def _convert_texts(column: pa.Array, path: Path, name: str) -> pa.Array:
 
 
 def _read_corpus_chunks(part: CorpusPart) -> Iterator[RowChunk]:
-    """Yield the documents in a part (file set) of a corpus, without deleted documents."""
+    """Yield the documents in a part (file set) of a corpus in chunks, with the column "id", without deleted documents.
+
+    Raises:
+        Damaged: If a file of the corpus is damaged.
+    """
     from corpora.build import read_delete_list_at  # not above: these know all stages of documents
     from corpora.views import read_view
 

@@ -134,8 +134,9 @@ class Recall:
 
 
 def measure_recall(texts: Sequence[str], settings: DuplicateSettings) -> Recall:
-    """Create edited copies of texts, and measure the share of similar pairs that have a common band key (a hash that
-    similar rows tend to share).
+    """Measure the recall of the duplicate search on edited copies of texts.
+
+    A pair is found if both texts have a common band key (a hash that similar rows tend to share).
 
     Args:
         texts: Sample of the input texts.
@@ -168,12 +169,12 @@ def measure_recall(texts: Sequence[str], settings: DuplicateSettings) -> Recall:
 
 
 def _edit_text(text: str, num_shingles: int, similarity: float, words: int, draw: random.Random) -> str:
-    """Replace random words of a text so that its similarity to the original is about `similarity`.
+    """Replace random words of a text so that its similarity to the original is about `similarity`. Return the new text.
 
     Args:
         text: The text.
         num_shingles: Number of shingles (runs of words) of the text.
-        similarity: The desired Jaccard similarity.
+        similarity: The desired Jaccard similarity, from 0 to 1.
         words: Number of words in a shingle.
         draw: Random number generator.
     """

@@ -45,7 +45,12 @@ class PieceVerdict:
 
 
 def name_added_columns(types: ColumnTypes) -> list[str]:
-    """Return the names of the added columns. Underscores are appended to names that are already in use.
+    """Choose names for the columns that removed rows get (ADDED_COLUMNS, in that order): "file", "row", "reason", ...
+
+    Underscores are appended to names that are already in use.
+
+    Args:
+        types: The types of the columns of the input, by name.
 
     >>> name_added_columns({"reason": pa.string(), "text": pa.string()})[1:3]
     ['row', 'reason_']
@@ -132,13 +137,16 @@ class RowWriter:
         self._file.close()
 
     def write(self, chunk: RowChunk, rows: Int64s, types: ColumnTypes, added: pa.RecordBatch | None = None) -> None:
-        """Write some rows of a chunk.
+        """Write some rows of a chunk to the file.
 
         Args:
             chunk: The chunk.
             rows: int64, zero-based indices of the rows in the chunk.
             types: The column types of the output.
             added: Additional columns, with one row for each of `rows`.
+
+        Raises:
+            OSError: If the file cannot be written.
         """
         if self._lines:
             self._file.write(b"".join(_iter_lines(chunk, rows, added)))  # at once: a removed line is no system call
@@ -155,7 +163,13 @@ class RowWriter:
 
 
 def _iter_lines(chunk: RowChunk, rows: Int64s, added: pa.RecordBatch | None) -> Iterator[bytes]:
-    """Yield rows as the bytes of JSON lines. Added columns become fields at the end of each line."""
+    """Yield rows as the bytes of JSON lines, with line endings.
+
+    Args:
+        chunk: The chunk.
+        rows: int64, zero-based indices of the rows in the chunk.
+        added: Columns that become fields at the end of each line; None if there are none.
+    """
     if added is None and chunk.json_lines is not None:
         yield chunk.json_lines.select(rows).join()
         return
@@ -173,7 +187,10 @@ def _iter_lines(chunk: RowChunk, rows: Int64s, added: pa.RecordBatch | None) -> 
 
 
 def _iter_original_lines(chunk: RowChunk, rows: Int64s) -> Iterator[bytes]:
-    """Yield the original JSON line of each row, or a line built from the row's fields if there is none."""
+    """Yield the original JSON line of each row, or a line built from the row's fields if there is none.
+
+    The lines are bytes without line endings. `rows` has the zero-based indices of the rows in the chunk.
+    """
     if chunk.json_lines is not None:
         return (chunk.json_lines[row].strip() for row in rows.tolist())
     batch = chunk.fields.take(pa.array(rows)) if isinstance(chunk.fields, pa.RecordBatch) else None

@@ -63,10 +63,15 @@ def find_parts(texts: pa.Array, kind: str) -> tuple[UInt64s, Int64s, Int64s]:
 
 @kernel
 def _find_parts(data: Bytes, offsets: Int64s, to_blank: bool, hashes: UInt64s, spans: Int64s, counts: Int64s) -> None:
-    """Find the parts (lines or paragraphs) of each text, and write their hashes, byte offsets and numbers to the last
-    three arguments.
+    """Find the parts (lines or paragraphs) of each of n texts.
 
-    If `to_blank` is True, parts are paragraphs, which end at a blank line. Otherwise, they are lines.
+    Args:
+        data: uint8, the UTF-8 bytes of all texts
+        offsets: int64 [n + 1], the start of each text in `data`
+        to_blank: True if parts are paragraphs, which end at a blank line; False if they are lines.
+        hashes: uint64 [at least the number of parts], output
+        spans: int64 [at least the number of parts, 2], output: the first byte and the end of each part in its text
+        counts: int64 [n], output: the number of parts of each text
     """
     size = 0
     for row in range(len(counts)):
@@ -154,7 +159,13 @@ def cut_chunk(
 
 
 def _replace_texts(chunk: RowChunk, new: Mapping[int, str], names: Sequence[str]) -> RowChunk:
-    """Return a copy of a chunk with the texts of some rows replaced. `new` maps zero-based row indices to texts."""
+    """Return a copy of a chunk with the texts of some rows replaced.
+
+    Args:
+        chunk: Rows of a piece. Its `texts` are not changed, only its fields and lines.
+        new: Maps zero-based row indices to new texts.
+        names: Names of the text column. In each row, the first one that exists is used.
+    """
     if isinstance(chunk.fields, pa.RecordBatch):
         name = next(name for name in names if name in chunk.fields.schema.names)
         values = [new.get(row, text) for row, text in enumerate(chunk.texts.to_pylist())]

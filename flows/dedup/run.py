@@ -223,11 +223,20 @@ def _sketch_pieces(
     table: ScratchTable,
     cache: ShingleCache,
 ) -> list[Sketch]:
-    """Compute the sketches (hashes for finding duplicates) of all pieces (ranges of files), and add them to the table
-    and the cache.
+    """Compute the sketches (hashes for finding duplicates) of all pieces (ranges of files).
 
-    The returned sketches do not contain the arrays that are in the table and the cache. If `call` is None, the sketches
-    are computed in this process.
+    Args:
+        call: Function from `_open_workers`, or None to compute the sketches in this process.
+        pieces: The pieces.
+        settings: What a sketch contains.
+        table: The hashes and band keys of all rows are appended to it.
+        cache: The shingles of all rows are added to it.
+
+    Returns:
+        One sketch per piece, without the arrays that are in the table and the cache.
+
+    Raises:
+        InputError: If a file cannot be read, or the disk is full.
     """
     sketches = list[Sketch]()
     results = call(sketch_piece, [(piece, settings) for piece in pieces]) if call else None
@@ -244,10 +253,10 @@ def _sketch_pieces(
 
 @contextmanager
 def _open_workers(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """Context manager that yields a function to run calls in this process (if `workers` is 1) or in worker processes.
+    """Within the block, provide a function that runs calls in this process (if `workers` is 1) or in worker processes.
 
-    The yielded function takes a function and an iterable of argument tuples, and yields the results in the same order.
-    If a call fails, calls that have not started are not run and fail as well.
+    The function takes a function and an iterable of argument tuples, and yields the results in the same order. If a
+    call fails, its exception is raised; calls that have not started are not run, and raise InputError.
     """
     if workers == 1:
         yield lambda function, calls: (function(*each) for each in calls)
@@ -271,7 +280,11 @@ def _open_workers(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
 
 
 def _check_absent(output: Path) -> None:
-    """Raise InputError if the output exists already."""
+    """Check that the output does not exist yet. A folder may exist if it is empty.
+
+    Raises:
+        InputError: If the output exists.
+    """
     if not _is_single_file(output):
         check_output(output)
         return
@@ -286,12 +299,25 @@ def _is_single_file(output: Path) -> bool:
 
 
 def _name_output_files(output: Path) -> tuple[Path, Path]:
-    """Return the paths of the files for kept and for removed rows, if the output is a single file."""
+    """Return the paths of the files for kept and for removed rows, such as a.jsonl and a.removed.jsonl.
+
+    Args:
+        output: The output, which is a single file.
+    """
     return output, output.with_name(f"{output.stem}.removed{output.suffix}")
 
 
 def _check_has_text(sketch: Sketch, num_against: int, text_column: str) -> None:
-    """Raise InputError if there are input rows but none of them has a text."""
+    """Check that at least one input row has a text, unless there are no rows.
+
+    Args:
+        sketch: The state of all rows.
+        num_against: Number of rows at the beginning that belong to the corpus to compare with.
+        text_column: Name of the text column, for the message; "" if it was guessed.
+
+    Raises:
+        InputError: If none of the rows has a text.
+    """
     state = sketch.state[num_against:]
     if len(state) and not (state == HAS_TEXT).any():
         what = f"under {text_column!r}" if text_column else "that could be found"
@@ -393,7 +419,11 @@ class _RowNamer:
         self._firsts = np.array(firsts, np.int64)
 
     def number_rows(self, rows: Int64s) -> Int64s:
-        """Return the one-based number of each row in its file."""
+        """Return the one-based number of each row in its file: int64.
+
+        Args:
+            rows: int64, indices of rows in the whole input
+        """
         at = self._find_pieces(rows)
         return self._firsts[at] + rows - self._starts[at] + 1
 
@@ -407,7 +437,11 @@ class _RowNamer:
         ]
 
     def _find_pieces(self, rows: Int64s) -> Int64s:
-        """Return the index of the piece (range of a file) that contains each row."""
+        """Return the index of the piece (range of a file) that contains each row: int64.
+
+        Args:
+            rows: int64, indices of rows in the whole input
+        """
         return np.searchsorted(self._starts, rows, side="right") - 1
 
 
@@ -455,8 +489,17 @@ def _write_output(
 ) -> None:
     """Write all rows to temporary files next to the output, and rename the files at the end.
 
-    `reading` (the context in which the inputs are read) is closed before the files are renamed. Closing it raises
-    InputError if an input changed while it was read.
+    Args:
+        call: Function from `_open_workers`.
+        pieces: Pairs of a piece (a range of a file) and the decisions about its rows.
+        types: The column types from `merge_types`.
+        output: The file or folder to write.
+        scratch: Folder for the temporary files, on the same disk.
+        workers: Number of worker processes.
+        reading: The context in which the inputs are read. It is closed before the files are renamed.
+
+    Raises:
+        InputError: If an input changed while it was read, or the output has appeared meanwhile.
     """
     if _is_single_file(output):
         kept, removed = (scratch / target.name for target in _name_output_files(output))
@@ -486,7 +529,15 @@ def _write_output(
 def _group_pieces(
     pieces: Sequence[tuple[InputPiece, PieceVerdict]], workers: int
 ) -> list[list[tuple[InputPiece, PieceVerdict]]]:
-    """Group consecutive pieces (ranges of files) so that all output files get about the same number of input bytes."""
+    """Group consecutive pieces (ranges of files) so that all output files get about the same number of input bytes.
+
+    Args:
+        pieces: Pairs of a piece and the decisions about its rows.
+        workers: Number of worker processes. A small input is divided into about as many groups.
+
+    Returns:
+        One list of pairs for each output file.
+    """
     max_bytes = min(INPUT_BYTES_PER_FILE, sum(piece.size for piece, _ in pieces) // workers + 1)
     groups: list[list[tuple[InputPiece, PieceVerdict]]] = [[]]
     size = 0
@@ -509,7 +560,18 @@ def _build_outcome(
     settings: DedupSettings,
     duplicates: DuplicateSettings,
 ) -> DedupOutcome:
-    """Count the decisions about the rows, and measure the recall."""
+    """Count the decisions about the input rows, and measure the recall.
+
+    Args:
+        sketch: State of all rows, and the sample of texts.
+        verdicts: The decisions about all rows.
+        text_bytes: Size of all input texts in bytes.
+        parts_cut: Number of lines or paragraphs that were removed from texts.
+        num_against: Number of rows at the beginning that belong to the corpus to compare with.
+        files: Number of input files.
+        settings: Settings of `cloze dedup`.
+        duplicates: The same settings for the duplicate search.
+    """
     reasons = Counter(REASONS[reason] for reason in verdicts.reason[num_against:].tolist())
     near_missing = verdicts.missing[verdicts.reason == REASONS.index(NEAR)]
     shares = np.quantile(near_missing, (0.5, 0.99), method="inverted_cdf") if len(near_missing) else None

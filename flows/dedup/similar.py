@@ -48,12 +48,12 @@ class SimilarDocument:
 
 
 def find_similar(address: str, text: str, threshold: float) -> list[SimilarDocument]:
-    """Find the documents of a corpus that are equal to a text or whose similarity to it is at least the threshold.
+    """Find the documents of a corpus that are equal to a text or at least as similar to it as the threshold.
 
     Args:
         address: A store that contains one corpus, or a corpus.
         text: The text to search for.
-        threshold: Minimum Jaccard similarity.
+        threshold: Minimum Jaccard similarity, above 0 and at most 1.
 
     Returns:
         The documents: equal ones first, then by descending similarity.
@@ -99,6 +99,10 @@ def find_similar(address: str, text: str, threshold: float) -> list[SimilarDocum
 
 def _read_parent(place: Place, parent: Parent) -> Manifest:
     """Read the manifest (description) of an artifact from which the corpus was built.
+
+    Args:
+        place: The store.
+        parent: Names the artifact.
 
     Raises:
         InputError: If the store no longer has the artifact. The message says what to do.

@@ -85,9 +85,13 @@ class Sketch:
 
 
 def sketch_piece(piece: InputPiece, settings: SketchSettings) -> Sketch:
-    """Compute the sketches (hashes for finding duplicates) of all rows of a piece (a range of a file).
+    """Compute the sketch (hashes for finding duplicates) of all rows of a piece (a range of a file).
 
     This function is called in worker processes.
+
+    Args:
+        piece: The piece to read.
+        settings: What the sketch contains.
 
     Raises:
         InputError: If the file cannot be read.
@@ -100,6 +104,10 @@ def sketch_chunks(piece: InputPiece, settings: SketchSettings) -> Iterator[Sketc
 
     For a Parquet file, the first sketch has no rows and contains the types of all columns, because not all columns are
     read.
+
+    Args:
+        piece: The piece to read.
+        settings: What a sketch contains.
 
     Raises:
         InputError: During iteration, if the file cannot be read.
@@ -115,7 +123,7 @@ def sketch_chunks(piece: InputPiece, settings: SketchSettings) -> Iterator[Sketc
 
 
 def join_sketches(sketches: Sequence[Sketch]) -> Sketch:
-    """Concatenate the sketches (hashes for finding duplicates) of consecutive rows."""
+    """Concatenate the sketches (hashes for finding duplicates) of consecutive rows. No sketches give an empty one."""
     names = sketches[0].columns if sketches else ()
     return Sketch(
         columns={name: np.concatenate([each.columns[name] for each in sketches]) for name in names},
@@ -130,8 +138,13 @@ def join_sketches(sketches: Sequence[Sketch]) -> Sketch:
 
 
 def _sketch_chunk(chunk: RowChunk, piece: InputPiece, settings: SketchSettings, max_samples: int) -> Sketch:
-    """Compute the sketches (hashes for finding duplicates) of the rows of a chunk, and sample at most `max_samples` of
-    their texts.
+    """Compute the sketch (hashes for finding duplicates) of the rows of a chunk.
+
+    Args:
+        chunk: The rows.
+        piece: The piece that they belong to, which names the id and group columns.
+        settings: What the sketch contains.
+        max_samples: Maximum number of texts to sample.
     """
     texts = chunk.texts.fill_null("") if chunk.texts.null_count else chunk.texts
     bands, shingles = settings.duplicates.bands, np.empty(0, np.uint64)
@@ -185,7 +198,12 @@ def hash_groups(chunk: RowChunk, group: str) -> UInt64s:
 
 
 def _list_values(chunk: RowChunk, name: str) -> list[str]:
-    """Return the value of a column in each row as a string; "" if the row has no value."""
+    """Return the value of a column in each row as a string; "" if the row has no value.
+
+    Args:
+        chunk: The rows.
+        name: Name of the column. Characters that cannot be encoded are escaped.
+    """
     if isinstance(chunk.fields, pa.RecordBatch):
         is_present = name in chunk.fields.schema.names
         values = list_values(chunk.fields.column(name)) if is_present else [None] * chunk.fields.num_rows
@@ -196,8 +214,9 @@ def _list_values(chunk: RowChunk, name: str) -> list[str]:
 
 
 def build_row_sets(piece: InputPiece, wanted: Bools, settings: DuplicateSettings) -> ShingleSets:
-    """Read some rows of a piece (a range of a file), and build their sets of shingles (hashes of runs of words), in row
-    order.
+    """Read some rows of a piece (a range of a file), and build their sets of shingles, in row order.
+
+    A shingle is a hash of a run of words.
 
     Args:
         piece: The piece to read.
@@ -235,6 +254,9 @@ class ShingleCache:
 
     def add(self, sketch: Sketch) -> None:
         """Append the shingles of the next rows. Once the cache is full, nothing is added.
+
+        Args:
+            sketch: The sketch of these rows, with shingles.
 
         Raises:
             InputError: If the disk is full.

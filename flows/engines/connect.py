@@ -46,7 +46,11 @@ def connect_client(address: str) -> Client:
 
 
 async def _check_scheduler_answers(address: str) -> None:
-    """Raise OSError unless a scheduler responds at an address. (A client would wait forever for a silent server.)"""
+    """Check that a scheduler responds at an address. (A client would wait forever for a server that does not answer.)
+
+    Raises:
+        OSError: If nothing or something else responds, after about CONNECT_SECONDS.
+    """
     greeting = asyncio.ensure_future(_ask_server_type(address))
     await asyncio.wait([greeting], timeout=CONNECT_SECONDS + 1)
     if not greeting.done():
@@ -60,7 +64,11 @@ async def _check_scheduler_answers(address: str) -> None:
 
 
 async def _ask_server_type(address: str) -> str:
-    """Return the type of the server at an address: "Scheduler", "Worker" or "Nanny"."""
+    """Return the type of the server at an address: "Scheduler", "Worker" or "Nanny".
+
+    Raises:
+        OSError: If nothing responds within CONNECT_SECONDS.
+    """
     comm = await connect(address, CONNECT_SECONDS, **Security().get_connection_args("client"))
     try:
         await comm.write({"op": "identity", "reply": True})
@@ -71,7 +79,11 @@ async def _ask_server_type(address: str) -> str:
 
 
 def connect_at_start(address: str) -> Client:
-    """Connect to the scheduler at the start of a run and return the client. Raises InputError if none responds."""
+    """Connect to the scheduler at the start of a run and return the client, which the caller must close.
+
+    Raises:
+        InputError: If no scheduler responds.
+    """
     try:
         return connect_client(address)
     except OSError as error:
@@ -111,12 +123,15 @@ def connect_again(address: str, tell: Callable[[str], None]) -> Client:
 
 
 def explain_start(address: str) -> str:
-    """Return the sentence that explains how to start a scheduler, and a worker for the given scheduler address."""
+    """Return the words that explain how to start a scheduler, and a worker for the given scheduler address."""
     return _START_HINT.format(address=address)
 
 
 def get_workers(client: Client) -> Mapping[str, Any]:
-    """Return the scheduler's information about each worker, by the worker's address."""
+    """Return the scheduler's information about its workers: a dictionary for each worker, by the worker's address.
+
+    It has "nthreads" (number of threads), "resources" (such as {"GPU": 1}) and what else Dask reports.
+    """
     workers: Mapping[str, Any] = client.scheduler_info()["workers"]
     return workers
 
@@ -127,7 +142,12 @@ def list_training_workers(client: Client) -> list[str]:
 
 
 def ask_all(client: Client, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
-    """Call a function on each worker, and return the results by the worker's address.
+    """Call a function on each worker of a cluster, and return the results by the worker's address.
+
+    Args:
+        client: Client of the scheduler.
+        function: A function at module level.
+        args: Its arguments.
 
     Raises:
         InputError: If a worker cannot import the function, because it has no Cloze or another version.
@@ -181,6 +201,11 @@ def inspect_cluster(address: str) -> tuple[str, str]:
 
 
 def _describe_remedy(machines: Mapping[str, Machine]) -> str:
+    """Describe how workers differ from this machine and what to do about it; "" if none differs.
+
+    Args:
+        machines: The machine of each worker, by the worker's address.
+    """
     ours = read_identity()
     compared = {worker: describe_differences(ours, machine.identity) for worker, machine in sorted(machines.items())}
     unlike = [f"{worker} has {how}" for worker, how in compared.items() if how]

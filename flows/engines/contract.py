@@ -14,10 +14,10 @@ class RunEngine(Protocol):
 
     @property
     def num_workers(self) -> int:
-        """Return the maximum number of calls that run in parallel."""
+        """Maximum number of calls that run in parallel."""
 
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
-        """Call a module-level function on a worker, and wait for its result.
+        """Call a module-level function on a worker, wait for it, and return its result.
 
         Args:
             function: The function to call.
@@ -57,4 +57,7 @@ class TrainingEngine(Protocol):
 
         Returns:
             True once the model is in the store; False, without training, if there is no such machine.
+
+        Raises:
+            InputError: If the training run cannot be made, for a reason that the user can fix.
         """

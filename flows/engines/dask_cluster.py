@@ -173,7 +173,9 @@ class RemoteTraining:
     def _is_under_way(self) -> bool:
         """Return True if more events may arrive from the trainer.
 
-        Raises SchedulerLost if the scheduler is gone, and InputError if no worker can train the model any more.
+        Raises:
+            SchedulerLost: If the connection to the scheduler is lost.
+            InputError: If no worker has had a GPU for RECONNECT_SECONDS.
         """
         if self._client.status != "running":
             if self._stopped_at is None:
@@ -206,7 +208,13 @@ class RemoteTraining:
             )
 
     def _receive_event(self, on_event: OnEvent, seconds: float) -> None:
-        """Wait for a message from the worker, for at most `seconds`, and pass a trainer event to `on_event`."""
+        """Wait for a message from the worker, and pass a trainer event to `on_event`.
+
+        Args:
+            on_event: Called with the event (a dict). It is not called if there is no message, or one of the worker's
+                own.
+            seconds: Maximum time to wait.
+        """
         try:
             event = json.loads(self._messages.get(timeout=seconds))
         except Empty:
@@ -221,7 +229,15 @@ class RemoteTraining:
 
 
 def _check_torch_installed(address: str, model: str) -> None:
-    """Raise InputError if torch is not installed on this machine, where the model would be trained."""
+    """Check that torch is installed on this machine, where the model would be trained.
+
+    Args:
+        address: The address of the scheduler, for the message.
+        model: The name of the model, for the message.
+
+    Raises:
+        InputError: If torch is not installed.
+    """
     if find_spec("torch") is None:
         raise InputError(
             f"{model}: no worker of the cluster at {address} has the resource {GPU}, and torch is not installed here. "
@@ -276,9 +292,13 @@ class Cluster:
         )
 
     def run(self, function: Callable[..., Result], *args: Any) -> Result:
-        """Call a module-level function on a worker, and wait for its result.
+        """Call a module-level function on a worker of the cluster, and return its result.
 
         If the connection to the scheduler is lost and restored, the call is repeated.
+
+        Args:
+            function: The function to call.
+            args: Its arguments, which must be picklable.
 
         Raises:
             WorkerDied: If the process that ran the function ended, or one worker after another did.
@@ -313,15 +333,18 @@ class Cluster:
         on_event: OnEvent,
         stop: Stop,
     ) -> bool:
-        """Train a model on a worker that declares a GPU, as described in `TrainingEngine.train` and `train_on_worker`.
+        """Train a model on a worker of the cluster that declares a GPU, and write the model into the store.
 
-        Returns False if there is no such worker.
+        The arguments and exceptions are those of `TrainingEngine.train`.
+
+        Returns:
+            True once the model is in the store; False if there is no such worker.
         """
         work = pickle.dumps((place, stage, plans, distrusted))
         return train_on_worker(self.address, stage.stage_folder, work, on_event, stop, self._tell)
 
     def get_progress(self) -> int:
-        """Return the number of calls completed so far; the progress within a call is unknown."""
+        """Return the number of calls that this cluster has completed so far; the progress within a call is unknown."""
         return self._num_answered
 
     def close(self) -> None:
@@ -344,7 +367,19 @@ class Cluster:
             client.close(CLOSE_SECONDS)
 
     def _ask(self, client: Client, purpose: str, call: bytes) -> Answer:
-        """Submit one Dask task and wait for the worker's answer. Raises SchedulerLost, and the exceptions of `run`."""
+        """Submit one Dask task and wait for the worker's answer.
+
+        Args:
+            client: Client of the scheduler.
+            purpose: Name of the called function, for messages.
+            call: The pickled function and arguments, for `perform_call`.
+
+        Raises:
+            SchedulerLost: If the connection to the scheduler is lost; the call can be made again.
+            WorkerDied: If one worker after another ended.
+            InputError: If there has been no suitable worker for RECONNECT_SECONDS.
+            PoolClosed: If the cluster was closed.
+        """
         self._raise_if_closed(purpose)
         future = client.submit(
             perform_call, call, self._limits, self._identity,
@@ -367,6 +402,12 @@ class Cluster:
                 self._futures.discard(future)
 
     def _wait(self, client: Client, future: Future[Answer]) -> Answer:
+        """Wait for the answer of a task, and check now and then that the scheduler and suitable workers are there.
+
+        Raises:
+            SchedulerLost: If the connection to the scheduler is lost.
+            InputError: If there has been no suitable worker for RECONNECT_SECONDS.
+        """
         while True:
             try:
                 answer: Answer = future.result(timeout=SECONDS_BETWEEN_WORKER_CHECKS)
@@ -377,6 +418,7 @@ class Cluster:
                 self._check_workers(client)
 
     def _raise_if_closed(self, purpose: str) -> None:
+        """Raise PoolClosed if this cluster was closed. `purpose` is the called function's name, for the message."""
         if self._is_closed:
             raise PoolClosed(f"The cluster was left while it ran {purpose}.")
 
@@ -412,7 +454,11 @@ class Cluster:
                 self._skipped_workers.clear()
 
     def _wait_for_worker(self, client: Client) -> None:
-        """Wait for the first worker. Raises InputError if none joins within WORKERS_SECONDS."""
+        """Wait until the scheduler has at least one worker.
+
+        Raises:
+            InputError: If none joins within WORKERS_SECONDS.
+        """
         try:
             client.wait_for_workers(1, timeout=WORKERS_SECONDS)
         except TimeoutError as error:
@@ -421,7 +467,14 @@ class Cluster:
             ) from error
 
     def _check_identities(self, identities: Mapping[str, Identity]) -> None:
-        """Raise InputError if a worker has program versions other than those of this machine."""
+        """Check that all workers have the program versions of this machine.
+
+        Args:
+            identities: The result of `read_identity` on each worker, by the worker's address.
+
+        Raises:
+            InputError: If a worker has other versions.
+        """
         for worker, identity in sorted(identities.items()):
             if mismatch := describe_differences(self._identity, identity):
                 raise InputError(
@@ -431,14 +484,22 @@ class Cluster:
                 )
 
     def _skip_worker(self, worker: str, differences: str) -> None:
-        """Make no more calls on a worker that joined after the start of the run and has other program versions."""
+        """Make no more calls on a worker that joined after the start of the run and has other program versions.
+
+        Args:
+            worker: The address of the worker.
+            differences: What is different, for the message.
+        """
         with self._lock:
             is_reported, self._skipped_workers[worker] = worker in self._skipped_workers, differences
         if not is_reported:
             self._tell(f"The worker {worker} is skipped because it is not like this machine: it has {differences}.")
 
     def _list_fit_workers(self, client: Client) -> list[str] | None:
-        """Return the addresses of the workers that are not excluded; None if no worker is excluded."""
+        """List the addresses of the workers that calls may be made on; None if that is all of them.
+
+        If no worker is left, the list contains only "none", which is no address, so that the task waits.
+        """
         if not self._skipped_workers:
             return None
         return [worker for worker in get_workers(client) if worker not in self._skipped_workers] or ["none"]

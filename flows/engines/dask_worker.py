@@ -87,7 +87,7 @@ class _Pools:
 
     @contextmanager
     def hold_pool(self, limits: WorkerLimits, program: str, notices: list[str]) -> Iterator[WorkerPool]:
-        """Within the block, keep the process pool for a call open.
+        """Within the block, keep the process pool for a call open, and provide it.
 
         Args:
             limits: Limits of time and memory for each process.
@@ -114,6 +114,7 @@ class _Pools:
                 timer.start()
 
     def _add_notice(self, line: str) -> None:
+        """Append a message to the list of the call that this thread performs."""
         self._thread.notices.append(line)
 
     def _close_idle(self, key: tuple[WorkerLimits, str], pool: WorkerPool) -> None:
@@ -153,13 +154,21 @@ def perform_call(call: bytes, limits: WorkerLimits, expected: Identity) -> Answe
 
 
 def refuse_mismatch(worker: Worker, expected: Identity) -> Answer | None:
-    """Return the UNFIT answer if this worker does not have the expected program versions; None if it does."""
+    """Compare the program versions of this worker with those that a call expects.
+
+    Args:
+        worker: This worker.
+        expected: The expected versions, from `read_identity` on the caller's machine.
+
+    Returns:
+        The UNFIT answer if they differ; None if they are equal.
+    """
     mismatch = describe_differences(expected, read_identity())
     return Answer(UNFIT, mismatch.encode(), worker.address) if mismatch else None
 
 
 def answer_call(worker: str, call: Callable[[], object], notices: list[str]) -> Answer:
-    """Call a function, and return its result or its exception as an answer.
+    """Call a function, and return its result or its exception as an answer. No exception of the function is raised.
 
     Args:
         worker: The address of this worker.
@@ -224,6 +233,11 @@ def save_checkpoint(place: Place, stage: Stage, work: Path) -> None:
     """Copy the newest complete checkpoint from a trainer's work folder into the store, then remove older copies.
 
     Does nothing if there is no complete checkpoint, or the store already contains the newest one.
+
+    Args:
+        place: The store.
+        stage: The stage of the model, which names the folder of the copies.
+        work: The trainer's work folder on this machine.
     """
     steps = _list_local_steps(work)
     if not steps or (newest := steps[-1]) in _list_stored_steps(place, stage):
@@ -239,6 +253,11 @@ def fetch_checkpoint(place: Place, stage: Stage, work: Path) -> None:
     """Copy the newest checkpoint in the store into a trainer's work folder, unless the folder has one that is as new.
 
     Does nothing if the store contains no complete checkpoint.
+
+    Args:
+        place: The store.
+        stage: The stage of the model, which names the folder of the copies.
+        work: The trainer's work folder on this machine. It is created if necessary.
     """
     if not (stored_steps := _list_stored_steps(place, stage)):
         return
@@ -257,23 +276,29 @@ def fetch_checkpoint(place: Place, stage: Stage, work: Path) -> None:
 
 
 def remove_checkpoints(place: Place, stage: Stage) -> None:
-    """Remove the copies of checkpoints and metrics from the store. Call this once the model is in the store."""
+    """Remove the copies of checkpoints and metrics from the store. Call this once the model is in the store.
+
+    Args:
+        place: The store.
+        stage: The stage of the model, which names the folder of the copies.
+    """
     _remove_copies(place, stage, "")
     if place.find_size(f"{_get_copy_folder(stage)}/{METRICS_FILE}") is not None:
         place.delete(f"{_get_copy_folder(stage)}/{METRICS_FILE}")
 
 
 def _get_copy_folder(stage: Stage) -> str:
+    """Return the folder in the store for copies of a model's checkpoints."""
     return f"{stage.folder}/work"
 
 
 def _list_local_steps(work: Path) -> list[str]:
-    """Return the names of the complete checkpoints in a work folder, oldest first."""
+    """Return the names of the complete checkpoints in a work folder, such as "step-00001000", oldest first."""
     return sorted(path.parent.name for path in (work / CHECKPOINTS).glob(f"step-*/{COMPLETE_FILE}"))
 
 
 def _list_stored_steps(place: Place, stage: Stage) -> list[str]:
-    """Return the names of the complete checkpoints in the store, oldest first."""
+    """Return the names of a model's complete checkpoints in the store, such as "step-00001000", oldest first."""
     paths = (Path(path) for path in place.list_files(f"{_get_copy_folder(stage)}/{CHECKPOINTS}"))
     return sorted(path.parent.name for path in paths if path.name == COMPLETE_FILE)
 
@@ -282,6 +307,8 @@ def _remove_copies(place: Place, stage: Stage, kept_step: str) -> None:
     """Remove copies of checkpoints from the store, starting with the files that mark them as complete.
 
     Args:
+        place: The store.
+        stage: The stage of the model, which names the folder of the copies.
         kept_step: The name of the checkpoint to keep; "" removes all.
     """
     paths = [Path(path) for path in place.list_files(f"{_get_copy_folder(stage)}/{CHECKPOINTS}")]
@@ -291,11 +318,13 @@ def _remove_copies(place: Place, stage: Stage, kept_step: str) -> None:
 
 
 def _upload(source: Path, place: Place, path: str) -> None:
+    """Copy the local file `source` into the store, to `path`."""
     with place.create(path) as sink, source.open("rb") as file:
         shutil.copyfileobj(file, sink)
 
 
 def _download(place: Place, path: str, target: Path) -> None:
+    """Copy the file at `path` in the store to the local file `target`, and create its folder if necessary."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with place.open(path) as source, target.open("wb") as file:
         shutil.copyfileobj(source, file)
@@ -333,6 +362,20 @@ def perform_training(work: bytes, topic: str, expected: Identity) -> Answer:
 
 
 def _train(work: bytes, send_event: Callable[..., None], stop: Stop) -> int:
+    """Train the models of a stage's missing parts on this worker, and build the parts in the store.
+
+    Args:
+        work: See `perform_training`.
+        send_event: Called with the fields of each trainer event, as keyword arguments.
+        stop: Stops the training run.
+
+    Returns:
+        The number of parts (outputs of the stage).
+
+    Raises:
+        InputError: If torch is not installed on this worker.
+        Exception: Whatever the trainer raised.
+    """
     place, stage, plans, distrusted = pickle.loads(work)
     if find_spec("torch") is None:
         raise InputError(f"The worker has the resource {GPU} but no torch to train with: install it there.")
@@ -350,6 +393,13 @@ def _train_one(place: Place, stage: Stage, job: TrainingJob, send_event: Callabl
     """Train the model of one job, and copy each checkpoint to the store unless the store is a folder.
 
     Training resumes from the newest copy.
+
+    Args:
+        place: The store.
+        stage: The stage of the model.
+        job: What is trained, and its work folder on this machine.
+        send_event: Called with the fields of each trainer event, as keyword arguments.
+        stop: Stops the training run.
     """
     work = Path(job.work)
 
@@ -367,7 +417,11 @@ def _train_one(place: Place, stage: Stage, job: TrainingJob, send_event: Callabl
 def stop_when(stop: Stop, should_stop: Callable[[], bool]) -> Iterator[None]:
     """Within the block, stop the training run as soon as `should_stop()` returns True.
 
-    The function is polled every POLL_SECONDS.
+    The function is called every POLL_SECONDS, on another thread.
+
+    Args:
+        stop: Object to call to stop the training run.
+        should_stop: Takes no arguments.
     """
     is_over = threading.Event()
 

@@ -61,10 +61,13 @@ def open_engine(
 
 
 def check_dask_installed(address: str) -> None:
-    """Raise InputError if the package `distributed` is not installed.
+    """Check that the package `distributed` is installed.
 
     Args:
         address: The address of the cluster, for the message.
+
+    Raises:
+        InputError: If it is not installed.
     """
     if find_spec("distributed") is None:
         raise InputError(
@@ -74,14 +77,18 @@ def check_dask_installed(address: str) -> None:
 
 
 def inspect_engine(address: str) -> tuple[str, str]:
-    """Describe the state of a Dask cluster.
+    """Describe the state of the Dask cluster that a recipe names as its engine.
+
+    Args:
+        address: The address of the scheduler.
 
     Returns:
         A tuple: one line with its workers, threads and memory; and what the user must do before a run can use it, or
         "".
 
     Raises:
-        InputError: If no scheduler responds at the address, or a worker does not have Cloze installed.
+        InputError: If Dask is not installed, no scheduler responds at the address, or a worker does not have Cloze
+            installed.
     """
     check_dask_installed(address)
     from flows.engines.connect import inspect_cluster  # Dask is slow to import

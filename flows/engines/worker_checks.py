@@ -39,7 +39,8 @@ Identity = Mapping[str, str]
 def read_identity() -> Identity:
     """Return the versions of everything that affects the bytes of the files that this process builds, by name.
 
-    Covers Python, the processor, Cloze itself (its version and a digest of its sources), libraries, and plugins.
+    These are Python, the processor, Cloze itself (its version and a digest of its sources), libraries, and plugins. The
+    version of a missing library is "none".
     """
     plugins = {point.dist.name for group in PLUGINS for point in entry_points(group=group) if point.dist is not None}
     return {
@@ -120,7 +121,14 @@ class SharedPaths:
 
 
 def find_invisible_path(paths: SharedPaths) -> str:
-    """Describe the first path that is missing or different on this machine; "" if there is none."""
+    """Describe the first path that is missing or different on this machine; "" if there is none.
+
+    Args:
+        paths: The store and raw files, as the machine of the run sees them.
+
+    Returns:
+        For example, "the raw file /data/a.txt (No such file or directory)".
+    """
     if wrong := _find_invisible_store(paths):
         return wrong
     for path, size in paths.files.items():
@@ -134,7 +142,14 @@ def find_invisible_path(paths: SharedPaths) -> str:
 
 
 def _find_invisible_store(paths: SharedPaths) -> str:
-    """Describe why this machine cannot read the run's store; "" if it can."""
+    """Describe why this machine cannot read the run's store; "" if it can.
+
+    Args:
+        paths: The store, and a file in it, as the machine of the run sees them.
+
+    Returns:
+        For example, "the store /data (it has nothing there)".
+    """
     try:
         data = Place(paths.store).read(paths.probe_file)
     except FileNotFoundError:
@@ -146,10 +161,13 @@ def _find_invisible_store(paths: SharedPaths) -> str:
 
 
 def check_visible(missing_by_worker: Mapping[str, str]) -> None:
-    """Raise InputError if a worker does not see all files.
+    """Check that all workers of a cluster see the files that they need.
 
     Args:
         missing_by_worker: The result of `find_invisible_path` on each worker, by the worker's address.
+
+    Raises:
+        InputError: If a worker does not see all files.
     """
     missing = {worker: what for worker, what in missing_by_worker.items() if what}
     if missing:

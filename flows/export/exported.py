@@ -129,22 +129,28 @@ class SplitWriter:
                 self._write_group()
 
     def finish(self) -> list[ExportedFile]:
-        """Write the remaining rows, rename the files to their final names, and return them in row order."""
+        """Write the remaining rows, rename the files to their final names, and return the files in row order.
+
+        Call it once, after all rows were added.
+        """
         if self._pending:
             self._write_group()
         self._close()
         return [replace(file, path=self._rename_file(number, file.path)) for number, file in enumerate(self._files)]
 
     def _rename_file(self, number: int, path: str) -> str:
-        """Rename file `number` (zero-based) to its final name, which contains the number of files.
+        """Rename a file to its final name, which contains the number of files, and return the new path.
 
-        The new path is returned.
+        Args:
+            number: Zero-based index of the file.
+            path: Its path relative to the export folder. So is the result.
         """
         name = f"data/{self._split}-{number:05}-of-{len(self._files):05}.parquet"
         (self._folder / path).rename(self._folder / name)
         return name
 
     def _write_group(self) -> None:
+        """Write the pending rows as one row group. If it may not fit into the current file, a new file is begun."""
         if self._sink is not None and self._sink.tell() + self._pending_bytes + FOOTER_BYTES > self._file_bytes:
             self._close()
         if self._sink is None:
@@ -157,9 +163,11 @@ class SplitWriter:
 
     @property
     def _path(self) -> str:
+        """Temporary path of the current file, relative to the export folder."""
         return f"data/{self._split}-{len(self._files):05}.parquet"
 
     def _open(self) -> None:
+        """Create the next Parquet file, under its temporary path."""
         (self._folder / "data").mkdir(exist_ok=True)
         self._sink = pa.OSFile(str(self._folder / self._path), "wb")
         self._writer = pq.ParquetWriter(
@@ -167,6 +175,7 @@ class SplitWriter:
         )
 
     def _close(self) -> None:
+        """Complete the current file, if there is one, and add it to the list of files."""
         if self._sink is None:
             return
         self._writer.close()
@@ -242,6 +251,9 @@ class DocumentCounts:
 
         Returns:
             Maps tuples with one value for each of `names` to the number of documents, in ascending order of the tuples.
+
+        Raises:
+            ValueError: If a name is not one of the COUNT_KEYS.
         """
         places = [COUNT_KEYS.index(name) for name in names]
         sums = Counter[tuple[str, ...]]()
@@ -251,7 +263,7 @@ class DocumentCounts:
 
     @property
     def total(self) -> int:
-        """The total number of documents."""
+        """The total number of documents in these counts."""
         return self.counts.total()
 
 
@@ -286,7 +298,7 @@ class Provenance:
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest (description) of the artifact."""
+        """The manifest (description) of the artifact (stored stage result) that this provenance is about."""
         return self.artifact.manifest
 
     @property
@@ -301,23 +313,23 @@ class Provenance:
 
     @cached_property
     def corpus(self) -> Manifest | None:
-        """Manifest (description) of the corpus that the artifact is or was built from; None if the store no longer has
-        the corpus.
+        """Manifest (description) of the corpus that the artifact is or was built from.
+
+        None if the store no longer has the corpus.
         """
         return self.manifest if self.manifest.kind == "corpora" else self.find_parent(self.manifest, "corpora")
 
     @cached_property
     def verdicts(self) -> Manifest | None:
-        """Manifest (description) of the corpus's deduplication decisions (which documents are kept); None if the store
-        no longer has the decisions.
+        """Manifest (description) of the deduplication decisions of the corpus: which documents are kept.
+
+        None if the store no longer has the decisions or the corpus.
         """
         return self.find_parent(self.corpus, "verdicts") if self.corpus is not None else None
 
     @property
     def versions(self) -> dict[str, str]:
-        """Maps the programs and libraries that affected the content of the artifact (stored stage result) and its
-        ancestors to their versions.
-        """
+        """Versions of the programs and libraries that made the artifact and its ancestors, by name."""
         libraries = {name: str(number) for each in self.chain for name, number in each.libraries.items()}
         return libraries | dict(self.record.versions if self.record is not None else {})
 
@@ -335,14 +347,20 @@ class Provenance:
         return next((ancestor for ancestor in self.find_all(kind) if ancestor.fingerprint in fingerprints), None)
 
     def find_all(self, kind: str) -> list[Manifest]:
-        """Return the manifests (descriptions) of the given kind, such as "documents", among the artifact and its
-        ancestors, oldest first.
+        """Return the manifests (descriptions) of one kind among the artifact and its ancestors, oldest first.
+
+        Args:
+            kind: Kind of pipeline stage, such as "documents".
         """
         return [manifest for manifest in self.chain if manifest.kind == kind]
 
     def find_raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
-        """Return the raw files from which documents were parsed; empty if the lock file (which records these raw files)
-        cannot be found.
+        """Return the raw files from which documents were parsed.
+
+        The result is empty if the lock file (which records these raw files) cannot be found.
+
+        Args:
+            documents: Manifest (description) of the documents.
         """
         return self.lock.find_raw_files(documents) if self.lock is not None else ()
 
@@ -371,7 +389,7 @@ class ExportContent:
 
     @property
     def name(self) -> str:
-        """The name of the exported corpus or shard set."""
+        """The name of the corpus or shard set that was exported."""
         return self.provenance.manifest.name
 
     @property
@@ -391,7 +409,7 @@ class ExportContent:
         return list(dict.fromkeys(file.split for file in self.files))
 
     def list_files(self, split: str) -> list[ExportedFile]:
-        """Return the files that contain the rows of a split.
+        """Return the exported files that contain the rows of a split.
 
         Args:
             split: Name of the split in the exported data, such as "train".
@@ -399,7 +417,7 @@ class ExportContent:
         return [file for file in self.files if file.split == split]
 
     def count_rows(self, split: str) -> int:
-        """Count the rows of a split.
+        """Return the number of exported rows of a split.
 
         Args:
             split: Name of the split in the exported data, such as "train".
@@ -408,7 +426,7 @@ class ExportContent:
 
     @property
     def num_rows(self) -> int:
-        """The total number of rows in all splits."""
+        """The total number of exported rows in all splits."""
         return sum(file.rows for file in self.files)
 
     @cached_property
@@ -524,10 +542,9 @@ def collect_content(artifact: Artifact) -> ExportContent:
 
 
 def count_documents(place: Place, corpus: Manifest, sources: Collection[str] = ()) -> DocumentCounts:
-    """Count the documents of a corpus by source, split, generation (the raw files that one run added), language and
-    license.
+    """Count the documents of a corpus by source, split, generation, language and license.
 
-    Deleted documents are omitted.
+    A generation is the raw files that one run added. Deleted documents are omitted.
 
     Args:
         place: The store that contains the corpus.
@@ -563,11 +580,10 @@ def format_share(part: int, whole: int) -> str:
 
 
 def read_provenance(artifact: Artifact) -> Provenance:
-    """Read the ancestors of an artifact (stored stage result), and the record, recipe and lock file of the run that
-    built it.
+    """Read the ancestors of an artifact (stored stage result), and find out which run built it.
 
-    The lock file records the raw files that the run used. If the recipe or the lock file cannot be read, `read_error`
-    of the result contains the error message.
+    The record, recipe and lock file (which records the raw files) of this run are read. If the recipe or the lock file
+    cannot be read, `read_error` of the result contains the error message.
 
     Raises:
         Damaged: If the manifest (description) of an ancestor is damaged.
@@ -593,8 +609,14 @@ def read_provenance(artifact: Artifact) -> Provenance:
 
 
 def _read_ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
-    """Return the manifests (descriptions) of all ancestors of an artifact (stored stage result) in the order of the
-    pipeline stages, and the folders of the ancestors that the store no longer has.
+    """Read the manifests (descriptions) of everything that an artifact (stored stage result) was built from.
+
+    Returns:
+        The manifests in the order of the pipeline stages, and the folders of the ancestors that the store no longer
+        has.
+
+    Raises:
+        Damaged: If a manifest is damaged.
     """
     manifests: dict[str, Manifest | None] = {}
     waiting = list(_iter_parent_folders(artifact.manifest))
@@ -611,19 +633,17 @@ def _read_ancestors(artifact: Artifact) -> tuple[list[Manifest], list[str]]:
 
 
 def _iter_parent_folders(manifest: Manifest) -> Iterator[str]:
-    """Yield the folders of the artifacts from which an artifact (stored stage result) was built, as named by its
-    manifest (description).
-    """
+    """Yield the folders of the artifacts from which an artifact was directly built, as named by its manifest."""
     for parent in manifest.parents:
         if parent.role in STAGES:
             yield parent.folder
 
 
 def _find_first_run(artifact: Artifact) -> RunRecord | None:
-    """Find the first completed run whose record lists an artifact (stored stage result), or else the first run of any
-    state that lists it.
+    """Find the first completed run that built or reused an artifact (stored stage result).
 
-    Damaged records are skipped. None is returned if no record lists the artifact.
+    If there is none, the first run of any state that lists the artifact is returned, or None if no record lists it.
+    Damaged records are skipped.
     """
     unfinished = None
     for run_id in list_run_ids(artifact.place):

@@ -21,7 +21,7 @@ _MEDIA_TYPES = {"parquet": PARQUET_TYPE, "json": "application/json", "txt": "tex
 
 
 def build_croissant(content: ExportContent, card: ExportedFile) -> bytes:
-    """Build the content of croissant.json as UTF-8 JSON.
+    """Build the content of `_croissant.json` as UTF-8 JSON.
 
     Args:
         content: The content of the export.
@@ -52,7 +52,7 @@ def build_croissant(content: ExportContent, card: ExportedFile) -> bytes:
 
 
 def build_file_object(file: ExportedFile) -> dict[str, Any]:
-    """Build the Croissant FileObject of a file, with the path of the file as its id."""
+    """Build the Croissant FileObject of a file: a dictionary for JSON, with the path of the file as its "@id"."""
     return {
         "@type": "cr:FileObject",
         "@id": file.path,
@@ -65,7 +65,11 @@ def build_file_object(file: ExportedFile) -> dict[str, Any]:
 
 
 def build_file_set(split: str) -> dict[str, Any]:
-    """Build the Croissant FileSet that contains all files of a split. `split` is the name in the exported data."""
+    """Build the Croissant FileSet that contains all files of a split: a dictionary for JSON.
+
+    Args:
+        split: Name of the split in the exported data, such as "validation".
+    """
     return {
         "@type": "cr:FileSet",
         "@id": f"{split}-files",
@@ -77,7 +81,12 @@ def build_file_set(split: str) -> dict[str, Any]:
 
 
 def build_record_set(content: ExportContent, split: str) -> dict[str, Any]:
-    """Build the Croissant RecordSet of a split, with one field per column."""
+    """Build the Croissant RecordSet of a split: a dictionary for JSON, with one field per column.
+
+    Args:
+        content: The content of the export.
+        split: Name of the split in the exported data, such as "validation".
+    """
     return {
         "@type": "cr:RecordSet",
         "@id": split,
@@ -88,7 +97,12 @@ def build_record_set(content: ExportContent, split: str) -> dict[str, Any]:
 
 
 def build_field(field: pa.Field, split: str) -> dict[str, Any]:
-    """Build the Croissant Field of a column. A list column becomes an array of any length."""
+    """Build the Croissant Field of a column: a dictionary for JSON. A list column becomes an array of any length.
+
+    Args:
+        field: The column, with its description in the metadata.
+        split: Name of the split in the exported data, which begins the field's "@id".
+    """
     is_list = pa.types.is_list(field.type)
     return {
         "@type": "cr:Field",

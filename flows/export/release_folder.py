@@ -36,8 +36,9 @@ ENCODER_FOLDER, HEADS_FOLDER, ENTRY_FILE = STAGES["models"].folder, STAGES["task
 
 
 def export_release(address: str, target: Path) -> dict[str, Json]:
-    """Copy the artifacts (stored stage results) of a release to a new folder, and write the model card and the release
-    entry.
+    """Copy the artifacts (stored stage results) of a release to a new folder.
+
+    The model card and the release entry are written next to them.
 
     Args:
         address: `STORE@NAME`, or for example `STORE@NAME:2` for the second entry in the release's history.
@@ -69,8 +70,14 @@ def export_release(address: str, target: Path) -> dict[str, Json]:
 
 
 def _name_folder(manifest: Manifest, recipe: str) -> str:
-    """Return the folder in the target to which an artifact (stored stage result) is copied; "" if its kind is not
-    copied.
+    """Return the folder in the target to which an artifact (stored stage result) is copied, such as "heads/sentiment".
+
+    Args:
+        manifest: Manifest (description) of the artifact.
+        recipe: Name of the recipe, which the names of its artifacts begin with.
+
+    Returns:
+        The folder; "" if artifacts of this kind are not copied.
     """
     folder, name = STAGES[manifest.kind].folder, manifest.name.removeprefix(f"{recipe}-")
     if folder.endswith("/"):
@@ -79,7 +86,7 @@ def _name_folder(manifest: Manifest, recipe: str) -> str:
 
 
 def _list_files(manifest: Manifest) -> dict[str, StoredFile]:
-    """Map paths in the folder of an artifact (stored stage result) to the files that other programs can open."""
+    """Map paths in the target folder of an artifact (stored stage result) to its files that other programs can open."""
     if manifest.kind == "models":
         return list_model_files(manifest)
     table = "answers" if STAGES[manifest.kind].has_answers else "files"
@@ -88,7 +95,14 @@ def _list_files(manifest: Manifest) -> dict[str, StoredFile]:
 
 
 def _render_card(place: Place, release: Release, folder: Path, folders: dict[str, Manifest]) -> str:
-    """Render the encoder's model card, with the scores of its tasks."""
+    """Render the encoder's model card as Markdown, with the scores of its tasks.
+
+    Args:
+        place: The store.
+        release: The release entry.
+        folder: The folder to which the artifacts have been copied.
+        folders: Maps each path in this folder to the manifest (description) of its artifact.
+    """
     tasks = {path: manifest for path, manifest in folders.items() if manifest.kind == "tasks"}
     results = [read_result(place, manifest, path.partition("/")[2]) for path, manifest in tasks.items()]
     rows = tuple(row for result in results for row in result.rows)

@@ -98,12 +98,12 @@ class Claim:
 
     @property
     def size_bytes(self) -> int:
-        """The total size of the files of the part (file set) in bytes."""
+        """The total size of the files of this part (file set) in bytes, without its record."""
         return sum(file.size_bytes for file in self.part.files)
 
     @property
     def paths(self) -> list[str]:
-        """The paths in the store of the files of the part (file set) and of its record."""
+        """The paths in the store of the files of this part (file set) and of its record."""
         return [f"{self.folder}/{path}" for path in self.part.paths]
 
 
@@ -137,10 +137,9 @@ class Inventory:
 
 
 def read_inventory(place: Place, inside: str = "") -> Inventory:
-    """Read the manifests (descriptions of stored stage results) and records of a store, or of a folder in it, to find
-    out what the store should contain.
+    """Read what a store, or a folder in it, should contain according to its manifests and records.
 
-    Damaged manifests and records are listed in `faults`.
+    Manifests are descriptions of stored stage results. Damaged manifests and records are listed in `faults`.
 
     Args:
         place: The store.
@@ -188,7 +187,14 @@ def read_inventory(place: Place, inside: str = "") -> Inventory:
 
 
 def _group_files_by_run(sizes: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Group the names of run files by run id, oldest run first."""
+    """Group the names of run files by run id, oldest run first.
+
+    Args:
+        sizes: Paths in the store. Those outside the folder `runs` are ignored.
+
+    Returns:
+        Maps each run id to paths relative to the folder of the run, such as "run.json".
+    """
     files: dict[str, set[str]] = {}
     for path in sorted(sizes):
         run_id, _, name = path.removeprefix("runs/").partition("/")
@@ -208,10 +214,17 @@ def _is_recorded(files: Collection[str]) -> bool:
 
 
 def _is_manifest(path: str) -> bool:
+    """Return True if a path in a store has the form KIND/NAME/FINGERPRINT/manifest.json."""
     return path.count("/") == 3 and path.endswith(f"/{MANIFEST}")
 
 
 def _read_manifests(place: Place, paths: Sequence[str]) -> tuple[dict[str, Manifest], list[Fault]]:
+    """Read the manifests (descriptions of stored stage results) at some paths.
+
+    Returns:
+        A dictionary from the artifact's folder to its manifest, and a fault for each manifest that is damaged or in
+        another artifact's folder.
+    """
     manifests, faults = {}, []
     for path in paths:
         folder = path.removesuffix(f"/{MANIFEST}")
@@ -230,7 +243,7 @@ def _read_manifests(place: Place, paths: Sequence[str]) -> tuple[dict[str, Manif
 def compute_identity(part: Part) -> str:
     """Compute a fingerprint of everything in the description of a part (file set) except its name.
 
-    Parts with equal fingerprints have the same bytes and the same record.
+    Parts with equal fingerprints have the same bytes and the same record. The result is a string of hexadecimal digits.
     """
     return compute_fingerprint(**{name: value for name, value in part.to_json().items() if name != "name"})
 
@@ -253,16 +266,20 @@ def _collect_published(manifests: Mapping[str, Manifest]) -> list[Claim]:
 
 
 def _sort_owner_first(claim: Claim) -> tuple[str, ...]:
-    """Return the folders of the artifacts (stored stage results) that name a part, starting with the artifact for which
-    the part (file set) was built.
-    """
+    """Return the folders of the artifacts that name a part (file set), beginning with the one that it was built for."""
     return tuple(sorted(claim.artifacts, key=lambda folder: not claim.paths[0].startswith(f"{folder}/")))
 
 
 def _read_unpublished(place: Place, path: str, folder: str) -> Claim | Fault:
     """Read the record of a part (file set) that no manifest (description of a stored stage result) names.
 
-    If the record is damaged, a fault is returned.
+    Args:
+        place: The store.
+        path: Path of the record in the store.
+        folder: Folder of the artifact that the part was built for.
+
+    Returns:
+        What the record describes, or a fault if it is damaged.
     """
     kind, name, _ = folder.split("/")
     try:
@@ -300,7 +317,12 @@ def find_faults(inventory: Inventory, advance: Advance = lambda done, total: Non
 
 
 def find_artifact_faults(place: Place, manifest: Manifest) -> list[Fault]:
-    """Read all files of an artifact (stored stage result), and return a fault for each damaged or missing one."""
+    """Read all files of an artifact (stored stage result), and return a fault for each damaged or missing one.
+
+    Args:
+        place: The store.
+        manifest: Manifest (description) of the artifact.
+    """
     folder = manifest.stage_folder
     claims = [
         Claim(kind=manifest.kind, folder=folder, part=part, artifacts=(manifest.folder,), is_published=True)
@@ -327,8 +349,13 @@ def find_faults_in_claims(
 
 
 def find_claim_faults(place: Place, claim: Claim) -> list[Fault]:
-    """Read a part (file set), and return the faults in its record and its files, and the differences between the record
-    and the files.
+    """Read a part (file set), and return the faults in its record and its files.
+
+    The record must also agree with the manifest and the files.
+
+    Args:
+        place: The store.
+        claim: What the manifest or record says about the part.
     """
     assert claim.part.record is not None
     record = f"{claim.folder}/{claim.part.record.path}"
@@ -359,7 +386,11 @@ def find_claim_faults(place: Place, claim: Claim) -> list[Fault]:
 def find_run_faults(place: Place, run_id: str) -> Iterator[Fault]:
     """Yield a fault for each damaged or missing file of a run, such as its recipe.
 
-    Only the file with the metrics can be built again.
+    Only the file with the metrics can be built again; the other faults say what is lost.
+
+    Args:
+        place: The store.
+        run_id: Id of the run.
     """
     damage_by_path: dict[str, str] = {}
     for read in (read_recorded_lock, read_raw_paths, read_run):
@@ -387,6 +418,10 @@ def find_figure_faults(place: Place, run_id: str) -> Iterator[Fault]:
     """Yield a fault if the file with a run's metrics is damaged or missing.
 
     The metrics can be computed again while the run's artifacts (stored stage results) exist.
+
+    Args:
+        place: The store.
+        run_id: Id of the run.
     """
     try:
         read_figures(place, run_id)
@@ -400,8 +435,9 @@ def find_figure_faults(place: Place, run_id: str) -> Iterator[Fault]:
 
 
 def _find_missing(inventory: Inventory) -> Iterator[Fault]:
-    """Yield a fault for each artifact (stored stage result), release entry or list of forgotten rows that is referred
-    to but missing.
+    """Yield a fault for everything in a store that is referred to but missing.
+
+    This can be an artifact (stored stage result), a release entry or a list of forgotten rows.
     """
     place, records = inventory.place, dict[str, list[RunRecord]]()
     for run_id, files in inventory.runs.items():
@@ -463,8 +499,13 @@ def _iter_released(inventory: Inventory) -> Iterator[ReleasedArtifact]:
 
 
 def _find_release_faults(inventory: Inventory, path: str) -> Iterator[Fault]:
-    """Yield a fault if a release entry is damaged, and for each released artifact (stored stage result) that is missing
-    or has changed.
+    """Yield the faults of a release entry and of the artifacts (stored stage results) that it names.
+
+    The entry may be damaged, and an artifact may be missing or have changed.
+
+    Args:
+        inventory: The inventory of the store.
+        path: Path of the entry in the store.
     """
     try:
         release = read_release(inventory.place, path)
@@ -485,7 +526,7 @@ def _find_release_faults(inventory: Inventory, path: str) -> Iterator[Fault]:
 
 
 def _find_tombstone_faults(place: Place, path: str) -> Iterator[Fault]:
-    """Yield a fault if a corpus's list of forgotten rows cannot be read."""
+    """Yield a fault if a corpus's list of forgotten rows, at `path` in the store, cannot be read."""
     try:
         read_tombstones(place, path.split("/")[1])
     except InputError:

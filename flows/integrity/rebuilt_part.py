@@ -40,12 +40,11 @@ class RebuiltPart:
 
 
 def rebuild_part(place: Place, manifest: Manifest) -> RebuiltPart:
-    """Rebuild the first part (file set) of an artifact (stored stage result) in a temporary folder, and compare it with
-    the part in the store.
+    """Rebuild the first part (file set) of an artifact in a temporary folder, and compare it with the stored one.
 
     Args:
         place: The store.
-        manifest: Manifest (stored description) of the artifact.
+        manifest: Manifest (stored description) of the artifact (stored stage result).
 
     Raises:
         InputError: If no recorded run built the artifact, if this version would build a different artifact, or if the

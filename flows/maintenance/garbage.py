@@ -131,8 +131,9 @@ class Garbage:
 
 
 def scan_store(place: Place, retention: Retention, now: datetime | None = None) -> StoreSnapshot:
-    """Read the manifests (descriptions of stored stage results) and run records of a store, and find out what is
-    needed.
+    """Read the manifests and run records of a store, and find out what is needed.
+
+    Manifests are descriptions of stored stage results. Nothing is removed.
 
     Args:
         place: The store.
@@ -169,8 +170,9 @@ def scan_store(place: Place, retention: Retention, now: datetime | None = None) 
 
 
 def list_garbage(snapshot: StoreSnapshot, keep_runs: int, artifacts: Sequence[str]) -> Garbage:
-    """List everything that is removed together with the given artifacts (stored stage results), including old run
-    records.
+    """List everything that a clean-up removes together with the given artifacts (stored stage results).
+
+    This includes old run records. Nothing is removed here.
 
     Args:
         snapshot: The content of the store.
@@ -218,7 +220,14 @@ def find_leftovers(snapshot: StoreSnapshot, kept: Mapping[str, Manifest], remove
 
 
 def _is_garbage(path: str, needed: Needs, kept: Mapping[str, Manifest], absent: Collection[str]) -> bool:
-    """Return True if a file that no remaining artifact (stored stage result) names may be removed."""
+    """Return True if a file that no remaining artifact (stored stage result) names may be removed.
+
+    Args:
+        path: Path of the file in the store.
+        needed: The content that must not be removed.
+        kept: Maps the folders of the remaining artifacts to their manifests (descriptions).
+        absent: Folders of artifacts whose manifests have been or will be removed.
+    """
     folder = "/".join(path.split("/")[:3])
     if not needed.can_remove(folder) or path == f"{folder}/{MANIFEST}":
         return False
@@ -228,7 +237,7 @@ def _is_garbage(path: str, needed: Needs, kept: Mapping[str, Manifest], absent: 
 def find_needed(
     place: Place, manifests: Mapping[str, Manifest], retention: Retention, now: datetime | None = None
 ) -> Needs:
-    """Find out what is needed in a store.
+    """Find out what is needed in a store: by unfinished runs, the newest runs, releases and readers.
 
     Args:
         place: The store.
@@ -283,7 +292,7 @@ def select_kept_runs(states: Sequence[ListedRun], retention: Retention, now: dat
 
 
 def _parse_start(state: ListedRun) -> datetime:
-    """Return the time at which a run started, or the latest possible time if it cannot be parsed."""
+    """Return the time at which a run started, with time zone, or the latest possible time if it cannot be parsed."""
     try:
         return datetime.fromisoformat(state.started)
     except ValueError:
@@ -291,10 +300,12 @@ def _parse_start(state: ListedRun) -> datetime:
 
 
 def with_parents(folders: Collection[str], manifests: Mapping[str, Manifest]) -> set[str]:
-    """Return the folders of the given artifacts (stored stage results) and of all artifacts that they were built from,
-    directly or indirectly.
+    """Return the folders of some artifacts and of everything that they were built from, directly or indirectly.
 
-    Folders that are not in `manifests` (descriptions of the artifacts in the store, by folder) are omitted.
+    Args:
+        folders: Folders of artifacts (stored stage results).
+        manifests: Maps the folder of each artifact in the store to its manifest (description). Folders that are not in
+            it are omitted.
     """
     folders_needed, waiting = set[str](), list(folders)
     while waiting:
@@ -358,9 +369,14 @@ class _Remover:
         self._size_bytes = 0
 
     def remove_artifact(self, folder: str, snapshot: StoreSnapshot) -> bool:
-        """Remove the manifest (description) of an artifact (stored stage result).
+        """Remove the manifest (description) of an artifact (stored stage result), unless another process is reading it.
 
-        Return False if nothing was removed because another process is reading the artifact.
+        Args:
+            folder: Folder of the artifact.
+            snapshot: The content of the store, which has the size of the manifest.
+
+        Returns:
+            True if the manifest was removed, False if another process is reading the artifact.
         """
         self._turn.check_alive()
         if not remove_unless_held(self._place, folder):
@@ -380,5 +396,6 @@ class _Remover:
         self._count(size)
 
     def _count(self, size: int) -> None:
+        """Add `size` to the number of bytes freed, and report the sum."""
         self._size_bytes += size
         self._advance(self._size_bytes)

@@ -185,8 +185,9 @@ def prepare_candidate(recipe: Recipe, record: RunRecord, name: str, figures: Fig
 
 
 def release_if_within_bounds(candidate: ReleaseCandidate, tell: Callable[[str], None]) -> None:
-    """Release a candidate unless its metrics exceed a limit set in the recipe or the current release of its name has
-    the same artifacts (stored stage results).
+    """Release a candidate unless its metrics exceed a limit that is set in the recipe.
+
+    Nothing is released either if the current release of its name has the same artifacts (stored stage results).
 
     Args:
         candidate: The candidate.
@@ -208,7 +209,15 @@ def release_if_within_bounds(candidate: ReleaseCandidate, tell: Callable[[str], 
 
 
 def _check_undamaged(place: Place, artifacts: tuple[ReleasedArtifact, ...]) -> None:
-    """Raise InputError if a file of the artifacts (stored stage results) is damaged or missing."""
+    """Read all files of some artifacts (stored stage results) to check that none is damaged or missing.
+
+    Args:
+        place: The store.
+        artifacts: The artifacts, whose manifests must exist.
+
+    Raises:
+        InputError: If a file is damaged or missing.
+    """
     for artifact in artifacts:
         manifest = read_manifest(place, artifact.folder)
         assert manifest is not None, "it was read a moment ago"
@@ -222,8 +231,14 @@ def _check_undamaged(place: Place, artifacts: tuple[ReleasedArtifact, ...]) -> N
 def _find_comparison(place: Place, record: RunRecord, name: str) -> tuple[tuple[RunRecord, Figures] | None, str]:
     """Find the run to compare a run with: the current release of the name, or else the previous run.
 
+    Args:
+        place: The store.
+        record: Record of the run that is compared.
+        name: Name of the release.
+
     Returns:
-        The record and metrics of that run, or None if there is none; and a description of that run.
+        The record and metrics of the found run, or None if there is none; and a description of it, such as "the run
+        ID".
     """
     if name in list_release_names(place):
         now = read_current_release(place, name)

@@ -70,13 +70,20 @@ def _find_excess(place: Place, ids: list[str], files: Mapping[str, Mapping[str, 
 
 
 def _sort_for_removal(run_id: str, files: Mapping[str, int]) -> dict[str, int]:
-    """Map the paths of a run's files, in removal order, to their sizes in bytes."""
+    """Map the paths of a run's files, in removal order, to their sizes in bytes.
+
+    Args:
+        run_id: Id of the run.
+        files: Maps the names of its files to their sizes. The marker file of a removal is left out.
+    """
     names = sorted(files, key=lambda name: (REMOVAL_RANK.get(name, len(REMOVAL_RANK)), name))
     return {f"runs/{run_id}/{name}": files[name] for name in names if name != REMOVAL_MARK}
 
 
 def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None]) -> None:
-    """Remove the records of a recipe's old runs. An InputError is reported but not raised.
+    """Remove the records of a recipe's old runs.
+
+    If they cannot be removed, the InputError is reported but not raised.
 
     Args:
         place: The store.
@@ -94,7 +101,12 @@ def keep_newest(place: Place, recipe: str, keep: int, tell: Callable[[str], None
 
 
 def remove_file(place: Place, path: str) -> None:
-    """Remove a file if it exists, and any folders that become empty."""
+    """Remove a file of a store if it exists, and any folders that become empty.
+
+    Args:
+        place: The store.
+        path: Path of the file in the store.
+    """
     with suppress(FileNotFoundError):
         place.delete(path)
     if place.is_local:

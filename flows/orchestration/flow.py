@@ -170,6 +170,8 @@ def fine_tune_models(stages: list[str]) -> State[list[Manifest]]:
 def run_subflow(tag: str) -> State[Any]:
     """Do the work of the current Prefect subflow, and return its final state.
 
+    If the work raises an exception, the state is named "Stage failed" and has the exception as its data.
+
     Args:
         tag: The tag to give to the subflow, which is the group of its stages: "train" or "tasks".
     """
@@ -227,7 +229,7 @@ class FlowTasks:
     """Runs the tasks of a run as Prefect task runs of the current flow run."""
 
     def submit(self, name: str, work: Callable[[StageBuild], WorkResult[Any]], build: StageBuild) -> PendingTask:
-        """Submit a task that calls `work(build)` on a thread, and retries it after an error that may be temporary.
+        """Submit a Prefect task that calls `work(build)` on a thread, with retries after errors that may be temporary.
 
         Args:
             name: The name of the task run.

@@ -59,7 +59,7 @@ GuessedNames = Mapping[str, tuple[GuessedName, ...]]  # by source, in the order 
 
 
 def get_guessable_source(source: Source) -> FilesSource | None:
-    """Return the source if its text field must be guessed, else None.
+    """Return the source if its text field must be guessed; None for any other source.
 
     The field must be guessed if the source reads files with fields and its recipe does not set `fields.text`.
     """
@@ -72,6 +72,7 @@ def with_guessed_names(source: Source, guessed: GuessedNames, generation: int) -
     A generation is the raw files that one run added.
 
     Args:
+        source: the source, which is returned unchanged if its text field must not be guessed
         guessed: the guessed names of all sources, by source name
         generation: one-based number of the generation; names that were guessed later are not used
     """
@@ -84,6 +85,10 @@ def with_names(source: Source, names: Sequence[str]) -> Source:
 
     The source is returned unchanged if its recipe sets `fields.text`, if it does not read fields, or if `names` is
     empty or only "text", which is the default.
+
+    Args:
+        source: the source
+        names: names of the fields; a record's text is in the first of them that it has
     """
     files = get_guessable_source(source)
     if files is None or tuple(names) in ((), ("text",)):
@@ -103,6 +108,7 @@ def guess_text_fields(
     without a guess.
 
     Args:
+        sources: the sources of the recipe
         guessed: the names that are already in the lock file, by source name
         older: the older generations (raw files that one run added) in order, each a mapping from source name to raw
             files
@@ -130,15 +136,23 @@ def guess_text_fields(
 
 
 def find_files_without_text(guesses: Mapping[str, TextColumns]) -> dict[str, set[str]]:
-    """Return the paths of the files that contain no text, by name of the inspected source."""
+    """Return the paths of the files that contain no text, by source name.
+
+    Args:
+        guesses: the guess for each inspected source, by source name
+    """
     return {name: {file.path for file, _ in guess.without} for name, guess in guesses.items()}
 
 
 def refuse_source_without_text(source: Source, guess: TextColumns) -> None:
-    """Raise the InputError for a source without any text field, which lists the columns of its first file.
+    """Raise the InputError for a source without any text field. The message lists the columns of its first file.
 
     Args:
+        source: the source
         guess: the text columns of the source's files; `guess.without` (files without any) must not be empty
+
+    Raises:
+        InputError: Always.
     """
     file, columns = guess.without[0]
     names = ", ".join(columns)[:500] or "none"
@@ -161,9 +175,10 @@ def format_set_option(source: str, field: str, name: str) -> str:
 
 
 def describe_guess(source: Source, names: Sequence[str], guess: TextColumns | None) -> str:
-    """Return one line about a guess: the fields that hold the text, how to change them, and other candidates.
+    """Return one line about a guess: the fields that contain the text, how to change them, and other candidates.
 
     Args:
+        source: the source
         names: the guessed fields, in order of preference
         guess: the text columns of the source's files; None if no files were inspected in this run
     """
@@ -306,14 +321,24 @@ def is_excluded(setting: str, given: Mapping[str, Any]) -> bool:
 
 
 def _without_source_name(key: str, source: str) -> str:
-    """Remove the name or number of the folder's only source from a dotted key."""
+    """Return a dotted key without the name or number of the folder's only source: "source.NAME.path" as "source.path".
+
+    Args:
+        key: the key; keys of other tables are returned unchanged
+        source: name of the source
+    """
     first, *rest = split_key(key)
     named = first == "source" and len(rest) > 1 and rest[0] in (source, "1")
     return join_key([first, *rest[named:]])
 
 
 def describe_fitted(name: str, fitted: FittedDefaults) -> str:
-    """Return one line that states which defaults were chosen for a folder and why; "" if none were chosen."""
+    """Return one line that states which defaults were chosen for a folder and why; "" if none were chosen.
+
+    Args:
+        name: name of the folder's recipe
+        fitted: the chosen defaults
+    """
     if not fitted.why:
         return ""
     return (
@@ -375,7 +400,7 @@ def choose_template(texts: Sequence[str]) -> tuple[str, str] | None:
     """Choose the recipe template that suits a sample of texts.
 
     Returns:
-        The name of the template, and a phrase that describes why it was chosen. None if there are fewer than MIN_TEXTS
+        (name of the template, phrase that describes why it was chosen). None if there are fewer than MIN_TEXTS
         non-empty texts, or if the default rules suit them.
 
     >>> choose_template(["The printer is broken again.", "Please call back.", "It works now, thanks."])
@@ -403,7 +428,7 @@ def _find_terms(sign: "re.Pattern[str]", text: str) -> set[str]:
 
 
 def _compute_turn_share(text: str) -> float:
-    """Return the share of lines that begin with a speaker's name; 0 if there are fewer than MIN_CHAT_LINES lines."""
+    """Return the share (0 to 1) of a text's lines that begin with a speaker's name; 0 below MIN_CHAT_LINES lines."""
     lines = [line for line in text[:MAX_CHARACTERS].splitlines() if line.strip()]
     turns = sum(CHAT_TURN.match(line) is not None for line in lines)
     return turns / len(lines) if len(lines) >= MIN_CHAT_LINES else 0.0

@@ -115,7 +115,8 @@ class Lock:
     def file_locations(self) -> dict[tuple[str, str], tuple[int, str]]:
         """The (generation number, path) of each raw file, by (source name, sha256).
 
-        A generation is the raw files that one run added; its number is one-based.
+        The path of a file that is gone is "". A generation is the raw files that one run added; its number is
+        one-based.
         """
         return {
             (name, file.sha256): (number, file.path)
@@ -125,7 +126,10 @@ class Lock:
         }
 
     def to_bytes(self) -> bytes:
-        """Serialize the lock as JSON, followed by a digest of the JSON as its last field."""
+        """Serialize the lock as JSON with a digest of the JSON as its last field.
+
+        Paths of raw files are not included.
+        """
         stored = replace(self, generations=(), start=None, teacher=None)
         fields = {name: value for name, value in asdict(stored).items() if value}
         generations = [
@@ -136,12 +140,16 @@ class Lock:
         return seal(json.dumps(data, indent=1, ensure_ascii=False).encode())
 
     def find_left_out(self, source: Source) -> dict[str, str]:
-        """Return the raw files that a source skips under its current settings, as sha256 -> reason."""
+        """Return the raw files that a source skips under its current settings, as {sha256: reason}."""
         now = compute_settings_digest(source) if self.left_out else ""
         return {f.sha256: f.why for f in self.left_out if (f.source, f.settings) == (source.name, now)}
 
     def find_raw_files(self, documents: Manifest) -> tuple[RawFile, ...]:
-        """Return the raw files from which stored documents were parsed; empty if they are not in the lock."""
+        """Return the raw files from which stored documents were parsed; () if they are not in the lock.
+
+        Args:
+            documents: manifest (description) of the parsed documents of a source
+        """
         of_source = (generation.get(documents.name, ()) for generation in self.generations)
         read = (files for files in of_source if files and build_raw_parent(files) in documents.parents)
         return tuple(file for files in read for file in files)
@@ -166,6 +174,7 @@ class Lock:
         """Parse a lock that `to_bytes` serialized.
 
         Args:
+            data: content of the lock file
             where: path of the lock file, for messages
 
         Raises:
@@ -187,9 +196,11 @@ class Lock:
 
 
 def _from_json(fields: dict[str, Any]) -> Lock:
-    """Build a lock from its JSON object.
+    """Build a lock from its JSON object, from which some keys are removed.
 
-    Raises ValueError, KeyError, TypeError or AttributeError if the object is malformed.
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: If the object is malformed; ValueError is also raised for
+            another version of the format.
     """
     if fields.pop("version") != VERSION:
         raise ValueError(f"its format is not {VERSION}")
@@ -213,14 +224,18 @@ def _from_json(fields: dict[str, Any]) -> Lock:
 
 
 def compute_settings_digest(source: Source) -> str:
-    """Return a digest of everything that affects how a source reads a file: its kind, its version and its settings."""
+    """Return a digest of everything that affects how a source reads a file: its kind, its version and its settings.
+
+    The digest has 24 hexadecimal digits.
+    """
     return compute_fingerprint(kind=source.kind, version=source.version, settings=source.settings())
 
 
 def read_lock(path: Path | None) -> Lock:
     """Read a lock file. Return an empty lock if the file does not exist or `path` is None.
 
-    Raises InputError if the file is damaged or is not a lock.
+    Raises:
+        InputError: If the file is damaged or is not a lock.
     """
     if path is None or not path.exists():
         return Lock()
@@ -229,7 +244,15 @@ def read_lock(path: Path | None) -> Lock:
 
 
 def write_lock(path: Path, lock: Lock) -> None:
-    """Write a lock file atomically. Raises InputError if the file cannot be written."""
+    """Write a lock file in one step, so that nobody reads half of it.
+
+    Args:
+        path: path of the lock file
+        lock: its new content
+
+    Raises:
+        InputError: If the file cannot be written.
+    """
     try:
         with replace_file(path, is_only_writer=True) as new:
             new.write_bytes(lock.to_bytes())
@@ -266,9 +289,13 @@ def resolve_raw_files(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedL
     Files are identified by content. Each raw file is hashed once; later runs take the digests of unchanged files from
     `cache`.
 
+    Args:
+        recipe: the recipe
+        lock: content of its lock file, which is not changed
+        cache: cache of file digests, to which new digests are added
+
     Returns:
-        A new lock in which each file has its current path ("" if the file is gone), and the files that were added. The
-        given lock is not changed.
+        A new lock in which each file has its current path ("" if the file is gone), and the files that were added.
 
     Raises:
         InputError: If a source's files cannot be found or read, or none of its files has a text field.
@@ -320,13 +347,15 @@ def _hash_source(
     unopened: dict[str, list[tuple[str, str, str]]],
     earlier: Collection[str],
 ) -> list[RawFile]:
-    """Hash the raw files of a source.
+    """Hash the raw files of a source, and return those that could be opened.
 
-    With `on_damage = "skip"`, files that cannot be opened are skipped; if they outnumber the readable files, an
-    InputError is raised nevertheless. Object store errors are always raised, since the objects are back when the store
-    responds again.
+    With `on_damage = "skip"`, files that cannot be opened are skipped, unless they outnumber the readable files. Errors
+    of an object store are always raised, since the objects are back when the store responds again.
 
     Args:
+        entry: the source and its settings
+        recipe: the recipe
+        cache: cache of file digests, to which new digests are added
         unopened: by source name, (name, path, error kind) of each skipped file; the source's entry is added in place
         earlier: names of sources that earlier runs have read, which continue however many files cannot be opened
 
@@ -383,7 +412,11 @@ def list_raw_files(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]
 def build_store_check(source: Source, recipe: Recipe) -> FolderPredicate:
     """Return a function that checks whether a folder below the source belongs to a store and so contains no raw files.
 
-    Symbolic links are followed.
+    The function takes the path of a folder and returns True if it does. Symbolic links are followed.
+
+    Args:
+        source: the source, whose path is searched for raw files
+        recipe: the recipe, which names the store of its runs
 
     Raises:
         InputError: If the source's own path is in a folder that runs write to.
@@ -439,9 +472,10 @@ def find_unread_files(
     without_text: Collection[str],
     unopened: Mapping[str, Sequence[tuple[str, str, str]]],
 ) -> dict[str, FileCounts]:
-    """Count the files next to each source's raw files that no source reads, by source name.
+    """Count the files next to each source's raw files that no source reads. Return the counts by source name.
 
     Args:
+        recipe: the recipe
         files_by_source: the raw files of each source, by source name
         without_text: paths of raw files that contain no text
         unopened: (name, path, error kind) of the files that could not be opened, by source name
@@ -465,10 +499,12 @@ def find_unread_files(
 def _without_gone_files(lock: Lock, paths: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[Lock, tuple[str, ...]]:
     """Remove files that no longer exist from generations that no run has completed.
 
-    Returns the new lock and the names of the removed files.
-
     Args:
+        lock: the lock, which is not changed
         paths: by source name, a mapping from sha256 to the (path, state) of each file that exists
+
+    Returns:
+        The new lock, and the names of the removed files.
     """
     pending = lock.generations[len(lock.generations) - lock.pending :]
     files = [(name, file) for generation in pending for name, group in generation.items() for file in group]
@@ -477,12 +513,13 @@ def _without_gone_files(lock: Lock, paths: Mapping[str, Mapping[str, tuple[str, 
 
 
 def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
-    """Return a copy of the lock without some of its raw files.
+    """Return a copy of a lock without some of its raw files.
 
     A generation (the raw files that one run added) that becomes empty is removed, and later generations are renumbered.
     A generation that was already empty (such as one that only removes documents) is kept.
 
     Args:
+        lock: the lock
         is_gone: called with the source name and the file; returns True to remove the file
     """
     left = [
@@ -510,7 +547,8 @@ def _with_paths(files: Sequence[RawFile], paths: Mapping[str, tuple[str, str]]) 
     """Return copies of raw files with their current path and state, both "" for a file that is gone.
 
     Args:
-        paths: mapping from sha256 to (path, state)
+        files: the raw files
+        paths: mapping from sha256 to (path, state); the state tells whether the file has changed since it was hashed
     """
     found = ((file, *paths.get(file.sha256, ("", ""))) for file in files)
     return tuple(replace(file, path=path, state=state) for file, path, state in found)

@@ -88,6 +88,6 @@ def explain_by_name(key: str) -> str:
 
 
 def _format_first_sentence(text: str) -> str:
-    """Return the first sentence of a docstring formatted for a table cell: first letter in lower case, no full stop."""
+    """Return the first sentence of a docstring for a table cell: without the full stop, first letter in lower case."""
     first = text.split(". ")[0].split("; ")[0].rstrip(".")
     return first[:1].lower() + first[1:]

@@ -67,7 +67,7 @@ class ModelEntry:
 
     @property
     def shards(self) -> tuple[str, ...]:
-        """Names of all shard sets that training reads, without repeats."""
+        """Names of all shard sets (training data) that training reads, without repeats, in the order of the phases."""
         return tuple(dict.fromkeys(name for names in self.phases for name in names))
 
 
@@ -77,7 +77,7 @@ def read_model_table(
     """Check a recipe's `[model]` table and return the model and its training.
 
     Args:
-        section: the table
+        section: the table, as `tomllib` reads it
         path: path of the recipe file, against whose folder relative paths are resolved
         training: settings of the training
         phases: for each training phase, the names of the shard sets that it reads
@@ -108,7 +108,12 @@ def read_model_table(
 
 
 def _resolve_model_folder(address: str, path: Path) -> str:
-    """Return the absolute path of a model, or "" if its address is a URL."""
+    """Return the absolute path that a model has if its address is a path, or "" if its address is a URL.
+
+    Args:
+        address: the address in the recipe, such as "models/small"
+        path: path of the recipe file, against whose folder a relative path is resolved
+    """
     return "" if "://" in address else resolve_path(address, path)
 
 
@@ -176,12 +181,12 @@ class TaskEntry:
     baseline_folder: str = ""
 
     def load_suite(self) -> Suite:
-        """Build the suite of this table's tasks, with the settings for reading their labeled files.
+        """Build the suite (set of tasks) that this table describes, with the settings for reading their labeled files.
 
         Labels that are made of installed packages are made now if they are missing.
 
         Raises:
-            InputError: If a file is missing.
+            InputError: If a file is missing, or a setting of a suite's file is not valid.
         """
         own = self.settings
         for file in filter(None, (own.train, own.evaluate)):
@@ -256,7 +261,13 @@ def _check_suite(own: TaskSettings, given: Mapping[str, Any], where: str) -> Non
 def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None:
     """Check that the task kind exists, that its settings are known, and that all required files are named.
 
-    Raises InputError.
+    Args:
+        own: the settings that all tasks have
+        given: the other settings of the table
+        where: label of the table in messages
+
+    Raises:
+        InputError: If one of these is not the case.
     """
     if not own.task:
         raise InputError(f'{where} names no task: give it task = "classes" (or another kind, or a published set), or '
@@ -280,9 +291,15 @@ def _check_task(own: TaskSettings, given: Mapping[str, Any], where: str) -> None
 
 
 def _check_answers(answers: str, task: Task, where: str) -> None:
-    """Check that a task can make predictions for documents.
+    """Check that a task can make predictions for documents, if its setting `answers` asks for them.
 
-    Raises InputError if the input of the task is more than one text.
+    Args:
+        answers: the setting: "", "predict" or "embed"
+        task: the kind of task
+        where: label of the table in messages
+
+    Raises:
+        InputError: If predictions are asked for and the input of the task is more than one text.
     """
     needed, _ = split_roles(task, labelled=False)
     if answers == "predict" and needed != ["text"]:

@@ -77,7 +77,7 @@ class Privacy:
         return to_one_line(text, limit)
 
     def format_locator(self, locator: Locator) -> str:
-        """Format the position of a record in its raw file.
+        """Format the position of a record in its raw file, such as "file 3f2a9c1b0011: bytes 0-120".
 
         Unless `samples` is "text", the file name, which could identify a person, is replaced by the first 12 digits of
         the file's sha256.

@@ -189,7 +189,7 @@ class Recipe:
     is_scheduled: bool = False
 
     def to_scheduled(self) -> "Recipe":
-        """Return a copy for a scheduled run, in which every source skips unreadable files."""
+        """Return a copy of the recipe for a scheduled run, in which every source skips unreadable files."""
         sources = tuple(replace(entry, on_damage="skip") for entry in self.sources)
         return replace(self, sources=sources, is_scheduled=True)
 
@@ -334,7 +334,18 @@ def build_recipe(table: Mapping[str, Any], path: Path, text: str = "") -> Recipe
 
 
 def _read_vocabulary(section: Mapping[str, Any], where: str, path: Path) -> VocabularySettings | GivenVocabulary:
-    """Return the settings of a vocabulary to train or, if the table has the key `path`, of an existing vocabulary."""
+    """Check a `[vocabulary]` table, and return the settings of a vocabulary to train or of an existing one.
+
+    A table with the key `path` describes an existing vocabulary.
+
+    Args:
+        section: the table, without its name
+        where: label of the table in messages
+        path: path of the recipe file, against whose folder relative paths are resolved
+
+    Raises:
+        InputError: If a setting is not valid.
+    """
     if "path" not in section:
         return bind_settings(VocabularySettings, section, where)
     strange = next((key for key in section if key not in ("path", "lowercase")), None)
@@ -372,9 +383,17 @@ def _read_shards(
 def _read_model(
     table: Mapping[str, Any], sections: Mapping[str, Any], seed: int, shards: Sequence[ShardsEntry], path: Path
 ) -> ModelEntry | None:
-    """Return the model to train, or None if the recipe ends with its shards.
+    """Check the `[model]` and `[training]` tables, and return the model to train; None if the recipe has neither.
 
-    Raises InputError if the training phases do not match the shards.
+    Args:
+        table: the whole recipe, as `tomllib` reads it
+        sections: the recipe's tables by key, with resolved paths
+        seed: seed of the recipe
+        shards: the recipe's shard sets, which the training phases name
+        path: path of the recipe file
+
+    Raises:
+        InputError: If a setting is not valid, or the training phases do not match the shards.
     """
     if "model" not in table and "training" not in table:
         return None
@@ -418,7 +437,12 @@ def _read_sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -
 def _with_steps(sources: tuple[SourceEntry, ...], tables: Any) -> tuple[SourceEntry, ...]:
     """Return copies of the sources, each with the processing steps (`[[step]]` tables) that apply to it.
 
-    Raises InputError if the tables are not valid.
+    Args:
+        sources: the sources
+        tables: the value of the recipe's key `step`
+
+    Raises:
+        InputError: If the tables are not valid.
     """
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise InputError(f"step = {tables!r} must be tables of settings: [[step]].")
@@ -477,7 +501,13 @@ def _read_source(entry: Any, number: int, sections: Mapping[str, Any], path: Pat
 def _resolve_source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) -> str:
     """Return the absolute path of a source's raw files, or the normalized address of its objects.
 
-    Raises InputError if the path is an object store address and the source kind cannot read objects.
+    Args:
+        table: the source's own settings; `path` must be a string
+        fetched: True if the source's files are downloaded, so that `path` is a folder
+        recipe: path of the recipe file, against whose folder relative paths are resolved
+
+    Raises:
+        InputError: If the path is an object store address and the source kind cannot read objects.
     """
     text = str(table["path"])
     if fetched or not text.lower().startswith("s3://"):
@@ -491,7 +521,11 @@ def _resolve_source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) 
 
 
 def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any]:
-    """Return the recipe's tables, merged over the defaults of the source's kind.
+    """Return the recipe's tables by key, merged over the defaults of the source's kind.
+
+    Args:
+        sections: the recipe's tables by key
+        source: the source
 
     Raises:
         InputError: If the defaults of the kind contain an unknown table.
@@ -502,7 +536,15 @@ def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any
 
 
 def _read_fetch(table: Any, name: str) -> AcquireSettings | None:
-    """Return the settings of a source's `fetch` table, or None if `table` is None."""
+    """Check a source's `fetch` table and return its settings; None if `table` is None.
+
+    Args:
+        table: the value of the source's key `fetch`
+        name: name of the source; files are downloaded to `raw/NAME` unless the table names a folder
+
+    Raises:
+        InputError: If the table or a setting is not valid.
+    """
     if table is None:
         return None
     if not isinstance(table, Mapping):
@@ -511,7 +553,15 @@ def _read_fetch(table: Any, name: str) -> AcquireSettings | None:
 
 
 def _read_documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> DocumentsSettings:
-    """Return the document settings of one source: the recipe's tables with the source's overrides applied."""
+    """Return the document settings of one source: the recipe's tables with the source's overrides applied.
+
+    Args:
+        sections: the recipe's tables by key
+        own: the source's overrides, in tables by the same keys
+
+    Raises:
+        InputError: If a table or a setting is not valid.
+    """
     for key in ("documents", *STEP_TABLES):
         if not isinstance(own.get(key, {}), Mapping):
             raise InputError(f"{key} = {own[key]!r} must be a table of settings.")
@@ -529,22 +579,23 @@ def _read_documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> Docu
 
 
 def read_shipped_recipes() -> dict[str, str]:
-    """Read the built-in recipes, as a mapping from recipe name to TOML text."""
+    """Read the recipes that come with Cloze, such as "demo". Return their TOML texts by name."""
     return read_recipe_texts("shipped")
 
 
 def load_shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -> Recipe:
-    """Load a built-in recipe as if its file were in `folder`.
+    """Load a recipe that comes with Cloze, as if its file were in `folder`.
 
     If `folder` contains a file NAME.toml, that file is read instead.
 
     Args:
         name: name of the recipe
+        folder: folder against which relative paths are resolved
         overrides: settings of `--set`, as dotted keys and values, which take precedence over the recipe
 
     Raises:
         InputError: If the recipe is not valid.
-        KeyError: If there is no built-in recipe with this name.
+        KeyError: If no recipe with this name comes with Cloze.
     """
     path = folder / f"{name}.toml"
     return (
@@ -579,7 +630,7 @@ def write_recipe(recipe: Recipe) -> None:
 
 
 def resolve_source(source: Path | str) -> str:
-    """Return the absolute path of a folder, file or glob. An object store address is returned unchanged."""
+    """Return the absolute path of a folder, file or glob with forward slashes. An object store address is unchanged."""
     return str(source) if is_object_address(str(source)) else Path(source).resolve().as_posix()
 
 
@@ -613,11 +664,12 @@ def render_folder_recipe(
 
 
 def with_overrides(text: str, overrides: Mapping[str, str]) -> str:
-    """Return the text of a folder's recipe with some settings changed.
+    """Return the TOML text of a folder's recipe with some settings changed.
 
     Comment lines are moved to the beginning. If `overrides` is empty, the text is returned unchanged.
 
     Args:
+        text: the TOML text
         overrides: dotted keys and values, which `parse_recipe` has already accepted
     """
     if not overrides:

@@ -26,10 +26,14 @@ from flows.recipes.tables import read_recipe_texts
 TRAINING_TEXT = """
 # With enough text, a model; then what it is for. Take the comment signs away.
 # [model]
-# size = "mini"
+# family = "modernbert"
+# size = "mini"                   # 4 layers of 256; also tiny, small, base, large
+# initializer_range = 0.035       # 0.02 * sqrt(768 / 256): narrow models learn sooner with wider first weights
 #
 # [training]
-# learning_rate = 5e-4
+# learning_rate = 1e-3            # 2e-3 at 128 and below, 5e-4 from 512 on
+# warmup_share = 0.06
+# beta2 = 0.98
 #
 # [[training.phase]]
 # steps = 10_000
@@ -58,17 +62,24 @@ RECIPE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def read_templates() -> dict[str, str]:
-    """Read the recipe templates, as a mapping from template name to TOML text with the placeholder `{name}`."""
+    """Read the recipe templates for kinds of text. Return their TOML texts, with the placeholder `{name}`, by name."""
     return read_recipe_texts("templates")
 
 
 def read_published_recipes() -> dict[str, str]:
-    """Read the recipes of published models, as a mapping from name to TOML text with the placeholder `{name}`."""
+    """Read the recipes of published models. Return their TOML texts, with the placeholder `{name}`, by model name."""
     return read_recipe_texts("published")
 
 
 def read_template_tables(template: str) -> dict[str, Any]:
-    """Parse a recipe template and return its tables. Raises KeyError if there is no such template."""
+    """Parse a recipe template and return its tables, as `tomllib` reads them.
+
+    Args:
+        template: name of the template, such as "legal"
+
+    Raises:
+        KeyError: If there is no such template.
+    """
     return tomllib.loads(read_templates()[template].format(name=template))
 
 
@@ -78,6 +89,7 @@ def write_new_recipe(name: str, template: str, folder: Path) -> Path:
     Args:
         name: name of the recipe: letters, digits, "-" and "_", beginning with a letter or digit
         template: name of a template or of a published model
+        folder: existing folder in which the file is written
 
     Raises:
         InputError: If the name or template is not valid, or the file exists or cannot be written.
@@ -108,7 +120,12 @@ def write_new_recipe(name: str, template: str, folder: Path) -> Path:
 
 
 def describe_next_steps(recipe: Path, template: str) -> str:
-    """Return the message that tells a user how to proceed with a recipe that was just written from a template."""
+    """Return the message, of several lines, that tells a user how to proceed with a recipe from a template.
+
+    Args:
+        recipe: path of the recipe, which was just written
+        template: name of the template or published model that it was written from
+    """
     if template in read_published_recipes():
         fetch = f"  cloze fetch {recipe.name}\n" if "\nfetch = " in read_published_recipes()[template] else ""
         return (
@@ -145,26 +162,29 @@ class SampleComparison:
 
 
 def collect_contents(documents: Iterable[Manifest]) -> dict[str, dict[str, str]]:
-    """Return the content digests of parsed documents, as source name -> table name -> digest.
+    """Return the content digests of parsed documents, as {source name: {table name: digest}}.
 
     Documentation of the local Python installation is omitted, because it differs between installations.
+
+    Args:
+        documents: descriptions (manifests) of the parsed documents, one per source
     """
     shipped = sorted((m for m in documents if m.name != OWN_DOCS), key=lambda manifest: manifest.name)
     return {m.name: {table: str(content) for table, content in m.tables.items()} for m in shipped}
 
 
 def read_shipped_contents() -> Contents:
-    """Read the published content digests of the built-in sources, as source name -> table name -> digest."""
+    """Read the published content digests of the built-in sources, as {source name: {table name: digest}}."""
     contents: Contents = json.loads((files("flows.recipes") / "shipped" / CONTENTS_FILE).read_text(encoding="utf-8"))
     return contents
 
 
 def compare_contents(documents: Iterable[Manifest], published: Contents) -> list[SampleComparison]:
-    """Compare the documents that a run parsed with the published digests, source by source.
+    """Compare the documents that a run parsed with the published digests. Return one comparison per published source.
 
     Args:
         documents: descriptions (manifests) of the parsed documents, one per source
-        published: source name -> table name -> digest
+        published: digests as {source name: {table name: digest}}
     """
     built = collect_contents(documents)
     return [

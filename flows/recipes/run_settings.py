@@ -78,7 +78,7 @@ class Bound:
         return re.fullmatch(pattern, name, re.DOTALL) is not None
 
     def can_be_for(self, name: str) -> bool:
-        """Return True if the limits can apply to a metric with this name; a name that ends in a space is a prefix."""
+        """Return True if the limits can apply to a metric with this name. A name that ends in a space is a prefix."""
         if not name.endswith(" "):
             return self.is_for(name)
         head, star, _ = self.figure.partition("*")
@@ -104,9 +104,13 @@ def check_bound_names(bounds: Sequence[Bound], names: Callable[[], Iterable[str]
 
 
 def read_bounds(table: Mapping[str, Any]) -> tuple[Bound, ...]:
-    """Read the limits of metrics from a recipe's `[bounds]` table.
+    """Read the limits of metrics from a recipe's `[bounds]` table, in the order of the table.
 
-    Raises InputError if a limit is unknown or not a valid number.
+    Args:
+        table: the limits (a table such as {"min": 1000}) by name of the metric
+
+    Raises:
+        InputError: If a limit is unknown or not a valid number.
     """
     return tuple(_read_bound(figure, section) for figure, section in table.items())
 
@@ -226,6 +230,7 @@ def check_release_name(key: str, name: str) -> None:
 
     Args:
         key: the setting or option that holds the name, for messages
+        name: the name
 
     Raises:
         InputError: If the name is not valid for a folder (see `check_name`), contains a reserved character, or begins
@@ -335,7 +340,7 @@ def _add_name(what: str, name: str, names: Sequence[str]) -> str:
 
 
 def iter_task_figures(entry: TaskEntry, several: bool) -> Iterator[str]:
-    """Yield the names of a task's metrics.
+    """Yield the names of a task's metrics, such as "task labels: accuracy".
 
     If the task's files are missing, the metrics are unknown, and only the prefix "task " is yielded.
 

@@ -24,7 +24,11 @@ def find_store(path: Path) -> Path | None:
 
 
 def refuse_store(path: Path) -> None:
-    """Check that a path is not part of a store. Raises InputError if it is."""
+    """Check that a path, from which raw files would be read, is not part of a store.
+
+    Raises:
+        InputError: If it is.
+    """
     if (store := find_store(path)) is not None:
         raise InputError(
             f"{to_printable(str(path))} is not raw text: it is of the store {to_printable(str(store))}. "
@@ -39,6 +43,7 @@ def is_store(folder: Path, own: Path | None) -> bool:
     A folder that cannot be read is not considered a store.
 
     Args:
+        folder: the folder
         own: the recipe's store; None if unknown
     """
     try:

@@ -25,17 +25,25 @@ MAX_NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has 
 
 
 def read_recipe_texts(folder: str) -> dict[str, str]:
-    """Read the recipes in a folder of this package, as a mapping from recipe name to TOML text."""
+    """Read the recipes in a folder of this package. Return their TOML texts by recipe name.
+
+    Args:
+        folder: "shipped", "templates" or "published"
+    """
     place = files("flows.recipes") / folder
     names = sorted(file.name for file in place.iterdir() if file.name.endswith(".toml"))
     return {name.removesuffix(".toml"): (place / name).read_text(encoding="utf-8") for name in names}
 
 
 def parse_override(text: str, option: str = "--set") -> tuple[str, str]:
-    """Split a `key=value` argument of `--set` or `--column` into key and value. Raises InputError if there is no "=".
+    """Split a `key=value` argument of `--set` or `--column` into key and value.
 
     Args:
+        text: the argument
         option: name of the option, for the message
+
+    Raises:
+        InputError: If there is no "=".
     """
     key, equals, value = text.partition("=")
     if not equals:
@@ -73,9 +81,12 @@ def apply_override(table: dict[str, Any], key: str, value: str) -> None:
 
 
 def parse_setting(text: Any) -> Any:
-    """Parse a setting's value as TOML.
+    """Parse the value of a setting as TOML.
 
     A string that is not valid TOML is returned unchanged, as is a value that is not a string.
+
+    >>> parse_setting("0.5"), parse_setting("news")
+    (0.5, 'news')
     """
     if not isinstance(text, str):
         return text
@@ -91,6 +102,7 @@ def _select_table(tables: list[Any], rest: list[str], last: str, option: str) ->
     If the first item matches no table and there is only one table, that table is returned and `rest` stays unchanged.
 
     Args:
+        tables: the tables, such as the recipe's sources
         rest: the remaining parts of the dotted key, without its last part
         last: the last part of the dotted key, for the message
         option: the option as given, for the message
@@ -218,7 +230,12 @@ def find_repeated_name(names: Sequence[str]) -> str | None:
 def get_table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return the table stored under `key`, or {} if the key is missing.
 
-    Raises InputError if the value is not a table.
+    Args:
+        table: the whole recipe, as `tomllib` reads it
+        key: the key
+
+    Raises:
+        InputError: If the value is not a table.
     """
     section = table.get(key, {})
     if not isinstance(section, dict):
@@ -228,6 +245,10 @@ def get_table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 def read_named_tables(table: Mapping[str, Any], key: str) -> list[tuple[str, dict[str, Any], str]]:
     """Return the tables stored under `key`, which holds either one table or a list of named tables.
+
+    Args:
+        table: the whole recipe, as `tomllib` reads it
+        key: the key, such as "shards"
 
     Returns:
         A (name, settings, label) tuple for each table: its name ("" for a single table that is not in a list), its
@@ -303,14 +324,22 @@ def resolve_paths(key: str, section: Any, recipe: Path) -> Any:
 
 
 def _resolve_table_path(table: Any, recipe: Path) -> Any:
-    """Return a table with its `path` resolved. Anything without a string `path` is returned unchanged."""
+    """Return a copy of a table with its `path` made absolute. Anything without a string `path` is returned unchanged.
+
+    Args:
+        table: the table
+        recipe: path of the recipe file, against whose folder a relative path is resolved
+    """
     if not isinstance(table, Mapping) or not isinstance(table.get("path"), str):
         return table
     return {**table, "path": resolve_path(table["path"], recipe)}
 
 
 def merge_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of `section` updated with the values of `own` (which take precedence), merging nested tables."""
+    """Return a copy of `section` updated with the values of `own`, which take precedence.
+
+    Nested tables are merged in the same way.
+    """
     merged = dict(section)
     for key, value in own.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
@@ -325,6 +354,7 @@ def resolve_path(path: str, recipe: Path) -> str:
     to a file of labels that is made of installed packages when a run needs it (`flows.recipes.punctuation`).
 
     Args:
+        path: the path as written in the recipe
         recipe: path of the recipe file
 
     Raises:

@@ -35,7 +35,7 @@ class RunComparison:
 
     @staticmethod
     def from_figures(before: RunRecord, figures_before: Figures, figures: Figures) -> "RunComparison":
-        """Compare the metrics of two runs.
+        """Compare the metrics of two runs, which are given by name.
 
         Args:
             before: Record (stored description) of the earlier run.
@@ -46,18 +46,18 @@ class RunComparison:
 
     @property
     def differences(self) -> list[Change]:
-        """The metrics whose values differ between the runs."""
+        """The changes of the metrics whose values differ between the runs."""
         return [change for change in self.changes if change.before != change.after]
 
     @property
     def summary(self) -> str:
-        """A sentence that states how many metrics differ."""
+        """A sentence that states how many metrics differ, such as "3 of 120 figures differ." """
         total = format_count(len(self.changes), "figure")
         return f"{len(self.differences):,} of {total} differ." if self.differences else f"all {total} are the same."
 
     @property
     def changes_by_name(self) -> Mapping[str, Change]:
-        """Maps the name of each metric, such as "dropped: parse: empty", to its change."""
+        """A mapping from the name of each metric, such as "dropped: parse: empty", to its change."""
         return {change.name: change for change in self.changes}
 
     @property
@@ -82,7 +82,7 @@ class RunComparison:
 
 
 def parse_figure_name(name: str) -> tuple[str, str, str]:
-    """Split the name of a run's metric (a count, share or mean), `WHAT (OF): DETAIL`, into these three strings.
+    """Split the name of a run's metric, `WHAT (OF): DETAIL`, into the three strings WHAT, OF and DETAIL.
 
     WHAT is the quantity, OF is the vocabulary, shard set or source that it belongs to, and DETAIL narrows it down, such
     as a language or a reason. Missing components are returned as "". The names of sources may contain any character.
@@ -102,10 +102,10 @@ def group_by_source(changes: Iterable[Change], what: Collection[str]) -> dict[st
     Args:
         changes: Changes of metrics. Metrics that do not belong to a source are ignored.
         what: The quantities to include, such as "documents". If several vocabularies have a quantity with the same
-            name, that of the first vocabulary is used.
+            name, the first vocabulary is used.
 
     Returns:
-        Maps each source to a dictionary from quantities to their changes.
+        A dict from each source to a dict from its quantities to their changes.
     """
     rows: dict[str, dict[str, Change]] = {}
     for change in changes:
@@ -161,7 +161,11 @@ def format_change(change: Change) -> str:
 
 
 def _format_step(change: Change) -> str:
-    """Format the difference of a mean between two runs, with at most one more decimal than the mean itself."""
+    """Format the difference of a mean between two runs, with at most one more decimal than the mean itself.
+
+    Args:
+        change: The change of the mean, which both runs have.
+    """
     assert change.change is not None and change.after is not None
     return f"{change.change:+,.1f}".removesuffix(".0") if abs(change.after) >= MIN_WHOLE else f"{change.change:+,.3f}"
 

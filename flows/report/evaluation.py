@@ -13,7 +13,7 @@ NUMBER_SIGNS = frozenset("0123456789+-")  # first characters of a cell that is a
 
 
 def render_evaluation_page(result: SuiteResult, comparison: SuiteComparison | None) -> str:
-    """Render the result of a task suite as an HTML page.
+    """Render the result of a task suite as the text of an HTML page.
 
     Args:
         result: Scores of the model on each task.

@@ -97,7 +97,7 @@ class Flow:
 
     @property
     def description(self) -> str:
-        """A description of the picture for people who cannot see it."""
+        """A description of the picture, in two sentences, for people who cannot see it."""
         counts = [" ".join(head).strip() for _, head in sorted(self.heads.items())]
         lost = [f"{node.count:,} {to_one_line(node.label, 80)}" for node in self.nodes if node.is_lost]
         return f"{', then '.join(counts)}. Lost on the way: {', '.join(lost) or 'nothing'}."
@@ -143,7 +143,7 @@ def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
 
 
 def _build_head(counts: Sequence[int], unit: str, several: str) -> tuple[str, str]:
-    """Return the two lines of a column heading.
+    """Return the two lines of a column heading, as (first line, second line).
 
     They are a count and its unit; or, if the column shows several vocabularies or shard sets, the unit and their
     number.
@@ -169,10 +169,13 @@ def format_short_number(count: int) -> str:
 
 
 def _build_records(parsed: Sequence[Manifest]) -> tuple[list[Node], list[Link]]:
-    """Build the nodes and links from sources to documents.
+    """Build the nodes and links from sources to documents and to the records that were dropped.
 
     The counts of all generations (the raw files that one run added) of a source are summed. If there are too many
     reasons or sources, the rarest are merged into one node.
+
+    Args:
+        parsed: Manifests (descriptions) of the parsed documents; must not be empty.
     """
     names = list(dict.fromkeys(manifest.name for manifest in parsed))
     few = names if len(names) <= MAX_SOURCES else names[: MAX_SOURCES - 1]
@@ -200,7 +203,7 @@ def _merge_rare(lost: Counter[str], max_reasons: int, what: str) -> dict[str, in
     """Return the counts by reason, most frequent first. If there are more than `max_reasons`, the rest are merged.
 
     Args:
-        lost: Maps reasons to counts.
+        lost: The count of each reason.
         max_reasons: Maximum number of entries in the result.
         what: Prefix of the name of the merged entry, such as "dropped".
     """
@@ -212,7 +215,13 @@ def _merge_rare(lost: Counter[str], max_reasons: int, what: str) -> dict[str, in
 
 
 def _build_lost(end: str, column: int, count: int) -> Node:
-    """Build the node of dropped or removed items. `end` is the reason for the loss, and becomes the key of the node."""
+    """Build the node of dropped or removed items.
+
+    Args:
+        end: The reason for the loss, such as "dropped: parse: empty", which becomes the key of the node.
+        column: Index of the column in which the node is drawn.
+        count: Number of the items.
+    """
     return Node(key=end, label=end.partition(": ")[2] or end, column=column, count=count, is_lost=True)
 
 
@@ -223,8 +232,8 @@ def _build_tokens(written: Mapping[str, Manifest], sets: Mapping[str, Manifest])
     only once.
 
     Args:
-        written: Maps the name of each vocabulary to the manifest (description) of its tokenized documents.
-        sets: Maps the name of each shard set to its manifest.
+        written: The manifest (description) of the tokenized documents, by name of the vocabulary.
+        sets: The manifest of each shard set, by name.
     """
     nodes, links, losses = list[Node](), list[Link](), list[Link]()
     for vocabulary, tokens in written.items():
@@ -262,7 +271,13 @@ def _link_tokens(start: str, name: str, shards: Manifest) -> tuple[Link, list[Li
 
 
 def _build_examples(name: str, shards: Manifest, placed: Link) -> Node:
-    """Build the node of a shard set. `placed` is the link of the tokens that the shard set contains."""
+    """Build the node of a shard set's examples.
+
+    Args:
+        name: Name of the shard set; "" if it is the only one.
+        shards: Manifest (description) of the shard set.
+        placed: Link of the tokens that the shard set contains, which ends at this node.
+    """
     copies = f", {placed.copies} copies" if placed.copies > 1 else ""
     label = f"in {shards.count_rows('examples'):,} examples{': ' if name else ''}{name}{copies}"
     return Node(key=placed.end, label=label, column=EXAMPLES, count=placed.count)
@@ -271,7 +286,9 @@ def _build_examples(name: str, shards: Manifest, placed: Link) -> Node:
 def _is_unused(source: str | None, sets: Iterable[Manifest]) -> bool:
     """Return True if none of the shard sets uses a source.
 
-    If `source` is None (the source of the tokens is unknown), False is returned.
+    Args:
+        source: Name of the source; None if the source of the tokens is unknown. Then False is returned.
+        sets: Manifests (descriptions) of the shard sets.
     """
     chosen = [shards.settings.get("sources") for shards in sets]
     return source is not None and all(sources and source not in sources for sources in chosen)
@@ -288,7 +305,7 @@ class _Box:
 
 
 def draw_flow(flow: Flow) -> Markup:
-    """Draw the picture as an SVG element."""
+    """Draw the picture of a run, from raw records to examples, as an SVG element."""
     widths = _compute_widths(flow)
     boxes = _place_boxes(flow, widths)
     nodes = {node.key: node for node in flow.nodes}
@@ -307,12 +324,12 @@ def _count_letters(node: Node) -> int:
 
 
 def _format_count(node: Node) -> str:
-    """Format the count of a node. The format is shorter in the first column, which has less room."""
+    """Format the count of a node for its label. The format is shorter in the first column, which has less room."""
     return format_number(node.count) if node.column else format_short_number(node.count)
 
 
 def _compute_widths(flow: Flow) -> list[float]:
-    """Compute the width in pixels of each band at its right end, in the order of the links.
+    """Compute the width in pixels of each link's band at its right end. Return the widths in the order of the links.
 
     The fullest column of records and documents is MAX_COLUMN_HEIGHT high. The fullest column of tokens is as high as
     the kept documents, but at least MIN_TOKENS_HEIGHT.
@@ -338,6 +355,10 @@ def _place_boxes(flow: Flow, widths: Sequence[float]) -> dict[str, _Box]:
     """Place all nodes in their columns from top to bottom, and return the boxes by node key.
 
     Dropped and removed items in a middle column are placed below all boxes of the columns to the right.
+
+    Args:
+        flow: The nodes and links.
+        widths: Width in pixels of the band of each link, from `_compute_widths`.
     """
     boxes: dict[str, _Box] = {}
     foot = HEAD_HEIGHT
@@ -358,7 +379,14 @@ def _place_boxes(flow: Flow, widths: Sequence[float]) -> dict[str, _Box]:
 
 
 def _draw_band(link: Link, nodes: Mapping[str, Node], boxes: Mapping[str, _Box], width: float) -> tuple[str, str, str]:
-    """Return the CSS class, SVG path and title of a band. The used heights of both boxes are updated in place."""
+    """Return the CSS class, SVG path and title of a band. The used heights of both boxes are updated in place.
+
+    Args:
+        link: The link that the band represents.
+        nodes: All nodes, by key.
+        boxes: The boxes of the nodes, by key.
+        width: Width of the band in pixels, at its right end.
+    """
     start, end = boxes[link.start], boxes[link.end]
     x0, x1 = COLUMNS[nodes[link.start].column] + NODE_WIDTH, COLUMNS[nodes[link.end].column]
     y0, y1 = start.top + start.used_right, end.top + end.used_left

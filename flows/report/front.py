@@ -38,6 +38,9 @@ _GROWTH_UNITS = ("documents", "tokens")
 def compare_with_previous(run: RunView) -> tuple[RunComparison | None, str]:
     """Compare the metrics of a run with those of the previous completed run of its recipe.
 
+    Args:
+        run: The run.
+
     Returns:
         The comparison and ""; or None and a sentence that states why there is no comparison.
     """
@@ -54,11 +57,13 @@ def compare_with_previous(run: RunView) -> tuple[RunComparison | None, str]:
 
 
 def list_unread(run: RunView, lines: Sequence[str]) -> list[str]:
-    """Return the lines to show about raw files that were not read.
+    """Return the first lines about raw files that were not read, shortened, and the number of the others.
+
+    If there are none, the result is one line that says so; [] if the run did not look for files.
 
     Args:
         run: The run.
-        lines: One line for each group of files that were not read. Only the first lines are shown.
+        lines: One line for each group of files that were not read.
     """
     if not lines:
         return ["No file: everything that the sources hold was read."] if run.record.inputs else []
@@ -68,7 +73,7 @@ def list_unread(run: RunView, lines: Sequence[str]) -> list[str]:
 
 
 def describe_held_out(run: RunView) -> str:
-    """Describe how much text was held out from training for evaluation; return "" if nothing was tokenized."""
+    """Describe in a sentence how much text was kept from training for evaluation; "" if nothing was tokenized."""
     tokens = next(iter(run.find_by_name("tokens").values()), None)
     if tokens is None:
         return ""
@@ -83,7 +88,12 @@ def describe_held_out(run: RunView) -> str:
 
 
 def _explain_none(run: RunView, documents: int) -> str:
-    """Explain why no document was held out. `documents` is the number of all documents."""
+    """Explain, as part of a sentence, why no document was held out.
+
+    Args:
+        run: The run.
+        documents: The number of all documents.
+    """
     verdicts = next(iter(run.find_by_name("verdicts").values()), None)
     share = verdicts.settings["held_out"]["share"] if verdicts is not None else 0.0
     if not share:
@@ -95,12 +105,13 @@ def build_loss_view(training: View | None) -> View | None:
     """Compare the held-out loss with the losses of uniform guessing and of guessing by token frequency.
 
     Args:
-        training: The template context from `build_training_view`.
+        training: The template context from `build_training_view`; None if there is no model.
 
     Returns:
-        The template context, or None if there is no model or nothing was held out. It contains a sentence on whether
-        training was worthwhile ("worth"), and rows with a name, a loss in nats, the equivalent number of equally likely
-        tokens, and the length of a bar in percent.
+        The template context, or None if there is no model or nothing was held out. It has the key "worth" (a sentence
+        on whether training was worthwhile), "rows" (dicts with "name", "nats" (a loss), "among" (the equivalent number
+        of equally likely tokens) and "bar" (length in percent)), "uniform" (the loss of uniform guessing), and the keys
+        of `build_result_view`.
     """
     result = training["result"] if training is not None else None
     if training is None or result is None or result["entropy"] is None or not training["is_judged"]:
@@ -138,7 +149,10 @@ def judge_worth(learned: View | None, tasks: Sequence[View]) -> str:
 
 
 def _format_choices(nats: float | None) -> str:
-    """Format the number of equally likely tokens that corresponds to a loss in nats; return "-" if there is none."""
+    """Format the number of equally likely tokens that corresponds to a loss in nats; "-" if there is no loss.
+
+    A loss above 700 nats also gives "-", because the number would be too large.
+    """
     if nats is None or nats > 700:
         return "-"
     return f"{math.exp(nats):,.{0 if nats > math.log(10) else 1}f}"
@@ -166,12 +180,11 @@ def _judge_loss(loss: float | None, uniform: float, entropy: float, accuracy: fl
 
 
 def build_growth_view(run: RunView) -> View | None:
-    """Build the Jinja template context that shows how much each generation (the raw files that one run added)
-    contributed.
+    """Build the Jinja template context that shows how much each generation (the raw files of one run) added.
 
     Returns:
-        The numbers of documents and tokens that each generation added, and a chart; None if there is only one
-        generation.
+        A dict with the keys "added" (the number of "documents" and "tokens" of each "generation") and "svg" (a chart);
+        None if there is only one generation.
     """
     tokens = next(iter(run.find_by_name("tokens").values()), None)
     added = [
@@ -184,12 +197,10 @@ def build_growth_view(run: RunView) -> View | None:
 
 
 def build_reason_rows(losses: Sequence[tuple[str, int]], comparison: RunComparison | None) -> list[View]:
-    """Build a row for each reason why records or documents were lost.
+    """Build a row for each reason why records or documents were lost, in the order of `losses`.
 
-    Each row contains the reason, its count, the length of a bar in percent, and the change since the previous run.
-
-    The keys of a row are "name" (the reason), "count", "bar", "change" (as text; "-" if unknown) and "moved" (True if
-    the count differs from the previous run).
+    The keys of a row are "name" (the reason), "count", "bar" (length of a bar in percent), "change" (since the previous
+    run, as text; "-" if unknown) and "moved" (True if the count differs from the previous run).
 
     Args:
         losses: Pairs of a reason and its count.
@@ -207,7 +218,8 @@ def build_reason_rows(losses: Sequence[tuple[str, int]], comparison: RunComparis
 def build_source_rows(run: RunView, comparison: RunComparison | None) -> list[View]:
     """Build a row for each source, largest first, with its files, records, documents and tokens and their changes.
 
-    Sources that only the previous run had are included.
+    Sources that only the previous run had are included. The keys of a row are those of `_build_source_row`. The result
+    is empty if the run's metrics are unknown.
 
     Args:
         run: The run.
@@ -222,17 +234,24 @@ def build_source_rows(run: RunView, comparison: RunComparison | None) -> list[Vi
 
 
 def _find_current(changes: Mapping[str, Change], what: str) -> float:
-    """Return the later run's value of a metric, such as "documents"; 0 if the run lacks the metric."""
+    """Return the later run's value of a metric; 0 if the run lacks the metric.
+
+    Args:
+        changes: Changes of a source's metrics, by quantity.
+        what: The quantity, such as "documents".
+    """
     return (changes[what].after or 0) if what in changes else 0
 
 
 def _build_source_row(name: str, changes: Mapping[str, Change]) -> View:
-    """Build the row of one source.
+    """Build the table row of one source. Its values are formatted as text.
 
-    `changes` maps quantities, such as "documents", to their changes since the previous run.
+    The keys are "name", "files", "records", "dropped", "documents", "documents_change", "tokens", "tokens_change" and
+    "length" (mean tokens per document).
 
-    The values are strings, and the keys are "name", "files", "records", "dropped", "documents", "documents_change",
-    "tokens", "tokens_change" and "length" (mean tokens per document).
+    Args:
+        name: Name of the source.
+        changes: Changes since the previous run, by quantity, such as "documents".
     """
     records, documents = _find_current(changes, "raw records"), _find_current(changes, "documents")
     tokens, length = changes.get("tokens"), changes.get("mean tokens a document")
@@ -278,7 +297,12 @@ class Remark:
 
 
 def _note(part: str, text: str) -> Remark:
-    """Return a remark about something that is not an error. `part` is the id of the page section with the details."""
+    """Build a remark about something that is not an error.
+
+    Args:
+        part: Id of the page section with the details.
+        text: The remark, as a sentence.
+    """
     return Remark(is_wrong=False, text=text, part=part)
 
 
@@ -306,9 +330,7 @@ def list_remarks(run: RunView, accounts: Accounts, comparison: RunComparison | N
 
 
 def _note_damage(run: RunView) -> Iterator[Remark]:
-    """Yield remarks on damaged artifacts (stored stage results) that were built again, and on records that could not be
-    read.
-    """
+    """Yield remarks on damaged stage results that were built again, and on records that could not be read."""
     for stage in run.record.stages:
         if "damaged" in stage.reason:
             said_why = to_one_line(stage.reason, MAX_MESSAGE_CHARACTERS)
@@ -321,7 +343,7 @@ def _note_damage(run: RunView) -> Iterator[Remark]:
 
 
 def _note_left_out(run: RunView) -> Iterator[Remark]:
-    """Yield remarks on raw files that were skipped, and on records that were skipped because they crashed a worker."""
+    """Yield remarks on raw files that were skipped, and on records that were skipped because they crash workers."""
     parsed = filter_kind(run.manifests, "documents")
     if files := len(list_left_out(run.lock, parsed)):
         yield _note("in", f"{format_count(files, 'raw file')} could not be read and left out.")
@@ -330,7 +352,10 @@ def _note_left_out(run: RunView) -> Iterator[Remark]:
 
 
 def _note_unjudged(run: RunView) -> Iterator[Remark]:
-    """Yield remarks on sources that contain documents in languages without a stop word table."""
+    """Yield a remark on each source with documents in languages that have no table of stop words.
+
+    A source with few such documents gets none.
+    """
     for manifest in run.parsed:
         figures = manifest.ledger.figures.items()
         found = {name.removeprefix(NO_TABLE_PREFIX): n for name, n in figures if n and name.startswith(NO_TABLE_PREFIX)}
@@ -345,7 +370,7 @@ def _note_unjudged(run: RunView) -> Iterator[Remark]:
 
 
 def _note_stripped_accents(run: RunView) -> Iterator[Remark]:
-    """Yield remarks on vocabularies that remove accents although the corpus contains languages other than English."""
+    """Yield a remark on each vocabulary that removes accents although many documents are not in English."""
     shares = {parse_figure_name(name): figure.value for name, figure in (run.figures or {}).items()}
     others = {
         code: share
@@ -374,9 +399,7 @@ def _note_notices(run: RunView) -> Iterator[Remark]:
 
 
 def _note_examples(run: RunView) -> Iterator[Remark]:
-    """Yield remarks on shard sets whose labels can be guessed without reading, or whose examples omit much of the
-    tokenized text.
-    """
+    """Yield remarks on shard sets with labels that can be guessed without reading, or that omit much of the text."""
     figures = run.figures or {}
     for text in list_surface_warnings({name: figure.value for name, figure in figures.items()}):
         yield _note("out", text)
@@ -385,7 +408,7 @@ def _note_examples(run: RunView) -> Iterator[Remark]:
 
 
 def _note_training(run: RunView) -> Iterator[Remark]:
-    """Yield a remark for each model whose loss is no better than guessing by token frequency."""
+    """Yield a remark for each model that predicts held-out tokens no better than guessing by token frequency."""
     figures = run.figures
     for name, figure in figures.items() if figures is not None else ():
         what, of, _ = parse_figure_name(name)
@@ -400,7 +423,7 @@ def _note_training(run: RunView) -> Iterator[Remark]:
 
 
 def _note_sources(comparison: RunComparison) -> Iterator[Remark]:
-    """Yield remarks on sources that only one of the two runs has."""
+    """Yield remarks on sources that only one of the two compared runs has."""
     files = {source: row["raw files"] for source, row in group_by_source(comparison.changes, ("raw files",)).items()}
     kinds = {"new": [s for s, f in files.items() if not f.before], "gone": [s for s, f in files.items() if not f.after]}
     for what, names in kinds.items():
@@ -412,7 +435,13 @@ def _note_sources(comparison: RunComparison) -> Iterator[Remark]:
 
 
 def _note_changes(comparison: RunComparison) -> Iterator[Remark]:
-    """Yield remarks on metrics that differ a lot from the previous run, largest change first."""
+    """Yield remarks on metrics that differ a lot from the previous run, largest change first.
+
+    At most MAX_LISTED metrics are named; a last remark says how many others there are.
+
+    Args:
+        comparison: Comparison with the previous run.
+    """
     telling = [change for change in comparison.changes if parse_figure_name(change.name)[0] in _TELLING_FIGURES]
     far = [c for c in telling if _compute_distance(c) >= (MIN_SHARE_CHANGE if c.kind == SHARE else MIN_MEAN_CHANGE)]
     moved = sorted(far, key=_compute_distance, reverse=True)

@@ -37,7 +37,10 @@ class Box:
 
     @property
     def lines(self) -> list[str]:
-        """The lines below the title, wrapped to the width of the box. There are at most MAX_LINES."""
+        """The lines below the title, at most MAX_LINES, wrapped to the width of the box.
+
+        If text is cut off, the last is "…".
+        """
         wrapped = [line for text in self.texts for line in textwrap.wrap(to_one_line(text, 120), LINE_LETTERS)]
         return wrapped if len(wrapped) <= MAX_LINES else [*wrapped[: MAX_LINES - 1], "…"]
 
@@ -53,6 +56,9 @@ def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
     Args:
         boxes: The artifacts. Each one comes after the artifacts that it was built from. Must not be empty.
         arrows: Pairs of the key of an artifact and the key of an artifact that was built from it.
+
+    Returns:
+        The text of a stand-alone SVG file.
     """
     rows = _arrange_rows(boxes, arrows)
     widest = max(len(row) for row in rows)
@@ -74,7 +80,11 @@ def draw_lineage(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
 def _arrange_rows(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[list[Box]]:
     """Arrange the boxes in rows by their distance from the artifacts (stored stage results) that have no parents.
 
-    Each row is ordered by the parents' positions.
+    Each row is ordered by the parents' positions, and has at most BOXES_PER_ROW boxes.
+
+    Args:
+        boxes: The boxes, each after its parents.
+        arrows: Pairs of the key of a parent and the key of a box that was built from it.
     """
     parents: dict[Key, list[Key]] = {box.key: [] for box in boxes}
     for start, end in arrows:
@@ -98,8 +108,8 @@ def _compute_middle(box: Box, parents: Mapping[Key, Sequence[Key]], place: Mappi
 
     Args:
         box: The box.
-        parents: Maps the key of each box to the keys of its parents.
-        place: Maps the key of each placed box to its horizontal position.
+        parents: The keys of the parents of each box, by its key.
+        place: The horizontal position of each placed box, by its key.
     """
     places = [place[parent] for parent in parents[box.key]]
     return sum(places) / len(places) if places else 0.0

@@ -61,7 +61,7 @@ def describe_example(example: Example, label_kind: str | None) -> str:
 
 
 def get_stored_masks(example: Example) -> Masks:
-    """Return the masks that are stored with an example. There are none if masks are drawn during training."""
+    """Return the masks that are stored with an example; no masks if they are drawn during training."""
     offsets = np.array([0, len(example.mask_positions)], np.int64)
     return Masks(example.mask_positions, offsets, example.mask_ids)
 
@@ -89,7 +89,13 @@ def get_example_masks(shard_set: ShardSet, example: Example) -> Masks:
 
 
 def list_shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) -> list[ShownToken]:
-    """List the tokens of an example in order, as the vocabulary formats them, with the given masks applied."""
+    """List the tokens of an example in order, as they are displayed, with the given masks applied.
+
+    Args:
+        example: The example.
+        vocabulary: The vocabulary, which formats the tokens.
+        masks: The masks of this example only.
+    """
     seen = dict(zip(masks.positions.tolist(), masks.replacements.tolist(), strict=True))
     special_ids = vocabulary.special_ids
     return [
@@ -104,12 +110,12 @@ def list_shown_tokens(example: Example, vocabulary: Vocabulary, masks: Masks) ->
 
 
 def _classify_token(id: int, seen: int | None, special_ids: Mapping[str, int]) -> str:
-    """Return the kind of a token, as defined in `ShownToken`.
+    """Return the kind of a token: "plain", "special", "masked", "swapped" or "kept", as defined in `ShownToken`.
 
     Args:
         id: The original token id.
         seen: The token id that the model receives; None if the token is not to be predicted.
-        special_ids: Maps the names of the special tokens to their ids.
+        special_ids: The ids of the special tokens, by name ("mask", "unk", ...).
     """
     if seen is None:
         return "special" if id in special_ids.values() else "plain"

@@ -32,7 +32,17 @@ from trainer.tasks.suites.compare import SuiteComparison
 
 
 def build_training_view(run: RunView) -> View | None:
-    """Build the Jinja template context for a run's newest model; return None if there is no model."""
+    """Build the Jinja template context for a run's newest model; return None if there is no model.
+
+    It has facts about the model ("model"), its counts ("figures", "slots"), settings ("training"), table rows
+    ("phases", "seen", "before"), the last evaluation ("result"), and loss curves ("loss", "caption", "other_losses").
+
+    Args:
+        run: The run.
+
+    Raises:
+        Damaged: If the model's metrics are damaged.
+    """
     model = run.find_newest("models")
     if model is None:
         return None
@@ -61,7 +71,7 @@ def build_training_view(run: RunView) -> View | None:
 
 
 def with_judged_term(events: Sequence[Event]) -> list[Event]:
-    """Return copies of the events with the added keys "loss_judged" and "accuracy_judged".
+    """Return copies of training events with the added keys "loss_judged" and "accuracy_judged".
 
     Their values are the loss and accuracy of the main loss term (`find_main_term`); None if an event lacks them.
     """
@@ -73,9 +83,12 @@ def with_judged_term(events: Sequence[Event]) -> list[Event]:
 
 
 def describe_model(model: Manifest) -> View:
-    """Return the recorded facts about a model, with its family, size and shape.
+    """Return the recorded facts about a model by name, with its "family", "size" and shape.
 
     The keys of the shape are "layers", "hidden_size", "heads" and "feed_forward_size".
+
+    Args:
+        model: Manifest (stored description) of the model.
     """
     settings = bind_settings(ModelSettings, model.settings["model"], "model")
     shape = zip(("layers", "hidden_size", "heads", "feed_forward_size"), settings.shape, strict=True)
@@ -90,7 +103,7 @@ def build_phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events
 
     Args:
         model: Manifest (stored description) of the model.
-        shard_sets: Maps the name of each shard set in the recipe to its manifest.
+        shard_sets: The manifest of each shard set, by its name in the recipe.
         events: Training metrics from `with_judged_term`.
     """
     names = {manifest.content: name or manifest.name for name, manifest in shard_sets.items()}
@@ -117,7 +130,11 @@ def build_phase_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events
 
 
 def list_contents(phase: Json) -> list[str]:
-    """Return the content digests of the shard sets that a training phase read. A mixture has more than one."""
+    """Return the content digests of the shard sets that a training phase read. A mixture has more than one.
+
+    Args:
+        phase: The entry of the phase in the model's settings: a digest, or a list of dicts with the key "content".
+    """
     return [phase] if isinstance(phase, str) else [part["content"] for part in phase]
 
 
@@ -126,12 +143,13 @@ def build_seen_rows(
 ) -> list[View]:
     """Build a row for each shard set that a training phase read.
 
-    Each row contains the amount that was read, its share of the phase, the last evaluation, and the sources.
+    The keys of a row are "part" (the amount that was read), "name", "share" (of the phase, 0 to 1), "held_out" (the
+    last evaluation; None if there was none) and "sources" (from `compute_source_shares`).
 
     Args:
         model: Manifest (stored description) of the model.
-        shard_sets: Maps the name of each shard set in the recipe to its manifest.
-        tokens: Maps the name of each vocabulary in the recipe to the manifest of its tokenized documents.
+        shard_sets: The manifest of each shard set, by its name in the recipe.
+        tokens: The manifest of the tokenized documents, by name of the vocabulary in the recipe.
         events: Training metrics from `with_judged_term`.
     """
     sets = {manifest.name: (name or manifest.name, manifest) for name, manifest in shard_sets.items()}
@@ -156,14 +174,12 @@ def build_seen_rows(
 def build_before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], events: Sequence[Event]) -> list[View]:
     """Build a row for each shard set, and one for all, with the held-out losses before the first step and at the end.
 
-    The result is empty if training started from random weights.
-
-    The keys of a row are "name" ("together" for all shard sets), "share" (None for all), "before" and "after" (losses),
-    and "guessed" (the accuracies before and after).
+    The result is empty if training started from random weights. The keys of a row are "name" ("together" for all shard
+    sets), "share" (None for all), "before" and "after" (losses), and "guessed" (the accuracies before and after).
 
     Args:
         model: Manifest (stored description) of the model.
-        shard_sets: Maps the name of each shard set in the recipe to its manifest.
+        shard_sets: The manifest of each shard set, by its name in the recipe.
         events: Training metrics from `with_judged_term`.
     """
     sets = {f"{COMPONENT_PREFIX}{manifest.name}": name or manifest.name for name, manifest in shard_sets.items()}
@@ -186,7 +202,7 @@ def build_before_rows(model: Manifest, shard_sets: Mapping[str, Manifest], event
 
 
 def _get_loss(event: Event) -> float | None:
-    """Return the masked-token loss of an event, or the total loss if there is no masked-token loss."""
+    """Return the masked-token loss of an evaluation event, or its total loss if it has no masked-token loss."""
     loss: float | None = event["loss"] if event["masked_loss"] is None else event["masked_loss"]
     return loss
 
@@ -196,7 +212,7 @@ def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> l
 
     Args:
         shards: Manifest (stored description) of the shard set.
-        tokens: Maps the name of each vocabulary in the recipe to the manifest of its tokenized documents.
+        tokens: The manifest of the tokenized documents, by name of the vocabulary in the recipe.
 
     Returns:
         Pairs of a source and its share (from 0 to 1), largest first. The source is "" for tokens whose source is
@@ -215,7 +231,15 @@ def compute_source_shares(shards: Manifest, tokens: Mapping[str, Manifest]) -> l
 
 
 def build_result_view(evaluations: Sequence[Mapping[str, Any]]) -> View | None:
-    """Build the Jinja template context for the last evaluation; return None if there are no evaluations."""
+    """Build the Jinja template context for the last evaluation; return None if there are no evaluations.
+
+    The keys are "step", "loss", "entropy" (unigram entropy), "below" (how far the loss is below it), "guess" (the loss
+    of guessing by frequency), "perplexity", "accuracy", "pair_accuracy", "word_accuracy", "masked_tokens" and
+    "sequences".
+
+    Args:
+        evaluations: Evaluation events from `with_judged_term`, in order.
+    """
     if not evaluations:
         return None
     last = evaluations[-1]
@@ -241,6 +265,12 @@ def build_task_views(run: RunView) -> list[View]:
 
     The keys are "name", "seeds", "head" (column headings), "rows", "average", "summary", "notes", "comparisons" and
     "accounts" (record counts by outcome).
+
+    Args:
+        run: The run.
+
+    Raises:
+        Damaged: If stored predictions or a release are damaged.
     """
     release = find_release_before(run.place, run.record.recipe, run.record.started)
     views = []

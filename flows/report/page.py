@@ -39,7 +39,7 @@ MAX_PARENTS = 8  # of an artifact in the table; a corpus has one more each gener
 
 
 def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None = None) -> str:
-    """Build the report of a run as a single HTML page.
+    """Build the report of a run as the text of a single HTML page.
 
     Args:
         place: The store.
@@ -99,7 +99,11 @@ def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None 
 
 
 def _load_template(privacy: Privacy) -> Template:
-    """Load the template of the report, with its filters."""
+    """Load the Jinja template of the report, with the filters that it uses.
+
+    Args:
+        privacy: How the filters show texts and their locations.
+    """
     environment = build_page_environment()
     environment.filters |= {
         "decimals": lambda value, digits=3: "-" if value is None else f"{value:,.{digits}f}",
@@ -123,8 +127,13 @@ def _load_template(privacy: Privacy) -> Template:
 
 
 def build_shard_views(run: RunView) -> list[View]:
-    """Build the Jinja template context for each shard set, with the properties of its examples and one row per
-    split.
+    """Build the Jinja template context for each shard set, with the properties of its examples and its splits.
+
+    The keys are "name", "facts", "vocabulary", "sources", "copies", "examples" (their number), "masking", "labels"
+    (from `_list_labels`) and "splits" (from `build_split_row`).
+
+    Args:
+        run: The run.
     """
     views = []
     vocabularies = {manifest.fingerprint: name for name, manifest in run.find_by_name("vocabularies").items()}
@@ -147,10 +156,9 @@ def build_shard_views(run: RunView) -> list[View]:
 
 
 def _list_labels(shards: Manifest) -> list[tuple[str, str]]:
-    """Return (metric, meaning) pairs for the labels in a shard set: the metric that counts the examples with the label,
-    and what the label means.
+    """Return a (metric, meaning) pair for each label in a shard set; [] if the examples have no labels.
 
-    The result is empty if the examples have no labels.
+    The metric counts the examples with the label, and the meaning says what the label stands for.
     """
     labels = str(find_label_kind(shards))
     return list(zip(LABEL_FIGURES.get(labels, ()), LABEL_MEANINGS.get(labels, ()), strict=True))
@@ -161,6 +169,10 @@ def build_split_row(shards: Manifest, split: str) -> View:
 
     The keys are "name", "parts", "examples", "bytes" and "figures" (numbers of documents, tokens and each label, by
     name).
+
+    Args:
+        shards: Manifest (description) of the shard set.
+        split: Name of the split, such as "train".
     """
     parts = [part for part in shards.parts if part.labels.get("split") == split]
     figures_of = {
@@ -179,7 +191,10 @@ def build_split_row(shards: Manifest, split: str) -> View:
 def build_length_views(run: RunView) -> list[View]:
     """Build histograms of lengths in tokens, for documents and for the examples of each shard set.
 
-    Document lengths are counted in tokens of the first vocabulary.
+    Document lengths are counted in tokens of the first vocabulary. The keys of each are those of `_build_length_view`.
+
+    Args:
+        run: The run.
     """
     views = []
     for name, tokens in list(run.find_by_name("tokens").items())[:1]:

@@ -73,7 +73,7 @@ class Axis:
     logarithmic: bool = False
 
     def compute_share(self, value: float) -> float:
-        """Return the relative position of a value on the axis: 0 at the start, 1 at the end."""
+        """Return the relative position of a value on the axis, from 0 at the start to 1 at the end of the axis."""
         low, high, value = (math.log(max(x, 0.5)) if self.logarithmic else x for x in (self.low, self.high, value))
         return (value - low) / (high - low)
 
@@ -100,7 +100,7 @@ class Plot:
 
     @property
     def left(self) -> float:
-        """The x position of the left end of the horizontal axis. The labels of the vertical axis are to its left."""
+        """The x position of the left end of the horizontal axis. The vertical axis has its labels to the left of it."""
         longest = max((len(format_number(tick)) for tick in self.up.ticks), default=1)
         return 10 + LETTER_WIDTH * longest + (ROW_HEIGHT + 2 if self.up.label else 0)
 
@@ -195,10 +195,10 @@ class Plot:
         return Markup(load_drawings().text(x, y, content, self.colours.ink, anchor))
 
     def draw_legend(self, entries: Sequence[tuple[str, str, bool]]) -> Markup:
-        """Draw a legend in the first text row above the plot area.
+        """Draw a legend in the first text row above the plot area, ending at the right.
 
         Args:
-            entries: The name, color and True if dotted, for each line.
+            entries: A (name, color, True if dotted) tuple for each line of the plot.
         """
         placed, x = [], self.right
         for name, colour, dotted in reversed(entries):
@@ -246,7 +246,13 @@ def build_axis(values: Sequence[float], label: str = "", most: int = 5, whole: b
 
 
 def build_log_axis(low: float, high: float, label: str = "") -> Axis:
-    """Build a logarithmic axis from `low` to `high` with the title `label`."""
+    """Build a logarithmic axis with round numbers as ticks.
+
+    Args:
+        low: Value at the start of the axis.
+        high: Value at the end of the axis, greater than `low`.
+        label: Title of the axis.
+    """
     ratio = high / max(low, 1.0)
     heads = (1, 2, 5) if ratio < 100 else (1, 3) if ratio < 10_000 else (1,)
     powers = range(math.floor(math.log10(max(low, 1.0))), math.ceil(math.log10(max(high, 2.0))) + 1)
@@ -346,7 +352,7 @@ def describe_term(term: str) -> TermWords:
 
 
 def list_terms(events: Iterable[Event]) -> list[str]:
-    """List the names of the loss terms in the events. "masked" comes first.
+    """List the names of the loss terms that have a value in any of the training events. "masked" comes first.
 
     >>> list_terms([{"loss": 9.0, "pair_loss": 0.7, "masked_loss": 8.3, "unigram_loss": 6.0, "order_loss": None}])
     ['masked', 'pair']
@@ -361,8 +367,7 @@ def list_terms(events: Iterable[Event]) -> list[str]:
 
 
 def find_main_term(events: Sequence[Event]) -> str:
-    """Find the main loss term of a model: "masked" if the model predicts masked tokens, otherwise the first reported
-    term.
+    """Find the main loss term of a training run: "masked" if tokens are masked, otherwise the first reported term.
 
     >>> find_main_term([{"masked_loss": None, "pair_loss": 0.7, "unigram_entropy": 5.0}])
     'masked'
@@ -382,10 +387,11 @@ Points = list[tuple[float, float]]
 
 
 def draw_loss_curve(events: Sequence[Event], inline: str | None = None, term: str | None = None) -> Markup:
-    """Draw the training loss and held-out loss of a training run.
+    """Draw the training loss and held-out loss of a training run as SVG.
 
     Args:
-        events: Training metrics. Only the events "step" and "evaluation" are drawn.
+        events: Training metrics: dicts with the keys "event", "step", "phase" and the losses. Only the events "step"
+            and "evaluation" are drawn.
         inline: Name of the plot, to draw it for an HTML page with the page's font and colors; None for a stand-alone
             SVG file.
         term: The loss term; None for the main term (`find_main_term`).
@@ -417,6 +423,10 @@ def _list_evaluations(events: Sequence[Event], term: str) -> list[tuple[Points, 
     """Return the held-out loss and the unigram entropy of each training phase that has evaluations.
 
     Both are lists of (step, value) points. The entropy has two points, or none if `term` is not the main term.
+
+    Args:
+        events: Training events, in order.
+        term: The loss term, such as "masked".
     """
     curves = []
     for phase, (first, last) in find_phase_spans(events).items():
@@ -429,9 +439,13 @@ def _list_evaluations(events: Sequence[Event], term: str) -> list[tuple[Points, 
 
 
 def _mark_phases(plot: Plot, events: Sequence[Event]) -> Markup:
-    """Draw a vertical line with a name at the start of each phase, if there are several.
+    """Draw a vertical line with a name at the start of each training phase, if there are several.
 
     Short phases show only a number.
+
+    Args:
+        plot: The plot, with steps on its horizontal axis.
+        events: Training events, in order.
     """
     drawn = []
     begins = [plot.to_x(first) for first, _ in find_phase_spans(events).values()]
@@ -444,7 +458,7 @@ def _mark_phases(plot: Plot, events: Sequence[Event]) -> Markup:
 
 
 def find_phase_spans(events: Sequence[Event]) -> dict[int, tuple[int, int]]:
-    """Map the index of each phase to the first and last step that its events report."""
+    """Return the first and last step that the events of each training phase report, by index of the phase."""
     spans: dict[int, tuple[int, int]] = {}
     for event in events:
         if event["event"] in ("step", "evaluation"):
@@ -454,13 +468,18 @@ def find_phase_spans(events: Sequence[Event]) -> dict[int, tuple[int, int]]:
 
 
 def sample_steps(events: Sequence[Event]) -> list[Event]:
-    """Return about MAX_POINTS evenly spaced "step" events, including the last one."""
+    """Return about MAX_POINTS evenly spaced training events of the kind "step", including the last one."""
     steps = [event for event in events if event["event"] == "step"]
     return [*steps[: -1 : max(1, -(-len(steps) // MAX_POINTS))], *steps[-1:]]
 
 
 def _list_points(events: Sequence[Event], name: str) -> Points:
-    """Return the (step, value) points of a metric. The value is NaN for events that lack the metric."""
+    """Return the (step, value) points of a metric, one for each event.
+
+    Args:
+        events: Training events.
+        name: Name of the metric, such as "masked_loss". The value is NaN for events that lack it.
+    """
     return [(float(event["step"]), _read_value(event, name)) for event in events]
 
 
@@ -473,7 +492,7 @@ CHART_WIDTH, CHART_HEIGHT = 345.6, 165.6
 
 
 def draw_growth_chart(added: Sequence[int], unit: str) -> Markup:
-    """Draw a bar chart of the running total after each generation (the raw files that one run added).
+    """Draw an SVG bar chart of the running total after each generation (the raw files that one run added).
 
     The amount that each generation added has a different color.
 

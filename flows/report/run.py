@@ -39,25 +39,28 @@ class RunView:
 
     @cached_property
     def manifests(self) -> list[Manifest]:
-        """The manifests (descriptions) of the run's artifacts (stored stage results), in the order in which the run
-        built or reused them.
+        """The manifests (descriptions) of the run's stage results, in the order in which the run built or reused them.
+
+        Raises:
+            Damaged: If a manifest is damaged.
         """
         return read_stored_manifests(self.place, self.record)
 
     @property
     def made(self) -> list[Manifest]:
-        """The manifests (descriptions) of the results of this run's stages, without the results of earlier generations
-        (a generation is the raw files that one run added).
+        """The manifests (descriptions) of the results of this run's stages, without those of earlier generations.
+
+        A generation is the raw files that one run added.
         """
         own = {stage.folder for stage in self.record.stages}
         return [manifest for manifest in self.manifests if manifest.folder in own]
 
     @cached_property
     def parsed(self) -> list[Manifest]:
-        """The manifests (descriptions) of the parsed documents by source and generation (the raw files that one run
-        added).
+        """The manifests (descriptions) of the parsed documents, one for each source and generation.
 
-        All generations of a source that are already complete in the store are merged into one manifest.
+        A generation is the raw files that one run added. All generations of a source that are already complete in the
+        store are merged into one manifest.
         """
         groups: dict[tuple[str, str], list[Manifest]] = {}
         for manifest in accounts.filter_kind(self.manifests, "documents"):
@@ -65,19 +68,22 @@ class RunView:
         return [_merge_generations(manifests) for manifests in groups.values()]
 
     def find_newest(self, kind: str) -> Manifest | None:
-        """Find the newest artifact (stored stage result) of a kind, such as "models"; return None if there is none."""
+        """Return the manifest of the run's newest stage result of a kind, such as "models"; None if none exists."""
         return accounts.find_newest(self.manifests, kind)
 
     def find_by_name(self, kind: str) -> dict[str, Manifest]:
-        """Map the names in the recipe to the manifest (description) of the newest artifact of a kind, such as "models".
+        """Return the manifests (descriptions) of the newest stage results of a kind, by their name in the recipe.
 
-        The name is "" if there is only one artifact.
+        The name is "" if there is only one.
+
+        Args:
+            kind: The kind, such as "models".
         """
         return accounts.find_newest_by_name(self.manifests, kind)
 
     @cached_property
     def figures(self) -> Figures | None:
-        """The metrics of the run; None if the store no longer has all of its artifacts (stored stage results).
+        """The metrics of the run, by name; None if the store no longer has all of its stage results.
 
         Raises:
             Damaged: If a file of the store is damaged.
@@ -86,10 +92,9 @@ class RunView:
 
     @cached_property
     def generations(self) -> dict[str, str]:
-        """Maps the folder of each artifact (stored stage result) to a description of its generation (the raw files that
-        one run added), such as "generation 2".
+        """Descriptions of generations, such as "generation 2", by folder of the stage result that belongs to them.
 
-        The mapping is empty if there is only one generation.
+        A generation is the raw files that one run added. Empty if there is only one generation.
         """
         labels: dict[str, str] = {}
         for manifest in accounts.filter_kind(self.manifests, "verdicts"):
@@ -104,29 +109,33 @@ class RunView:
         return labels if len({*labels.values()}) > 1 else {}
 
     def name_generation(self, manifest: Manifest) -> str:
-        """Return a description of an artifact's generation (the raw files that one run added), such as "generation 2".
+        """Return a description of the generation that a stage result belongs to, such as "generation 2".
 
-        It is "" if there is only one generation.
+        A generation is the raw files that one run added. The description is "" if there is only one generation.
         """
         return self.generations.get(manifest.folder, "")
 
     @cached_property
     def _vocabularies(self) -> dict[str, Vocabulary]:
-        """Maps the fingerprint of each stored vocabulary to the vocabulary."""
+        """The run's vocabularies, by the fingerprint (identity) of the stage result that contains each."""
         artifacts = accounts.filter_kind(self.manifests, "vocabularies")
         return {manifest.fingerprint: read_vocabulary(self.place, manifest) for manifest in artifacts}
 
     def find_vocabulary(self, manifest: Manifest) -> Vocabulary | None:
-        """Return the vocabulary that an artifact (stored stage result) is or was built with; None if the store no
-        longer has it.
+        """Return the vocabulary that a stage result is or was built with; None if it is no longer in the store.
+
+        Args:
+            manifest: Manifest (description) of the stage result.
         """
         fingerprints = [manifest.fingerprint, *(parent.fingerprint for parent in manifest.parents)]
         return next((self._vocabularies[name] for name in fingerprints if name in self._vocabularies), None)
 
     @cached_property
     def token_samples(self) -> dict[str, LengthSample]:
-        """Maps the folder of each set of tokenized documents to a sample of document lengths and unknown-token
-        counts.
+        """Samples of document lengths and counts of unknown tokens, by folder of the tokenized documents.
+
+        Raises:
+            Damaged: If a file of the store is damaged.
         """
         wanted = [(tokens, self.find_vocabulary(tokens)) for tokens in self.find_by_name("tokens").values()]
         return {
@@ -137,9 +146,7 @@ class RunView:
 
 
 def _merge_generations(manifests: Sequence[Manifest]) -> Manifest:
-    """Merge manifests (descriptions of stored stage results) into one that has the parts (files) and parents of all of
-    them.
-    """
+    """Merge manifests (descriptions of stage results) into one with the parts (files) and parents of all of them."""
     parents = dict.fromkeys(parent for manifest in manifests for parent in manifest.parents)
     parts = [part for manifest in manifests for part in manifest.parts]
     return replace(manifests[0], parts=tuple(parts), parents=tuple(parents)) if manifests[1:] else manifests[0]

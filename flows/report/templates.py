@@ -11,7 +11,7 @@ from flows.recipes.privacy import to_one_line
 
 
 def build_page_environment() -> Environment:
-    """Build a Jinja environment for HTML pages, with their shared style sheet and filters."""
+    """Build a Jinja environment for HTML pages, with their shared style sheet and the filters for numbers and texts."""
     environment = Environment(
         loader=FunctionLoader(_read), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -22,7 +22,7 @@ def build_page_environment() -> Environment:
 
 @cache
 def load_drawings() -> Any:
-    """Load the Jinja macros that write SVG. The result is cached."""
+    """Load the Jinja macros that write SVG, as a module with a function for each drawing. The result is cached."""
     return build_page_environment().get_template("drawings.html").module
 
 
@@ -45,5 +45,5 @@ def format_number(value: float) -> str:
 
 
 def _read(name: str) -> str:
-    """Read a text file of this package."""
+    """Read a text file of this package, such as "page.css"."""
     return (files("flows.report") / name).read_text(encoding="utf-8")

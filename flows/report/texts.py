@@ -93,7 +93,7 @@ class TextDifferences:
 
 
 def compare_texts(left: str, right: str) -> TextDifferences:
-    """Compare two texts word by word.
+    """Compare two texts word by word, and choose the pieces of both to show next to each other.
 
     Words are separated by white space. In scripts that are written without spaces, each character is a word.
 
@@ -131,7 +131,7 @@ def _align_words(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_Run]
 
 
 def _count_alike(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """Return the number of equal words at the beginning of two lists."""
+    """Return the number of equal words at the beginning of two lists of words, `ours` and `theirs`."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
 
 
@@ -157,7 +157,13 @@ def _iter_pieces(words: Sequence[str], runs: Sequence[tuple[bool, int, int]], pa
 
 
 def _iter_spans(runs: Sequence[tuple[bool, int, int]]) -> Iterator[tuple[str, int, int]]:
-    """Yield (kind, start, end) spans of word indices, which cover the context of differences, differences, and gaps."""
+    """Yield (kind, start, end) spans of word indices, which cover a text: differences, their context, and gaps.
+
+    The kind is "own" for a difference, "both" for its context, and "gap" for words that are not shown.
+
+    Args:
+        runs: Tuples of True if the words are equal in both texts, the index of the first word, and the end index.
+    """
     last = len(runs) - 1
     for number, (alike, first, end) in enumerate(runs):
         if not alike:
@@ -220,9 +226,13 @@ def build_reason_groups(run: RunView) -> list[View]:
     """Build the Jinja template context for the reasons why rows were lost, with samples.
 
     There is one group for each source and generation (the raw files that one run added), and one for the corpus. Empty
-    groups are omitted.
+    groups are omitted. The keys of a group are "title" and "reasons".
 
-    The keys of a group are "title" and "reasons".
+    Args:
+        run: The run.
+
+    Raises:
+        Damaged: If a table of dropped rows is damaged.
     """
     groups = []
     for manifest in run.parsed:
@@ -236,11 +246,13 @@ def build_reason_groups(run: RunView) -> list[View]:
 
 
 def build_duplicate_view(run: RunView) -> View:
-    """Build the Jinja template context for duplicates.
+    """Build the Jinja template context for the duplicates that a run removed.
 
-    It contains statistics on the text that only the removed documents had, and pairs of texts to show side by side.
+    The keys are "missing" (the result of `summarize_missing`) and "pairs" (contexts of pairs of texts to show side by
+    side). Both are empty if there are no duplicates.
 
-    The keys are "missing" (the result of `summarize_missing`) and "pairs" (contexts of pairs of duplicates).
+    Args:
+        run: The run.
     """
     verdicts = run.find_newest("verdicts")
     removals = read_removals(run.place, verdicts) if verdicts is not None else None
@@ -254,7 +266,7 @@ def _build_pair_view(pair: DuplicatePair) -> View:
     """Build the Jinja template context for a pair of duplicates.
 
     The keys are "reason", "similarity", "missing" and "differences", all as text, and "sides" (the removed and the kept
-    document).
+    document, as dicts with "role", "document" and "pieces").
     """
     compared = compare_texts(pair.removed.text, pair.survivor.text)
     return {
@@ -270,7 +282,7 @@ def _build_pair_view(pair: DuplicatePair) -> View:
 
 
 def _describe_differences(compared: TextDifferences) -> str:
-    """Describe the differences of two texts in numbers of words."""
+    """Describe in words how many words differ between two texts."""
     if compared.is_same:
         return "word for word the same"
     removed, stays = compared.num_own_words
@@ -279,7 +291,13 @@ def _describe_differences(compared: TextDifferences) -> str:
 
 
 def build_example_views(run: RunView) -> list[View]:
-    """Build the Jinja template context for each shard set, with some examples and their tokens, segments and masks."""
+    """Build the Jinja template context for each shard set, with some examples and their tokens, segments and masks.
+
+    The keys are "name", "masking", "mask" (the mask token), "has_pairs", "is_packed" and "examples".
+
+    Args:
+        run: The run.
+    """
     views = []
     for name, shards in run.find_by_name("shards").items():
         vocabulary = run.find_vocabulary(shards)
@@ -304,10 +322,17 @@ def build_example_views(run: RunView) -> list[View]:
 def _build_example_view(
     run: RunView, shard_set: ShardSet, vocabulary: Vocabulary, number: int, example: Example
 ) -> View:
-    """Build the Jinja template context for one example. `number` is the index of the example in the shard set.
+    """Build the Jinja template context for one example.
 
     The keys are "number", "label", "length", "masked" (number of masked tokens), "documents" (ids), "digest" ("" unless
     texts are hashed) and "tokens".
+
+    Args:
+        run: The run, which decides whether texts are shown.
+        shard_set: The shard set that contains the example.
+        vocabulary: The vocabulary of the shard set.
+        number: Index of the example in the shard set.
+        example: The example.
     """
     tokens = list_shown_tokens(example, vocabulary, get_example_masks(shard_set, example))
     text = " ".join(token.text for token in tokens)
@@ -324,7 +349,7 @@ def _build_example_view(
 
 
 def _build_token_view(token: ShownToken, readable: bool, specials: Collection[str]) -> View:
-    """Build the Jinja template context for a token.
+    """Build the Jinja template context for one token of an example.
 
     The keys are "text", "seen" (the token that the model receives), "segment" ("a" or "b") and "kind", as in
     `ShownToken`.
@@ -339,14 +364,16 @@ def _build_token_view(token: ShownToken, readable: bool, specials: Collection[st
 
 
 def list_reasons(place: Place, manifest: Manifest, table: str, number: int) -> list[Reason]:
-    """List the reasons why rows of an artifact (stored stage result) were dropped or removed, most frequent first, with
-    samples.
+    """List the reasons why rows of a stage result were dropped or removed, most frequent first, with samples.
 
     Args:
         place: The store.
-        manifest: Manifest (stored description) of the artifact.
+        manifest: Manifest (description) of the stage result.
         table: "dropped" or "removed".
         number: Maximum number of sample rows per reason.
+
+    Raises:
+        Damaged: If the table is damaged.
     """
     prefix = f"{table}: "
     counts = {
@@ -363,9 +390,16 @@ def list_reasons(place: Place, manifest: Manifest, table: str, number: int) -> l
 
 
 def _read_rows(place: Place, manifest: Manifest, table: str, name: str, number: int) -> list[DroppedDocument]:
-    """Read the first `number` rows of an artifact (stored stage result) that were lost for a reason.
+    """Read the first `number` rows of a stage result that were lost for a reason.
 
-    Only parts (file sets of the artifact) that contain such rows are opened.
+    Only parts (file sets of the stage result) that contain such rows are opened.
+
+    Args:
+        place: The store.
+        manifest: Manifest (description) of the stage result.
+        table: "dropped" or "removed".
+        name: The reason, such as "parse: empty".
+        number: Maximum number of rows.
     """
     rows_of_reason: list[DroppedDocument] = []
     for part in manifest.parts:
@@ -439,12 +473,14 @@ def read_removals(place: Place, verdicts: Manifest) -> Removals | None:
 
 
 def summarize_missing(removals: Removals) -> list[View]:
-    """Summarize, by source, the shingles of near-duplicates that the kept documents lack.
+    """Summarize, by source, how much of the text of removed near-duplicates the kept documents lack.
+
+    Text is compared by shingles (runs of words).
 
     Returns:
         The template context of each source that has near-duplicates: its name ("source"), the number of near-duplicates
-        ("removed"), the number of those whose shingles (runs of words) are all in the kept document ("whole"), and the
-        "median" and "p99" (99th percentile) of the share of shingles that the kept document lacks.
+        ("removed"), the number of those whose shingles are all in the kept document ("whole"), and the "median" and
+        "p99" (99th percentile) of the share of shingles that the kept document lacks, as text.
     """
     views = []
     for number, name in enumerate(removals.source_names):
@@ -468,6 +504,9 @@ def select_pairs(place: Place, removals: Removals, number: int, exact: int) -> l
         removals: The removed duplicates.
         number: Maximum number of pairs.
         exact: Maximum number of exact duplicates, which are added at the end if there is room.
+
+    Raises:
+        Damaged: If a file of the documents is damaged.
     """
     order = np.lexsort((removals.rows, removals.similarity, removals.sources == removals.survivor_sources))
     near = order[~removals.is_exact[order]]
@@ -490,7 +529,15 @@ def select_pairs(place: Place, removals: Removals, number: int, exact: int) -> l
 
 
 def _find_removals(table: pa.Table) -> tuple[Int64s, Int64s]:
-    """Return the row indices of the removed duplicates, and the row indices of the documents that were kept instead."""
+    """Find the removed duplicates in a table of deduplication decisions.
+
+    Args:
+        table: Table with the columns "id", "reason" (null for a kept document) and "survivor" (id of the document that
+            was kept instead; null if there is none).
+
+    Returns:
+        int64 [n] and int64 [n]: the row indices of the removed duplicates, and of the documents that were kept instead.
+    """
     removed = np.flatnonzero(table.column("survivor").is_valid().to_numpy())
     kept = np.flatnonzero(table.column("reason").is_null().to_numpy())
     wanted = table.column("survivor").take(pa.array(removed)).combine_chunks()

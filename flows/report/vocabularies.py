@@ -24,8 +24,13 @@ ALGORITHM_NAMES = {"wordpiece": "WordPiece", "byte-bpe": "byte-level BPE", "unig
 
 
 def build_vocabulary_views(run: RunView) -> list[View]:
-    """Build the Jinja template context for each vocabulary of a run, with its size, special tokens and quality
-    measures.
+    """Build the Jinja template context for each vocabulary of a run, with its size and quality measures.
+
+    The keys are "name", "asked" (size in the recipe), "brought" (True if it was not trained), "distinct_words",
+    "tokens_a_word", "sample", "measured", "drift" and those of `_describe_vocabulary`.
+
+    Args:
+        run: The run.
     """
     views: list[View] = []
     for name, manifest in run.find_by_name("vocabularies").items():
@@ -50,7 +55,11 @@ def build_vocabulary_views(run: RunView) -> list[View]:
 
 
 def _describe_vocabulary(vocabulary: Vocabulary) -> View:
-    """Return the algorithm, case, size, special tokens and number of word-initial tokens of a vocabulary."""
+    """Return facts about a vocabulary as template context.
+
+    The keys are "algorithm", "case", "size", "specials" (special tokens), "unknown" (the unknown token) and "beginning"
+    (number of tokens that begin a word).
+    """
     return {
         "algorithm": ALGORITHM_NAMES.get(vocabulary.algorithm, vocabulary.algorithm),
         "case": "lower-case" if vocabulary.lowercase else "cased",
@@ -62,7 +71,11 @@ def _describe_vocabulary(vocabulary: Vocabulary) -> View:
 
 
 def compute_tokens_per_word(tokens: Manifest | None) -> float | None:
-    """Compute the number of training tokens per word of the corpus; return None if words were not counted."""
+    """Compute the number of training tokens per word of the corpus; return None if words were not counted.
+
+    Args:
+        tokens: Manifest (description) of the tokenized documents; None if there are none.
+    """
     figures = tokens.ledger.figures if tokens is not None else {}
     words = figures.get("train words", 0)
     return figures["train tokens"] / words if words else None
@@ -77,7 +90,9 @@ def build_measures_view(run: RunView, manifest: Manifest, vocabulary: Vocabulary
         vocabulary: The vocabulary.
 
     Returns:
-        The template context; None if the run did not measure the vocabulary.
+        A dict with the keys "corpus" (measures of all words), "sources" ((name, measures) pairs), "sizes" (measures by
+        vocabulary size), "unused" (number of unused tokens) and "splits" (rows of words that take many tokens). None if
+        the run did not measure the vocabulary.
     """
     stored = next((m for m in filter_kind(run.manifests, "measures") if find_parent(m, [manifest])), None)
     if stored is None:
@@ -120,8 +135,12 @@ def _build_split_rows(run: RunView, vocabulary: Vocabulary, splits: Iterable[Map
 def sum_by_generation(tokens: Manifest | None) -> dict[int, Counter[str]]:
     """Sum the counts of tokenized documents by generation (the raw files that one run added).
 
+    Args:
+        tokens: Manifest (description) of the tokenized documents; None if there are none.
+
     Returns:
-        Maps the number of each generation, in ascending order, to its counts by name; empty if `tokens` is None.
+        A dict from the number of each generation, in ascending order, to its counts by name, such as "train tokens";
+        empty if `tokens` is None.
     """
     sums: dict[int, Counter[str]] = {}
     for part in tokens.parts if tokens is not None else ():
@@ -131,12 +150,13 @@ def sum_by_generation(tokens: Manifest | None) -> dict[int, Counter[str]]:
 
 
 def build_drift_rows(tokens: Manifest | None) -> list[View]:
-    """Build a row for each generation (the raw files that one run added), with its tokens per word and share of unknown
-    tokens.
+    """Build a row for each generation of tokenized documents, with its tokens per word and share of unknown tokens.
 
-    Generations for which words were not counted are omitted.
+    A generation is the raw files that one run added. Generations for which words were not counted are omitted. The keys
+    of a row are "generation", "words", "tokens", "tokens_a_word" and "unknown" (a share from 0 to 1).
 
-    The keys of a row are "generation", "words", "tokens", "tokens_a_word" and "unknown" (a share from 0 to 1).
+    Args:
+        tokens: Manifest (description) of the tokenized documents; None if there are none.
     """
     return [
         {

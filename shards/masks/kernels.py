@@ -69,8 +69,8 @@ def mask_examples(
         root: Random key from which the key of each example is derived.
         codes: int64 [6]: unit, count, maximum number of masks per example, the two bounds of `to_kind_bounds`, id of
             [MASK]
-        length_bounds: See `to_length_bounds`.
-        is_special, special_ranges, ordinary, weights, aliases: See `MaskVocabulary`.
+        length_bounds: uint64, thresholds for the random length of an n-gram, from `to_length_bounds`
+        is_special, special_ranges, ordinary, weights, aliases: Vocabulary tables, the fields of `MaskVocabulary`.
         positions: int64, output: the positions of the masked tokens in `ids`; it must be large enough for all masks
         targets: Output: the original tokens; as long as `positions`.
         mask_offsets: int64 [n + 1], output: the start of each example's masks in `positions`; the first entry must be 0
@@ -130,7 +130,7 @@ def _count_special_tokens(row: Ids, is_special: Bytes, special_ranges: UInt32s) 
 
 @kernel
 def _count_ids_in_range(row: Ids, first: np.uint32, span: np.uint32) -> np.uint32:
-    """Count the ids of one example, `row`, that are in [first, first + span]."""
+    """Count the ids of one example, `row`, that are in [first, first + span], both ends included."""
     num = np.uint32(0)
     for position in range(len(row)):
         num = np.uint32(num + np.uint32(np.uint32(row[position] - first) <= span))
@@ -280,7 +280,7 @@ def _build_units(
         row: The ids of the example.
         word_starts: uint8 [tokens of the example], 1 if the token begins a word
         is_special: uint8 [vocabulary], 1 for special tokens
-        lengths: See `to_length_bounds`.
+        lengths: uint64, thresholds for the random length of an n-gram, from `to_length_bounds`
         key: Random key of the example.
         bounds: uint64, output: the start of each word as an index into `row` and, after the last word before a special
             token, also its end
@@ -340,7 +340,8 @@ def _split_words_into_units(
     Args:
         first: Index in `bounds` (see `_build_units`) of the first word.
         end: Index in `bounds` after the last word.
-        lengths: See `to_length_bounds`. If it is empty, every unit is one word.
+        lengths: uint64, thresholds for the random length of a unit, from `to_length_bounds`. If it is empty, every unit
+            is one word.
         key: Random key of the example.
         units: uint64 [3, words], output: the first word and the end word of each unit are written from column
             `num_units` on
@@ -460,8 +461,8 @@ def _replace_chosen(
         key: Random key of the example.
         has_shared_kind: Whether all tokens of a unit are replaced in the same way: by [MASK], by random tokens, or not
             at all.
-        codes: See `mask_examples`.
-        ordinary, weights, aliases: See `MaskVocabulary`.
+        codes: int64 [6], settings as numbers: see `mask_examples`
+        ordinary, weights, aliases: Tables for random replacements, fields of `MaskVocabulary`.
         chosen: The bits of the tokens to mask.
         heads: The bits of the first token of each unit.
         positions: int64, output: the positions of the masked tokens in the concatenated ids, written from index

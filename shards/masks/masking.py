@@ -377,7 +377,14 @@ def draw_masks(
     To stay in the processor's cache, the examples are masked in chunks of about `TOKENS_PER_CHUNK` tokens.
 
     Args:
-        ids, offsets, word_starts, example_ids, epoch, settings, vocabulary, rate: The arguments of `mask_tokens`.
+        ids: uint16 or uint32 [tokens], the ids of all examples, one after another
+        offsets: int64 [n + 1], the start of each example in `ids`
+        word_starts: uint8 [tokens], 1 if the token begins a word; may be empty if single tokens are masked
+        example_ids: uint64 [n], the id of each example
+        epoch: The epoch, or one per example: [n]. For static masks, the copy.
+        settings: Mask settings.
+        vocabulary: Vocabulary tables, from `build_mask_vocabulary`.
+        rate: The mask rate, or one per example: [n]. Default: the rate of the settings, without their schedule.
 
     Returns:
         The masked positions, and the ids that the model sees there.
@@ -411,9 +418,9 @@ def _draw_chunk(
     vocabulary: MaskVocabulary,
     rates: npt.ArrayLike,
 ) -> tuple[UInt16s, Int64s, Ids]:
-    """Mask a copy of the ids of a few examples.
+    """Draw the masks of a few examples on a copy of their ids, for `draw_masks`.
 
-    The arguments are those of `mask_tokens`, with one epoch and one rate per example.
+    The arguments are those of `draw_masks`, with one epoch and one rate per example.
 
     Returns:
         The positions of the masked tokens within their examples, the number of masks of each example, and the ids that
@@ -446,7 +453,7 @@ def to_kind_bounds(settings: MaskSettings) -> tuple[int, int]:
     """Compute the two thresholds with which a 32-bit random number decides how a chosen token is replaced.
 
     Below the first bound the token becomes [MASK], below the second a random token; otherwise it stays. Shares are
-    exact to 2^-32.
+    exact to 2^-32. The bounds are integers from 0 to 2^32.
     """
     shares = settings.mask_share, settings.mask_share + settings.random_share
     return round(shares[0] * 2**32), round(shares[1] * 2**32)

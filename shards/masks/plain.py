@@ -34,8 +34,17 @@ def draw_masks_plain(
 ) -> Masks:
     """Reference implementation of `shards.masks.masking.draw_masks` for one epoch, for tests.
 
-    The arguments are those of `mask_tokens`, but `ids` is not changed. Returns the masked positions, and the ids that
-    the model sees there.
+    Args:
+        ids: [tokens], the ids of all examples, one after another; not changed
+        offsets: int64 [n + 1], the start of each example in `ids`
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        example_ids: uint64 [n], the id of each example
+        epoch: The epoch of all examples.
+        settings: Mask settings. A schedule is ignored.
+        vocabulary: Vocabulary tables, from `build_mask_vocabulary`.
+
+    Returns:
+        The masked positions, and the ids that the model sees there.
     """
     positions: list[Positions] = []
     replacements: list[int] = []

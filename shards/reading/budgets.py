@@ -198,7 +198,13 @@ def _is_roomier(room: Int64s, one: int, other: int) -> bool:
 def plan_micro_batches_plain(lengths: list[int], ranks: int, budget: int) -> tuple[list[int], list[int]]:
     """Reference implementation of `plan_micro_batches`, for tests.
 
-    The arguments are the same, with `lengths` as a list. Returns the fields `capacities` and `bins` of the plan.
+    Args:
+        lengths: Number of tokens of each example of the step.
+        ranks: Number of processes.
+        budget: Maximum number of tokens in a micro-batch, including padding.
+
+    Returns:
+        The fields `capacities` and `bins` of the plan, as lists.
     """
     parts, left = 0, sum(lengths)
     while True:

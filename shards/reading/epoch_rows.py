@@ -80,7 +80,10 @@ def iter_epoch_batches(shard_set: ShardSet, epoch: int, seed: int | None = None)
 def _iter_gathered(shard_set: ShardSet, epoch: int, seed: int | None) -> Iterator[GatheredExamples]:
     """Yield the masked examples of an epoch in batches of `EXAMPLES_PER_BATCH`, without deleted examples.
 
-    The arguments are those of `iter_epoch_batches`.
+    Args:
+        shard_set: The split to read.
+        epoch: Zero-based epoch.
+        seed: Seed of the training run whose order is used; None keeps the order of the shards.
 
     Raises:
         Damaged: A shard is damaged or was changed. It is raised at the latest after the last batch.

@@ -232,7 +232,8 @@ def find_example_plain(slot: int, num_examples: int, seed: int, purpose: str = "
 
     Args:
         slot: Position in the training order.
-        num_examples, seed, purpose: The arguments of `GlobalOrder`.
+        num_examples: Number of examples in an epoch.
+        seed, purpose: The seed and name of the permutations, as for `GlobalOrder`.
     """
     epoch, position = divmod(slot, num_examples)
     return permute_plain(position, num_examples, int(fold(compute_address(seed, purpose), epoch)))
@@ -372,7 +373,9 @@ def find_windowed_example_plain(slot: int, sizes: Sequence[int], window: int, se
 
     Args:
         slot: Position in the training order.
-        sizes, window, seed: The arguments of `WindowedOrder`.
+        sizes: Number of examples in each shard.
+        window: Number of shards whose examples are shuffled together.
+        seed: Seed of the order.
     """
     epoch, position = divmod(slot, sum(sizes))
     shards = [find_example_plain(epoch * len(sizes) + n, len(sizes), seed, "shards") for n in range(len(sizes))]

@@ -69,7 +69,7 @@ class RecordFormat:
 
     @property
     def fill_values(self) -> Mapping[str, int]:
-        """Padding value of each column that has one value per token."""
+        """Padding value of each column that has one value per token, by name: "input_ids", "attention_mask", ..."""
         return {"input_ids": self.pad_id, "attention_mask": 0, "token_type_ids": 0, "labels": IGNORED}
 
 
@@ -324,7 +324,14 @@ def _write_rows(
 
 
 def to_rows_plain(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) -> MaskedRows:
-    """Reference implementation of `to_rows` in plain Python, for tests. Arguments and result are the same."""
+    """Reference implementation of `to_rows` in plain Python, for tests: pad masked examples to the longest one.
+
+    Args:
+        ids: [tokens], the masked ids of all examples, one after another
+        offsets: int64 [n + 1], the start of each example in `ids`
+        masked: The masked tokens, as returned by `mask_tokens`.
+        pad_id: Id of the padding token.
+    """
     max_length = max(np.diff(offsets).tolist(), default=0)
     labels = np.full(len(ids), IGNORED)
     labels[masked.flat_positions] = masked.targets

@@ -80,8 +80,9 @@ class ByteBpeEngine:
         self._cache = build_piece_cache(_CACHED_WORDS)
 
     def without_last_tokens(self, num_tokens: int) -> "ByteBpeEngine":
-        """Return an engine without the last `num_tokens` merges and the tokens that they produce. All other tokens keep
-        their ids.
+        """Return an engine for the vocabulary without the last `num_tokens` tokens that it learned.
+
+        These are the results of the last merges. All other tokens, also special tokens after them, keep their ids.
         """
         smaller, first = copy(self), np.uint64((self._num_merges - num_tokens) << 32)
         pairs, byte_pairs = self._bpe.pairs.copy(), self._bpe.byte_pairs.copy()
@@ -92,8 +93,10 @@ class ByteBpeEngine:
         return smaller
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately with byte-level BPE. The sentences may be in any
-        order.
+        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
+
+        Returns:
+            The byte-level BPE tokens of the sentences, in the given order, without special tokens.
 
         Raises:
             InputError: If a sentence is not inside the data, splits a UTF-8 character or is not valid UTF-8.
@@ -114,14 +117,16 @@ class ByteBpeEngine:
 
 
 def _extend_array(array: npt.NDArray[Any], used: int, size: int) -> npt.NDArray[Any]:
-    """Return an array of `size` entries that starts with the first `used` entries of `array`."""
+    """Return an array of `size` entries and the same dtype that starts with the first `used` entries of `array`."""
     longer = np.empty(size, array.dtype)
     longer[:used] = array[:used]
     return longer
 
 
 def merge_pieces_plain(pieces: Sequence[int], merge_table: Mapping[tuple[int, int], tuple[int, int]]) -> list[int]:
-    """Merge the token ids of one word's bytes. This is the reference implementation for testing the kernels.
+    """Merge the token ids of one word's bytes, and return the ids of its tokens.
+
+    This is the reference implementation for testing the kernels.
 
     Args:
         pieces: the ids of the word's bytes
@@ -140,9 +145,13 @@ def merge_pieces_plain(pieces: Sequence[int], merge_table: Mapping[tuple[int, in
 def build_merge_table(
     ids: Mapping[str, int], merges: Sequence[tuple[str, str]]
 ) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return a table that maps each pair of ids to its rank and the id of the merged token.
+    """Return a table that maps each pair of ids to its rank, counted from 0, and the id of the merged token.
 
     If a pair occurs twice in `merges`, the later rank is used.
+
+    Args:
+        ids: maps each token to its id
+        merges: pairs of tokens, in the order in which they were learned
 
     Raises:
         InputError: If a merge contains or produces a token that is not in `ids`.

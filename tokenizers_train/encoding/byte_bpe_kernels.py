@@ -97,7 +97,10 @@ def fill_pair_table(pairs: UInt64s, keys: UInt64s, values: UInt64s) -> None:
 
 @kernel
 def _locate_entry(pairs: UInt64s, key: np.uint64) -> int:
-    """Return the index in `pairs` at which the search for a key begins."""
+    """Return the even index in `pairs`, the hash table of pairs, at which the search for a key begins.
+
+    The key is left id * 2^32 + right id.
+    """
     return int(np.int64(key * GOLDEN_RATIO >> _HALF)) & (len(pairs) // 2 - 1) << 1
 
 
@@ -211,11 +214,15 @@ def _find_lowest(values: UInt64s, count: int) -> tuple[np.uint64, int]:
 
 @kernel
 def _merge_long(pairs: UInt64s, pieces: UInt32s, count: int) -> int:
-    """Merge the first `count` ids of `pieces` in place with a heap, and return how many are left. `count` must be below
-    2^32.
+    """Merge the first `count` ids of `pieces` in place with a heap, and return how many are left.
 
     The result is the same as that of `_merge_short`. A heap entry is rank * 2^32 + index of the left id. An entry is
-    outdated if the pair at this index now has another rank. `pairs` is the hash table of pairs (see `ByteBpeModel`).
+    outdated if the pair at this index now has another rank.
+
+    Args:
+        pairs: the hash table of pairs (see `ByteBpeModel`)
+        pieces: uint32 [count], the ids of the word's bytes; overwritten with the ids of its tokens
+        count: number of ids, below 2^32
     """
     values = np.full(count, NO_VALUE, np.uint64)
     previous, following = np.arange(-1, count - 1), np.arange(1, count + 1)
@@ -384,6 +391,9 @@ def encode_ranges(
     """Encode the texts data[starts[r]:ends[r]] with byte-level BPE, starting at `progress`.
 
     Args:
+        data: the bytes of all texts, from `to_kernel_buffer`
+        starts: int64 [texts], the first byte of each text
+        ends: int64 [texts], the end of each text
         classes: the class of each code point (see `load_character_classes`)
         add_prefix_space: whether to put a space before a text that does not begin with one
         bpe: the vocabulary; its scratch space is overwritten

@@ -32,7 +32,14 @@ class Engine(Protocol):
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
         """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
 
-        Each one must lie inside the data and consist of whole UTF-8 characters.
+        Args:
+            data: uint8, UTF-8 bytes
+            starts: int64 [sentences], the first byte of each sentence
+            ends: int64 [sentences], the end of each sentence. Each sentence must lie inside the data and consist of
+                whole UTF-8 characters.
+
+        Returns:
+            The tokens of the sentences, in the given order, without special tokens.
         """
 
 

@@ -53,8 +53,7 @@ _HIDDEN_SUFFIX = f" {secrets.token_hex(16)}"  # no document can know it; no word
 
 
 def hide_special_tokens(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Return a vocabulary's parsed tokenizer.json with each special token renamed to a string that cannot occur in a
-    text.
+    """Return a vocabulary's parsed tokenizer.json in which each special token has a name that no text can contain.
 
     Ids do not change. Single characters and bytes such as `<0x0A>` in the model keep their names, because ordinary text
     is spelled with them.
@@ -82,10 +81,13 @@ def _is_special(token: Mapping[str, Any], names: Mapping[str, str]) -> bool:
 
 
 def _rename_pieces(model: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a model of a tokenizer.json with renamed pieces. Merges that contain or produce a renamed piece are
-    removed.
+    """Return the model of a tokenizer.json with renamed pieces, as parsed JSON.
 
-    `names` maps each piece to rename to its new name.
+    Merges that contain or produce a renamed piece are removed.
+
+    Args:
+        model: the model, as parsed JSON
+        names: maps each piece to rename to its new name
     """
     if isinstance(model["vocab"], list):
         return {**model, "vocab": [[names.get(piece, piece), score] for piece, score in model["vocab"]]}
@@ -131,8 +133,12 @@ class ReferenceEngine:
         self._dtype = choose_id_dtype(size)
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately with the tokenizers library. The ranges are not
-        checked.
+        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
+
+        The ranges are not checked, and must consist of whole UTF-8 characters.
+
+        Returns:
+            The tokens that the tokenizers library gives the sentences, in the given order.
 
         Raises:
             InputError: If the tokenizers library fails on a text.
@@ -152,7 +158,7 @@ class ReferenceEngine:
 
 
 def mark_word_starts(encoding: Encoding) -> list[bool]:
-    """Return, for each token of an encoding, whether it is the first token of a word."""
+    """Return a boolean for each token of an encoding: True if it is the first token of a word."""
     return [word != before for before, word in pairwise([None, *encoding.word_ids])]
 
 
@@ -203,6 +209,9 @@ class Encoder:
                 any order.
             ends: int64 [sentences], end of each sentence (exclusive)
 
+        Returns:
+            The tokens of the sentences, in the given order, without special tokens.
+
         Raises:
             InputError: If the column is not large_string (or large_binary with valid UTF-8) or has nulls, or if a range
                 is outside the data or splits a UTF-8 character.
@@ -219,8 +228,8 @@ class Encoder:
     ) -> Int64s:
         """Include the space before each sentence if the vocabulary is byte-level BPE.
 
-        In byte-level BPE the space before a word is a part of its first token.
-        The first sentence of a text is never extended. For other algorithms `starts` is returned unchanged.
+        In byte-level BPE the space before a word is a part of its first token. The first sentence of a text is never
+        extended. For other algorithms `starts` is returned unchanged.
 
         Args:
             data: bytes of the text column
@@ -245,6 +254,9 @@ def build_engine(vocabulary: Vocabulary) -> Engine:
     """Build the fastest engine that supports the vocabulary's rules.
 
     If no kernel supports them, a warning is logged and the engine uses the tokenizers library.
+
+    Raises:
+        InputError: If the vocabulary is not consistent, e.g. if a merge is of tokens that it lacks.
     """
     rule = vocabulary.word_rule
     if rule is None:
@@ -271,8 +283,12 @@ def describe_slow_rules(vocabulary: Vocabulary) -> str:
 
 
 def encode_plain(vocabulary: Vocabulary, texts: pa.Array, starts: Int64s, ends: Int64s) -> EncodedSentences:
-    """Encode each sentence with the tokenizers library. This is the reference implementation for testing
-    `Encoder.encode_sentences`.
+    """Encode each sentence with the tokenizers library. The arguments after the first are those of `encode_sentences`.
+
+    This is the reference implementation for testing `Encoder.encode_sentences`.
+
+    Raises:
+        InputError: If the column or a range is not valid, or if the tokenizers library fails on a text.
     """
     data, _ = to_text_buffers(texts)
     check_texts(data, starts, ends)
@@ -280,9 +296,7 @@ def encode_plain(vocabulary: Vocabulary, texts: pa.Array, starts: Int64s, ends: 
 
 
 def build_text_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
-    """Build the vocabulary's Hugging Face tokenizer, changed so that special tokens in a text are treated as ordinary
-    text.
-    """
+    """Build the vocabulary's Hugging Face tokenizer, in which special tokens in a text are treated as ordinary text."""
     content = hide_special_tokens(vocabulary)
     model = content["model"]
     tokenizer = Tokenizer.from_str(json.dumps(content))

@@ -114,7 +114,7 @@ def _build_sorted(
 
 
 def keep_values_below(trie: Trie, limit: int) -> Trie:
-    """Return a copy of the trie in which all ids of at least `limit` are removed. Their nodes stay but have no id."""
+    """Return a copy of the trie without the ids of at least `limit`. Their nodes stay but have no id."""
     arrays = (
         np.where(nodes >> _LABEL_BITS & _VALUE_MASK > limit, nodes & ~(_VALUE_MASK << _LABEL_BITS), nodes)
         for nodes in trie
@@ -235,11 +235,15 @@ def _list_labels(
     depth: int,
     labels: Int64s,
 ) -> int:
-    """Write the distinct bytes at position `depth` of the pieces in [first, last) into `labels`, and return their
-    number.
+    """Write the distinct bytes at position `depth` of some pieces into `labels`, ascending, and return their number.
 
-    The bytes are in ascending order. Every piece must be longer than `depth`, and the pieces must be sorted: piece p
-    has the bytes data[offsets[p]:offsets[p + 1]].
+    Args:
+        data: the bytes of all pieces, which must be sorted
+        offsets: int64 [pieces + 1], the start of each piece in `data`
+        first: index of the first piece
+        last: index after the last piece. Each of these pieces must be longer than `depth`.
+        depth: the position in a piece
+        labels: int64 [256], output
     """
     number = 0
     for piece in range(first, last):

@@ -64,8 +64,10 @@ class UnigramEngine:
         self._cache = build_piece_cache()
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately as the most probable Unigram pieces. The sentences
-        may be in any order.
+        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
+
+        Returns:
+            The most probable Unigram tokens of the sentences, in the given order, without special tokens.
 
         Raises:
             InputError: If a sentence is not inside the data, splits a UTF-8 character or is not valid UTF-8.
@@ -86,9 +88,14 @@ class UnigramEngine:
 
 
 def _check_scores(pieces: Sequence[tuple[str, float]], lowest: float) -> None:
-    """Raise InputError if a score is not a usable number, or if unknown characters would have positive scores.
+    """Check that each score is a usable number, and that unknown characters do not get positive scores.
 
-    `pieces` are the tokens and their scores, and `lowest` is the lowest score.
+    Args:
+        pieces: the tokens and their scores
+        lowest: the lowest score
+
+    Raises:
+        InputError: If a score is NaN or its absolute value is at least 1e100, or if `lowest` is above 10.
     """
     for token, score in pieces:
         if not abs(score) < _MAX_SCORE or lowest > UNKNOWN_PENALTY:

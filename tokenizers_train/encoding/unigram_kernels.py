@@ -80,9 +80,14 @@ def build_paths(num_bytes: int) -> BestPaths:
 
 @kernel
 def write_best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: Ids, used: int) -> int:
-    """Write the ids of the best segmentation of paths.word[:length] to ids[used:] and return how many were written.
+    """Write the ids of the best segmentation of paths.word[:length] to ids[used:], and return how many were written.
 
-    At most one id is written per byte. The other arrays of `paths` are overwritten.
+    Args:
+        model: the vocabulary
+        length: length of the word in bytes
+        paths: the word; the other arrays are overwritten
+        ids: output. At most one id is written per byte.
+        used: number of ids written before
     """
     word, scores, starts, last_ids = paths
     for place in range(1, length + 1):
@@ -114,7 +119,7 @@ def write_best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: I
 
 @kernel
 def _locate_next_character(word: Bytes, at: int) -> int:
-    """Return the start of the UTF-8 character after the one that starts at index `at` of `word`."""
+    """Return the index in `word` after the UTF-8 character that starts at index `at`."""
     first = word[at]
     return at + (1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4)
 
@@ -161,6 +166,9 @@ def encode_ranges(
     """Encode the texts data[starts[r]:ends[r]] with Unigram, continuing from `state`.
 
     Args:
+        data: the bytes of all texts
+        starts: int64 [texts], the first byte of each text
+        ends: int64 [texts], the end of each text
         rules: the table of normalized characters
         lowercase: whether to lower-case words
         model: the vocabulary
@@ -305,7 +313,7 @@ def encode_long_chunk(
     word_starts: Bytes,
     used: int,
 ) -> tuple[int, int]:
-    """Call `encode_chunk` with newly allocated scratch space, for text of any length.
+    """Encode the words of data[at:end] like `encode_chunk`, with newly allocated scratch space, for text of any length.
 
     The other arguments and the result are those of `encode_chunk`.
     """

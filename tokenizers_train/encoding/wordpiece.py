@@ -81,8 +81,9 @@ class WordPieceEngine:
         self._buffer = build_word_buffer()
 
     def without_last_tokens(self, num_tokens: int) -> "WordPieceEngine":
-        """Return an engine for the vocabulary without its last `num_tokens` tokens. The unknown token is always
-        kept.
+        """Return an engine for the vocabulary without the last `num_tokens` tokens that it learned.
+
+        These are the tokens with the highest ids. The unknown token is always kept.
         """
         model, smaller = self._model, copy(self)
         size = self._size - num_tokens
@@ -92,7 +93,10 @@ class WordPieceEngine:
         return smaller
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately with WordPiece. The sentences may be in any order.
+        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
+
+        Returns:
+            The WordPiece tokens of the sentences, in the given order, without special tokens.
 
         Raises:
             InputError: If a sentence is not inside the data, splits a UTF-8 character or is not valid UTF-8.
@@ -141,10 +145,12 @@ class WordPieceEngine:
         return Output(np.empty(size, self._dtype), np.empty(size, np.uint8), offsets)
 
     def _make_room(self, output: Output, stop_reason: int) -> Output:
-        """Double the output arrays or the word buffer, depending on why the kernel stopped. Returns the output.
+        """Double the output arrays or the word buffer, depending on why the kernel stopped. Returns the new output.
 
-        `stop_reason` is NEEDS_ROOM (the output arrays are doubled) or NEEDS_BUFFER (the word buffer of this engine is
-        doubled).
+        Args:
+            output: the arrays that the kernels fill
+            stop_reason: NEEDS_ROOM (the output arrays are doubled) or NEEDS_BUFFER (the word buffer of this engine is
+                doubled, and the output is returned unchanged)
         """
         if stop_reason == NEEDS_BUFFER:
             self._buffer = build_word_buffer(2 * len(self._buffer.text))

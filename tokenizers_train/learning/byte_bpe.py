@@ -76,7 +76,7 @@ def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int
         num_letters: total number of letters in the distinct words
 
     Raises:
-        InputError: If `num_letters` plus the number of words plus 1 is 2^31 or more.
+        InputError: If there are so many letters that `num_letters` plus the number of words plus 1 is 2^31 or more.
     """
     num_cells = num_letters + counts.num_rows + 1
     if num_cells > MAX_CELLS:
@@ -104,8 +104,14 @@ def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int
 
 
 def learn_merges_plain(words: SpelledWords, max_merges: int, min_frequency: int) -> list[tuple[int, int]]:
-    """Learn merges by counting all pairs again before each merge. This is the reference implementation for testing
-    `learn_merges`, with the same arguments.
+    """Learn merges like `learn_merges`, by counting all pairs again before each merge.
+
+    This is its reference implementation, for tests. The words are not changed.
+
+    Args:
+        words: the words
+        max_merges: maximum number of merges
+        min_frequency: minimum count of a pair for it to be merged
 
     Returns:
         The ids of the left and right piece of each merge, in order.
@@ -132,7 +138,9 @@ def learn_merges_plain(words: SpelledWords, max_merges: int, min_frequency: int)
 
 
 def _join_pair(pieces: list[int], pair: tuple[int, int], new: int) -> list[int]:
-    """Replace each occurrence of a pair of ids in `pieces` by the id `new`, from left to right."""
+    """Return a copy of `pieces` in which each occurrence of a pair of ids is replaced by the id `new`, from left to
+    right.
+    """
     joined: list[int] = []
     for piece in pieces:
         if joined and (joined[-1], piece) == pair:
@@ -166,7 +174,7 @@ def learn_merges(words: SpelledWords, max_merges: int, min_frequency: int) -> In
 
 
 def compute_min_merged_count(words: SpelledWords, max_merges: int) -> int:
-    """Return a lower bound on the count of any pair that is merged in the first `max_merges` merges, or 0 if there is
+    """Return a lower bound on the count of any pair that is merged in the first `max_merges` merges; 0 if there is
     none.
 
     A word with at least two letters becomes a single piece only by the merge that creates this piece. So if more than
@@ -208,7 +216,7 @@ def train_byte_bpe(counts: WordCounts, settings: VocabularySettings) -> Vocabula
     """Train a byte-level BPE vocabulary of at most `settings.size` tokens.
 
     Raises:
-        InputError: If there are no words.
+        InputError: If there are no words, or too many (see `lay_out_words`).
     """
     words = spell_bytes(counts)
     first, last = list(SPECIAL_TOKENS.values())[:-1], SPECIAL_TOKENS["mask"]
@@ -222,7 +230,7 @@ def train_byte_bpe(counts: WordCounts, settings: VocabularySettings) -> Vocabula
 
 
 def spell_bytes(counts: WordCounts) -> SpelledWords:
-    """Spell words as bytes. The id of a byte is the rank of its letter by code point.
+    """Spell words as bytes, so that each byte is a letter. The id of a byte is the rank of its letter by code point.
 
     Raises:
         InputError: If there are no words, or too many (see `lay_out_words`).

@@ -212,7 +212,7 @@ def _pack_key(left: Integer, right: Integer) -> np.int64:
 
 @kernel
 def _with_pair_room(pairs: Pairs, more: int) -> Pairs:
-    """Return the pairs, or a larger copy, with capacity for `more` additional pairs."""
+    """Return the table of pairs, or a larger copy of it, with capacity for `more` additional pairs."""
     num_pairs = pairs.used[0]
     if num_pairs + more <= len(pairs.keys):
         return pairs
@@ -288,7 +288,7 @@ def _enter_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer)
 
 @kernel
 def _find_word_count(cells: Cells, cell: Integer) -> np.int64:
-    """Return the count of the word that contains the cell with this index."""
+    """Return how often the word occurs that contains the cell with this index."""
     count = cells.blocks[cell // BLOCK]
     if count > 0:
         return np.int64(count)
@@ -426,8 +426,12 @@ def _join_places(
 
 @kernel
 def _lower_count(pairs: Pairs, key: Integer, count: Integer) -> None:
-    """Subtract `count` from the count of the pair with this key (left id * 2^32 + right id), if the pair is in the
-    table.
+    """Subtract `count` from the count of the pair with a key, in place. A pair that is not in the table is ignored.
+
+    Args:
+        pairs: the table
+        key: left id * 2^32 + right id of the pair
+        count: the number to subtract, weighted by word counts
     """
     number = pairs.slots[_find_slot(pairs.slots, pairs.keys, key)]
     if number >= 0:
@@ -436,7 +440,14 @@ def _lower_count(pairs: Pairs, key: Integer, count: Integer) -> None:
 
 @kernel
 def _note_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer, min_count: int) -> Integer:
-    """Insert a new pair if it occurs at least `min_count` times. The arguments before it are those of `_enter_pair`.
+    """Insert a new pair into the table if it occurs at least `min_count` times.
+
+    Args:
+        pairs: the table; changed in place
+        key: left id * 2^32 + right id of the pair
+        count: how often the pair occurs, weighted by word counts
+        num_places: number of cells in its list. If it is 0, the pair is not inserted.
+        min_count: minimum of `count`
 
     Returns:
         The start of the pair's list in `pairs.places`, or -1 if it was not inserted.

@@ -126,6 +126,10 @@ def cut_at_rare_characters(counts: WordCounts, coverage: float) -> WordCounts:
 
     Characters are kept in order of frequency until they reach this share, as in sentencepiece. Ties are broken by the
     lower code point. Rare characters are removed from the words in `counts`, and the parts are counted as words.
+
+    Args:
+        counts: the word counts
+        coverage: the share of all characters, weighted by word counts, from 0 to 1
     """
     totals, _ = count_characters(counts)
     codes = np.flatnonzero(totals)
@@ -136,8 +140,10 @@ def cut_at_rare_characters(counts: WordCounts, coverage: float) -> WordCounts:
 
 
 def count_characters(counts: WordCounts) -> tuple[Int64s, int]:
-    """Return how often each code point occurs (int64 [NUM_CODES]), and the number of characters in the distinct
-    words.
+    """Count how often each code point occurs, and the characters of all distinct words.
+
+    Returns:
+        The occurrences weighted by word counts (int64 [NUM_CODES]), and the unweighted number of characters.
     """
     totals, is_inner = np.zeros(NUM_CODES, np.int64), np.zeros(NUM_CODES, np.bool_)
     words = to_text_buffers(counts["word"].combine_chunks())
@@ -193,10 +199,14 @@ def find_seeds(spelling: Spelling, max_length: int, max_pieces: int) -> tuple[Se
 
 
 def _find_character_seeds(spelling: Spelling, order: Int32s) -> tuple[RepeatedStrings, Int64s]:
-    """Return the single characters in descending order of frequency, and how often each occurs, weighted by word
-    counts.
+    """Find the single characters in descending order of frequency, as strings of length 1.
 
-    `order` is the suffix array of `spelling.text` without the zeros after words.
+    Args:
+        spelling: the words
+        order: the suffix array of `spelling.text` without the zeros after words
+
+    Returns:
+        The characters, and how often each occurs, weighted by word counts (int64).
     """
     ends = np.cumsum(count_suffixes(spelling.text, np.zeros(len(spelling.alphabet), np.int64)))
     by_count = np.lexsort((spelling.alphabet[1:], spelling.occurrences[1:]))[::-1] + 1
@@ -231,8 +241,9 @@ def _find_string_seeds(
 
 
 def _build_lattice(spelling: Spelling, stretches: RepeatedStrings) -> Lattice:
-    """Build the lattice of all occurrences of `stretches` in the words. The ids of the pieces are the indices of the
-    strings.
+    """Build the lattice of all occurrences of strings in the words.
+
+    The ids of the pieces are the indices of the strings in `stretches`.
     """
     by_left = np.argsort(stretches.lefts.astype(np.int64) << 8 | stretches.lengths, kind="stable").astype(np.int32)
     longest, parents = np.full(len(spelling.text), -1, np.int32), np.empty(len(by_left), np.int32)
@@ -277,7 +288,10 @@ class UnigramSettings:
 
     @property
     def pruning_bound(self) -> int:
-        """Pruning continues while there are more pieces than this, counting the unknown token."""
+        """The number of pieces, counting the unknown token, at which pruning ends.
+
+        While there are more, it continues.
+        """
         return (self.size + self.reserved) * 11 // 10
 
 
@@ -288,6 +302,10 @@ def train_unigram(counts: WordCounts, settings: UnigramSettings) -> list[tuple[s
     """Learn Unigram pieces and their log probabilities.
 
     There are fewer than `settings.size` pieces if the words have too few repeated strings.
+
+    Args:
+        counts: the word counts
+        settings: the settings
 
     Returns:
         The symbols, then the pieces by descending score. In a tie, single characters come first, then strings in the
@@ -316,7 +334,10 @@ def train_unigram(counts: WordCounts, settings: UnigramSettings) -> list[tuple[s
 
 
 def _prepare_words(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
-    """Split words at symbols, U+0000 and rare characters. Words of more than MAX_WORD_BYTES bytes are removed."""
+    """Split the counted words at symbols, U+0000 and rare characters.
+
+    Words of more than MAX_WORD_BYTES bytes are removed.
+    """
     has_zero = bool(pc.any(pc.match_substring(counts["word"], "\0")).as_py())
     counts = cut_at_separators(counts, [*settings.symbols, *(["\0"] if has_zero else [])])
     fitting = pc.less_equal(pc.binary_length(counts["word"]), MAX_WORD_BYTES)
@@ -325,7 +346,11 @@ def _prepare_words(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
 
 
 def _check_trainable(spelling: Spelling, settings: UnigramSettings, max_pieces: int) -> None:
-    """Raise InputError if there are no words or more than `max_pieces` different characters."""
+    """Check that there are words, and at most `max_pieces` different characters.
+
+    Raises:
+        InputError: If there are no words, or too many characters.
+    """
     num_characters = len(spelling.alphabet) - 1
     if num_characters == 0:
         raise InputError("There are no words to learn pieces from: the sources gave no text, or symbols alone.")
@@ -402,10 +427,10 @@ def _select_pieces(
 def _finish_pieces(
     spelling: Spelling, pieces: SeedPieces, scores: Float64s, max_pieces: int
 ) -> list[tuple[str, float]]:
-    """Return at most `max_pieces` pieces and their rounded scores by descending score: all characters, then the first
-    strings.
+    """Choose at most `max_pieces` pieces, and return them with rounded scores, by descending score.
 
-    A character that training removed gets a score slightly above the lowest one.
+    All characters are included, then the first strings. A character that training removed gets a score slightly above
+    the lowest one.
 
     Args:
         spelling: the words

@@ -129,8 +129,9 @@ class WordScratch(NamedTuple):
 
 @kernel
 def _list_pieces(lattice: Lattice, place: int | np.int64, scratch: WordScratch) -> int:
-    """Write the pieces that begin at a position of the text to `scratch.pieces_here`, longest first, and return their
-    number.
+    """Write the pieces that begin at a position of the text to `scratch.pieces_here`, longest first.
+
+    Returns their number.
     """
     number, piece = 0, lattice.longest[place]
     while piece >= 0:
@@ -151,7 +152,10 @@ def _has_character(lattice: Lattice, number: int, scratch: WordScratch) -> bool:
 
 @kernel
 def _lift_values(values: Float64s) -> int:
-    """Multiply all values by 2^200 and return 1. If a value is above 2^200, leave them unchanged and return 0."""
+    """Multiply all values by 2^200, in place, and return 1.
+
+    If a value is above 2^200, leave them unchanged and return 0.
+    """
     if values.max() > _LIFT_FACTOR:
         return 0
     for i in range(len(values)):
@@ -209,8 +213,7 @@ def _compute_backward(
     scratch: WordScratch,
     expected: Float64s,
 ) -> None:
-    """Compute the probability of each suffix of a word, and add the expected count of each piece in this word to
-    `expected`.
+    """Compute the probability of each suffix of a word, and add the expected count of each piece to `expected`.
 
     Args:
         lattice: the occurrences of the pieces
@@ -248,7 +251,7 @@ def _compute_backward(
 
 @kernel
 def _build_scratch(lattice: Lattice) -> WordScratch:
-    """Allocate scratch space for the longest word."""
+    """Allocate scratch space for the longest word of a lattice."""
     places = 1
     for word in range(len(lattice.counts)):
         places = max(places, lattice.starts[word + 1] - lattice.starts[word])
@@ -275,7 +278,9 @@ def compute_log_shares(values: Int64s) -> Float64s:
 
 @kernel
 def count_expected_pieces(lattice: Lattice, scores: Float64s, unknown_score: float, max_length: int) -> Float64s:
-    """Return the expected count of each piece in all words, over all segmentations weighted by their probability.
+    """Return the expected count of each piece in all words: float64 [pieces].
+
+    It is the mean over all segmentations, weighted by their probability and by word counts.
 
     Args:
         lattice: the occurrences of the pieces
@@ -320,8 +325,7 @@ def _find_best_cut(
     unknown_score: float,
     scratch: WordScratch,
 ) -> float:
-    """Find the best segmentation of text[start:start + size] into at least two pieces, or one if it is a single
-    character.
+    """Find the best segmentation of text[start:start + size] into at least two pieces; a single character is one piece.
 
     If two segmentations have the same score, the one with the longer last piece is chosen.
 
@@ -467,7 +471,10 @@ def _compute_loss(
 @kernel
 def thin_lattice(lattice: Lattice, kept: Int64s) -> Lattice:
     """Return a lattice with only the pieces in `kept`, renumbered in the order in which `kept` lists them.
-    `lattice.longest` is overwritten.
+
+    Args:
+        lattice: the occurrences of all pieces; its `longest` is overwritten
+        kept: int64, the indices of the pieces to keep
     """
     renumbered = np.full(len(lattice.parents), -1, np.int32)
     for new in range(len(kept)):

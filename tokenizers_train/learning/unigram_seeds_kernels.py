@@ -121,10 +121,9 @@ def sort_suffixes(text: Int32s, order: Int32s, limit: int) -> None:
 
 @kernel
 def _count_shared(text: Int32s, one: int, other: int, limit: int) -> int:
-    """Return the length of the common prefix of the suffixes at positions `one` and `other` of the text, at most
-    `limit`.
+    """Return the length of the common prefix of the suffixes at positions `one` and `other` of the text.
 
-    The 0 at the end of a word counts as a character.
+    It is at most `limit`. The 0 at the end of a word counts as a character.
     """
     for i in range(limit):
         if text[one + i] != text[other + i]:
@@ -136,8 +135,9 @@ def _count_shared(text: Int32s, one: int, other: int, limit: int) -> int:
 
 @kernel
 def count_suffixes(text: Int32s, counts: Int64s) -> Int64s:
-    """Increment `counts` by how often each character occurs in the text, ignoring the zeros after words, and
-    return it.
+    """Increment `counts` by how often each character occurs in the text, in place, and return `counts`.
+
+    The zeros after words are not counted. `counts` is int64, indexed by character number.
     """
     for character in text:
         if character != 0:

@@ -58,8 +58,8 @@ def select_nested_sizes(
 ) -> list[int]:
     """Return the sizes of the smaller vocabularies that can be cut from a large one, in ascending order.
 
-    The last size is that of `largest` or the maximum of `sizes`, whichever is lower. It is always included. Any other
-    size must leave room for at least one merged token.
+    The last size, which is always included, is the size of `largest` or the maximum of `sizes`, whichever is lower. Any
+    other size must leave room for at least one merged token.
 
     Args:
         largest: a vocabulary trained with the maximum of `sizes` and `settings.size` as its size
@@ -122,6 +122,9 @@ def measure_sizes(
     Returns:
         (size, statistics) pairs in ascending order. Empty for Unigram, because its smaller vocabularies are not part of
         larger ones.
+
+    Raises:
+        InputError: If there are no words to train on.
     """
     if settings.algorithm not in NESTED_ALGORITHMS:
         return []
@@ -197,7 +200,18 @@ def plan_measures(vocabulary: Manifest, counts: Manifest) -> Stage:
 
 
 def build_measures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Measure the vocabulary on all words, on each source and at other sizes, and write the tables."""
+    """Measure a vocabulary on all words, on each source and at other sizes, and write the tables.
+
+    Args:
+        writer: Writes the tables "measures", "pieces" and "splits".
+        plan: The plan of the part; its job is a `MeasuresJob`.
+
+    Returns:
+        The number of words that are one token, several tokens or unknown, as a ledger.
+
+    Raises:
+        Damaged: If a file is missing, damaged or was changed.
+    """
     job: MeasuresJob = plan.job
     manifest, counts = read_manifest_at(writer.place, job.vocabulary), read_manifest_at(writer.place, job.counts)
     vocabulary = read_vocabulary(writer.place, manifest)
@@ -250,6 +264,9 @@ def iter_source_counts(place: Place, counts: Manifest) -> Iterator[tuple[str, Wo
     """Yield the name and the merged word counts of each source, sorted by name.
 
     Parts that belong to several sources are merged under the name "".
+
+    Raises:
+        Damaged: During iteration, if a table is missing, damaged or was changed.
     """
     parts: dict[str, list[Part]] = {}
     for part in counts.parts:
@@ -261,14 +278,17 @@ def iter_source_counts(place: Place, counts: Manifest) -> Iterator[tuple[str, Wo
 def measure_other_sizes(
     place: Place, vocabulary: Manifest, counts: Manifest, whole: WordCounts
 ) -> list[tuple[int, Measures]]:
-    """Compute the statistics of the vocabulary at other sizes. Returns an empty list if it was not trained by this
-    package.
+    """Compute the statistics of the vocabulary at other sizes, as `measure_sizes` does.
 
     Args:
         place: the store
         vocabulary: manifest of the vocabulary
         counts: manifest of the word counts
         whole: the unweighted word counts of all parts
+
+    Returns:
+        (size, statistics) pairs in ascending order. Empty if the vocabulary was not trained by this package, or is a
+        Unigram one.
     """
     if all(parent.role not in ("counts", "totals") for parent in vocabulary.parents):
         return []
@@ -300,7 +320,11 @@ class StoredMeasures:
 
 
 def read_measures(place: Place, manifest: Manifest) -> StoredMeasures:
-    """Read the measures of an artifact. Raises Damaged if a table is damaged or was changed."""
+    """Read the measures of a vocabulary from the tables of an artifact.
+
+    Raises:
+        Damaged: If a table is missing, damaged or was changed.
+    """
     rows = [
         row for batch in read_table(place, manifest, "measures", MEASURES_SCHEMA.names) for row in batch.to_pylist()
     ]

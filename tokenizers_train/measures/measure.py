@@ -29,7 +29,7 @@ from tokenizers_train.vocabularies.settings import WORDPIECE
 from tokenizers_train.vocabularies.vocabulary import Vocabulary
 from tokenizers_train.words.table import COUNTS_SCHEMA, WordCounts
 
-CONTINUATION, SPACE_SIGNS = "##", ("\u2423", "\u2581")  # how `Vocabulary.display` marks pieces
+CONTINUATION, SPACE_SIGNS = "##", ("\u2423", "\u2581")  # how `Vocabulary.format_token` marks pieces
 
 
 class EncodedWords(NamedTuple):
@@ -110,7 +110,7 @@ def _divide(part: int, whole: int) -> float | None:
 
 
 def encode_counted_words(encoder: Encoder, counts: WordCounts) -> EncodedWords:
-    """Encode each distinct word of a table of word counts once."""
+    """Encode each distinct word of a table of word counts once. The result has the order of the table."""
     words = counts["word"].combine_chunks() if counts.num_rows else pa.array([], pa.large_string())
     _, offsets = to_text_buffers(words)
     encoded = encoder.encode_sentences(words, offsets[:-1], offsets[1:])
@@ -122,7 +122,7 @@ def encode_counted_words(encoder: Encoder, counts: WordCounts) -> EncodedWords:
 
 
 def encode_again(encoder: Encoder, pieces: EncodedWords, size: int) -> EncodedWords:
-    """Encode words with a smaller vocabulary, given their tokens in a larger one.
+    """Encode words with a smaller vocabulary, given their tokens in a larger one. Return them with the new tokens.
 
     Words that have only ids below `size` keep their tokens. Only the other words are encoded.
 
@@ -224,8 +224,7 @@ class SplitWord:
 
 
 def find_most_split(pieces: EncodedWords, number: int) -> list[SplitWord]:
-    """Find the words of at least two tokens that use the most tokens in total, which is tokens per word times
-    occurrences.
+    """Find the words of at least two tokens that use the most tokens in total: tokens per word times occurrences.
 
     Args:
         pieces: the encoded words
@@ -248,7 +247,7 @@ def find_most_split(pieces: EncodedWords, number: int) -> list[SplitWord]:
 
 
 def list_ordinary_ids(vocabulary: Vocabulary) -> list[int]:
-    """Return the ids of tokens that can occur in a text.
+    """Return the ids of tokens that can occur in a text, in ascending order.
 
     Special tokens and reserved ones ([unused0], <unused0>) are excluded. Single-byte tokens of a vocabulary with byte
     fallback are included.
@@ -264,8 +263,7 @@ def find_unknown_id(vocabulary: Vocabulary) -> int:
 
 
 def to_piece_key(vocabulary: Vocabulary, id: int) -> tuple[bool, str]:
-    """Return a token in a form that can be compared between algorithms: whether it begins a word, and its text without
-    marks.
+    """Return a token in a form that can be compared between algorithms: (begins a word, text without marks).
 
     For example, `##ing` in WordPiece and `ing` in byte-level BPE have the same key. So have `the` in WordPiece and
     `the` with its space mark in byte-level BPE or Unigram.
@@ -291,7 +289,7 @@ def list_longest_pieces(vocabulary: Vocabulary, number: int) -> list[int]:
 
 
 def list_unused_pieces(vocabulary: Vocabulary, totals: Sequence[int] | Int64s) -> list[int]:
-    """Return the ids of tokens that never occur. Special and reserved tokens are excluded.
+    """Return the ids of tokens that never occur, in ascending order. Special and reserved tokens are excluded.
 
     Args:
         vocabulary: the vocabulary

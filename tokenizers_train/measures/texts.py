@@ -110,7 +110,7 @@ def cut_text(vocabulary: Vocabulary, text: str) -> CutText:
 
 
 def cut_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> list[CutText]:
-    """Apply `cut_text` to each text, building the tokenizer only once."""
+    """Split texts into tokens and locate each one in its text, as `cut_text` does. The tokenizer is built only once."""
     tokenizer, unknown_id = build_text_tokenizer(vocabulary), find_unknown_id(vocabulary)
     keep_spaces(tokenizer)
     cuts = []
@@ -183,7 +183,10 @@ def measure_lines(*encoders: Encoder, lines: Iterable[str]) -> tuple[TextMeasure
 
 
 def _measure_column(encoder: Encoder, column: pa.Array) -> TextMeasures:
-    """Count the bytes, tokens and unknown tokens of a column of lines."""
+    """Count the bytes, tokens and unknown tokens of a large_string column of lines.
+
+    The other fields of the result are 0.
+    """
     _, offsets = to_text_buffers(column)
     ids = encoder.encode_sentences(column, offsets[:-1], offsets[1:]).ids
     unknown = int(np.count_nonzero(ids == find_unknown_id(encoder.vocabulary)))

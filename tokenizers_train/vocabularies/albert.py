@@ -44,8 +44,9 @@ SPECIAL_IDS = range(len(SPECIAL_TOKENS))
 
 
 def with_special_tokens(pieces: Iterable[ScoredPiece]) -> tuple[ScoredPiece, ...]:
-    """Return all pieces of a vocabulary in the order of their ids: the special tokens with a score of 0, then
-    `pieces`.
+    """Return all pieces of an ALBERT vocabulary with their scores, in the order of their ids.
+
+    The special tokens come first, with a score of 0, then `pieces`.
     """
     return *((token, 0.0) for token in SPECIAL_TOKENS.values()), *pieces
 
@@ -81,10 +82,9 @@ def build_tokenizer(pieces: Sequence[ScoredPiece], words: SentencePieceWords) ->
 
 
 def build_config(words: SentencePieceWords) -> dict[str, Json]:
-    """Return the content of tokenizer_config.json for an ALBERT vocabulary, from which transformers rebuilds the
-    normalization rules.
+    """Return the content of tokenizer_config.json for an ALBERT vocabulary with the word rule `words`.
 
-    `words` is the vocabulary's word rule.
+    transformers rebuilds the normalization rules from this file.
     """
     return {
         "tokenizer_class": "AlbertTokenizer",
@@ -97,20 +97,27 @@ def build_config(words: SentencePieceWords) -> dict[str, Json]:
 
 
 def build_special_tokens_map() -> dict[str, Json]:
-    """Return the content of special_tokens_map.json for an ALBERT vocabulary. [CLS] is also the bos token, and [SEP]
-    the eos token.
+    """Return the content of special_tokens_map.json, which has a token for each name such as "cls_token".
+
+    The tokens are those of ALBERT. [CLS] is also the bos token, and [SEP] the eos token.
     """
     ends = {"bos_token": SPECIAL_TOKENS["cls"], "eos_token": SPECIAL_TOKENS["sep"]}
     return {**ends, **{f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}}
 
 
 def format_token(token: str) -> str:
-    """Return a token for display. Unigram tokens are returned unchanged, with U+2581 at the start of a word."""
+    """Return a token in a readable form.
+
+    Unigram tokens are not changed, so a piece has U+2581 at the start of a word.
+    """
     return token
 
 
 def is_word_start(token: str) -> bool:
-    """Return whether a token begins a word, i.e. starts with U+2581."""
+    """Return whether a token begins a word.
+
+    A Unigram token does if it starts with U+2581.
+    """
     return token.startswith(WORD_MARK)
 
 

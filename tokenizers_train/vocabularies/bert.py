@@ -67,8 +67,9 @@ def build_tokenizer(
 
 
 def build_vocabulary_files(tokens: Sequence[str]) -> dict[str, str]:
-    """Return {"vocab.txt": content}, with one token per line in the order of `tokens`, for tools that do not read
-    tokenizer.json.
+    """Return the vocab.txt of a BERT vocabulary, as {"vocab.txt": content}, for tools that do not read tokenizer.json.
+
+    It has one token per line, in the order of `tokens`.
     """
     return {"vocab.txt": "".join(f"{token}\n" for token in tokens)}
 
@@ -90,17 +91,24 @@ def build_config(lowercase: bool, max_word_length: int, strip_accents: bool | No
 
 
 def build_special_tokens_map() -> dict[str, Json]:
-    """Return the content of special_tokens_map.json for a BERT vocabulary."""
+    """Return the content of special_tokens_map.json, which has a token for each name such as "cls_token".
+
+    The tokens are those of BERT.
+    """
     return {f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}
 
 
 def format_token(token: str) -> str:
-    """Return a token for display. WordPiece tokens are returned unchanged, with ## at the start of pieces that continue
-    a word.
+    """Return a token in a readable form.
+
+    WordPiece tokens are not changed, so a piece that continues a word has ## at the start.
     """
     return token
 
 
 def is_word_start(token: str) -> bool:
-    """Return whether a token begins a word, i.e. has no ## prefix."""
+    """Return whether a token begins a word.
+
+    A WordPiece token does if it has no ## prefix.
+    """
     return not token.startswith(CONTINUATION)

@@ -21,7 +21,7 @@ SPACE_MARKS = (
 
 
 def keep_spaces(tokenizer: Tokenizer) -> bool | None:
-    """Modify a tokenizer so that the offsets of its tokens include surrounding spaces.
+    """Modify a tokenizer, in place, so that the offsets of its tokens include surrounding spaces.
 
     Returns:
         The `add_prefix_space` flag of the post-processor that trimmed the spaces, or None if none did.
@@ -59,6 +59,9 @@ def trim_spaces(text: str, piece: str, offsets: tuple[int, int], keeps_first: bo
         piece: the token
         offsets: start and end of the token in `text`, from a tokenizer changed by `keep_spaces`
         keeps_first: whether to keep the token's first space, which the post-processor considers added by the tokenizer
+
+    Returns:
+        The new start and end, in characters.
     """
     begin, end = offsets
     inside, num_marks = text[begin:end], len(piece) - len(piece.lstrip(SPACE_MARKS[::2]))

@@ -55,11 +55,14 @@ def translate_tokenizers_errors(message: str) -> Iterator[None]:
 
 
 def check_growth(content: Mapping[str, Any], origin: str) -> None:
-    """Raise InputError if the normalizer can make a text more than `MAX_GROWTH` times as long.
+    """Check that the normalizer of a tokenizer cannot make a text more than `MAX_GROWTH` times as long.
 
     Args:
         content: the parsed tokenizer.json
         origin: the name of the folder in the error message
+
+    Raises:
+        InputError: If it can.
     """
     growth = compute_max_growth(content.get("normalizer"))
     if growth > MAX_GROWTH:
@@ -140,7 +143,7 @@ def _collect_unchecked_ids(content: Mapping[str, Any], origin: str) -> dict[str,
 
 
 def check_json_ids(content: Any, origin: str) -> None:
-    """Raise InputError if the ids in `content["model"]["vocab"]` are out of range or used twice.
+    """Check that the ids in `content["model"]["vocab"]` are in range and each used once.
 
     The tokenizers library would allocate memory up to the largest id, and silently drop one of two tokens with the same
     id. Content of any other structure is not checked here.
@@ -148,6 +151,9 @@ def check_json_ids(content: Any, origin: str) -> None:
     Args:
         content: the parsed tokenizer.json
         origin: the name of the folder in the error message
+
+    Raises:
+        InputError: If an id is out of range or used twice.
     """
     model = content.get("model") if isinstance(content, dict) else None
     pieces = model.get("vocab") if isinstance(model, dict) else None
@@ -235,8 +241,9 @@ def read_tokenizer_files(files: Mapping[str, bytes], origin: str, lowercase: boo
 
 
 def read_folder_files(path: Path) -> dict[str, bytes]:
-    """Read the files of a tokenizer folder that exist, by name. Symbolic links are followed, because the Hugging Face
-    cache uses them.
+    """Read the files of a tokenizer folder that exist, and return their bytes by name.
+
+    Only the files in FILES are read. Symbolic links are followed, because the Hugging Face cache uses them.
 
     Args:
         path: a folder or a single file. A file is read as tokenizer.json if its name ends in .json, otherwise as
@@ -244,6 +251,7 @@ def read_folder_files(path: Path) -> dict[str, bytes]:
 
     Raises:
         InputError: If the path does not exist or a file is larger than `MAX_FILE_BYTES`.
+        OSError: If a file cannot be read.
     """
     if path.is_file():
         return {TOKENIZER if path.suffix == ".json" else WORDS: read_bounded_bytes(path)}
@@ -253,7 +261,12 @@ def read_folder_files(path: Path) -> dict[str, bytes]:
 
 
 def read_bounded_bytes(path: Path) -> bytes:
-    """Read a file. Raises InputError if it is larger than `MAX_FILE_BYTES`."""
+    """Read all bytes of a file that is not too large.
+
+    Raises:
+        InputError: If it is larger than `MAX_FILE_BYTES`.
+        OSError: If it cannot be read.
+    """
     with path.open("rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
@@ -265,14 +278,15 @@ def read_bounded_bytes(path: Path) -> bytes:
 
 
 def _check_model(model: Mapping[str, Any], origin: str) -> None:
-    """Raise InputError if the model of a tokenizer.json is not supported.
-
-    It is not supported if BPE dropout makes its output random, if a Unigram model has no unknown token, or if a Unigram
-    score exceeds `MAX_SCORE` in absolute value.
+    """Check that the model of a tokenizer.json is supported.
 
     Args:
         model: the model, as parsed JSON
         origin: the name of the folder in the error message
+
+    Raises:
+        InputError: If BPE dropout makes its output random, if a Unigram model has no unknown token, or if a Unigram
+            score exceeds `MAX_SCORE` in absolute value.
     """
     if model.get("dropout"):
         raise InputError(
@@ -310,7 +324,11 @@ def _explain_missing_files(files: Mapping[str, bytes], origin: str) -> str:
 
 
 def _parse_tokenizer(data: bytes, origin: str) -> Tokenizer:
-    """Parse a tokenizer.json. Raises InputError if it is invalid or an object in it has a duplicate key."""
+    """Parse the bytes of a tokenizer.json to a Hugging Face tokenizer. `origin` names the folder in error messages.
+
+    Raises:
+        InputError: If it is invalid, has ids that are out of range, or an object in it has a duplicate key.
+    """
     try:
         text = data.decode()
         content = json.loads(text, object_pairs_hook=_refuse_duplicates)
@@ -416,12 +434,15 @@ def _add_tokens(tokenizer: Tokenizer, added: Mapping[str, Any], origin: str) -> 
 
 
 def _check_other_files(tokenizer: Tokenizer, files: Mapping[str, bytes], origin: str) -> None:
-    """Raise InputError if vocab.txt, vocab.json or merges.txt contradicts tokenizer.json.
+    """Check that vocab.txt, vocab.json and merges.txt agree with tokenizer.json.
 
     Args:
         tokenizer: the tokenizer that was read from tokenizer.json
         files: maps file names to contents; files that are missing are not checked
         origin: the name of the folder in error messages
+
+    Raises:
+        InputError: If a file contradicts tokenizer.json, or cannot be read.
     """
     contrary = None
     if WORDS in files:
@@ -467,8 +488,9 @@ def find_special_tokens(tokenizer: Tokenizer, config: Mapping[str, Any], origin:
 
 
 def _find_named_roles(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the special tokens that a configuration names, by role. Each may be a string or an object with a
-    `content`.
+    """Return the special tokens that a configuration names (as in `cls_token`), by role.
+
+    Each may be a string or an object with a `content`. Roles that it does not name are left out.
     """
     stated = {role: config.get(f"{role}_token") for role in ROLES}
     tokens = {role: token.get("content") if isinstance(token, Mapping) else token for role, token in stated.items()}

@@ -27,7 +27,7 @@ SPECIAL_TOKENS: Mapping[str, str] = MappingProxyType(
 
 
 def _list_byte_letters() -> tuple[str, ...]:
-    """Return the character that represents each byte in a token."""
+    """Return the character that represents each byte in a token, as 256 characters in the order of the bytes."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return tuple(chr(byte if byte in printable else next(others)) for byte in range(256))
@@ -97,24 +97,29 @@ def build_config() -> dict[str, Json]:
 
 
 def build_special_tokens_map() -> dict[str, Json]:
-    """Return the content of special_tokens_map.json for a RoBERTa vocabulary. Its <mask> token absorbs the space before
-    it.
+    """Return the content of special_tokens_map.json, which has a token for each name such as "cls_token".
+
+    The tokens are those of RoBERTa. Its <mask> is an object with options, because it absorbs the space before it.
     """
     mask = {"content": SPECIAL_TOKENS["mask"], "lstrip": True, "normalized": False}
     return {**_list_token_names(), "mask_token": {**mask, "rstrip": False, "single_word": False}}
 
 
 def _list_token_names() -> dict[str, Json]:
-    """Return the special tokens by the names that transformers uses, such as "cls_token". <s> and </s> also appear as
-    bos and eos.
+    """Return RoBERTa's special tokens by the names that transformers uses, such as "cls_token".
+
+    <s> and </s> also appear as bos and eos.
     """
     ends = {"bos_token": SPECIAL_TOKENS["cls"], "eos_token": SPECIAL_TOKENS["sep"]}
     return {**ends, **{f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}}
 
 
 def parse_merges(merges: Any, origin: str = "The vocabulary") -> Merges:
-    """Convert the merges of a parsed tokenizer.json to pairs. Older files have each merge as a string with a space in
-    the middle.
+    """Convert the merges of a parsed tokenizer.json to pairs of tokens.
+
+    Args:
+        merges: the merges, each a list of two tokens or, in older files, a string with a space in the middle
+        origin: the name of the vocabulary in the error message
 
     Raises:
         InputError: If a merge does not have exactly two pieces.
@@ -127,7 +132,9 @@ def parse_merges(merges: Any, origin: str = "The vocabulary") -> Merges:
 
 
 def parse_merges_text(text: str, origin: str = "The vocabulary") -> Merges:
-    """Parse the text of a merges.txt. A first line with the version is skipped.
+    """Parse the text of a merges.txt to pairs of tokens. A first line with the version is skipped.
+
+    `origin` is the name of the vocabulary in the error message.
 
     Raises:
         InputError: If a line does not have exactly two pieces.
@@ -141,12 +148,15 @@ def parse_merges_text(text: str, origin: str = "The vocabulary") -> Merges:
 
 
 def check_merges(ids: Mapping[str, int], merges: Merges, origin: str) -> None:
-    """Raise InputError if a merge contains or produces a token that is not in `ids`.
+    """Check that each merge is of tokens in `ids` and produces one.
 
     Args:
         ids: maps each token to its id
         merges: pairs of tokens
         origin: the name of the vocabulary in the error message
+
+    Raises:
+        InputError: If a merge contains or produces a token that is not in `ids`.
     """
     for left, right in merges:
         if left not in ids or right not in ids or left + right not in ids:
@@ -157,7 +167,9 @@ def check_merges(ids: Mapping[str, int], merges: Merges, origin: str) -> None:
 
 
 def format_token(token: str) -> str:
-    """Decode a byte-level token for display. White space and control characters are shown as Unicode symbols.
+    """Return a token in a readable form.
+
+    Byte-level tokens are decoded. White space and control characters are shown as Unicode symbols.
 
     Bytes that are not a whole character are shown as escapes. Tokens with characters outside the byte alphabet are
     returned unchanged.
@@ -171,5 +183,8 @@ def format_token(token: str) -> str:
 
 
 def is_word_start(token: str) -> bool:
-    """Return whether a token begins a word, i.e. starts with the letter for a space."""
+    """Return whether a token begins a word.
+
+    A byte-level token does if it starts with the letter for a space.
+    """
     return token.startswith(BYTE_LETTERS[0x20])

@@ -30,7 +30,7 @@ _ALGORITHMS_WITH = {
 
 
 def is_of_algorithm(setting: str, algorithm: str) -> bool:
-    """Return whether a setting applies to an algorithm."""
+    """Return whether a setting of a vocabulary, given by its name, applies to an algorithm (one of ALGORITHMS)."""
     return algorithm in _ALGORITHMS_WITH.get(setting, ALGORITHMS)
 
 
@@ -83,7 +83,11 @@ class VocabularySettings:
         self._check_size()
 
     def _check_keys(self) -> None:
-        """Raise InputError if a setting does not apply to the algorithm."""
+        """Check that all settings apply to the algorithm.
+
+        Raises:
+            InputError: If one that does not apply has another value than its default.
+        """
         if self.algorithm == BYTE_BPE and self.lowercase:
             raise InputError(
                 'vocabulary.lowercase is true, and algorithm = "byte-bpe" keeps every byte of a text: leave the key '
@@ -103,7 +107,12 @@ class VocabularySettings:
                 )
 
     def _check_tokens(self) -> None:
-        """Raise InputError if an additional special token or a symbol is not valid."""
+        """Check the additional special tokens and the symbols.
+
+        Raises:
+            InputError: If a token is empty, occurs twice or may occur in a text as a word, or if a symbol is not a
+                single character, is white space or occurs twice.
+        """
         for token in self.special_tokens:
             if not token.strip() or self.special_tokens.count(token) > 1 or token in self.family_tokens:
                 raise InputError(
@@ -122,7 +131,11 @@ class VocabularySettings:
                 )
 
     def _check_size(self) -> None:
-        """Raise InputError if the size leaves no room for learned tokens or is above `MAX_TOKENS`."""
+        """Check the size of the vocabulary.
+
+        Raises:
+            InputError: If it leaves no room for learned tokens or is above `MAX_TOKENS`.
+        """
         reserved = len(self.family_tokens) + len(self.special_tokens) + self.unused
         usual = {WORDPIECE: "BERT's is 30522", BYTE_BPE: "RoBERTa's is 50265", UNIGRAM: "ALBERT's is 30000"}
         what = "special or unused tokens"
@@ -138,7 +151,7 @@ class VocabularySettings:
 
     @property
     def family_tokens(self) -> tuple[str, ...]:
-        """The special tokens of the model family (BERT, RoBERTa or ALBERT)."""
+        """The special tokens of the algorithm's model family (BERT, RoBERTa or ALBERT), such as "[CLS]"."""
         return (*_FAMILIES[self.algorithm].SPECIAL_TOKENS.values(),)
 
     @property

@@ -64,7 +64,10 @@ class TokenStyle(NamedTuple):
 
 
 def find_style(content: TokenizerContent) -> TokenStyle:
-    """Return the functions that interpret the tokens of a parsed tokenizer.json."""
+    """Return the functions that interpret the tokens of a parsed tokenizer.json: those of BERT, RoBERTa or ALBERT.
+
+    The pre-tokenizer and the decoder decide which.
+    """
     kinds = _collect_types(content.get("pre_tokenizer")) | _collect_types(content.get("decoder"))
     family = roberta if "ByteLevel" in kinds else albert if "Metaspace" in kinds else bert
     return TokenStyle(family.format_token, family.is_word_start)
@@ -124,7 +127,7 @@ def _find_sentencepiece_rule(normalizer: Any, pre_tokenizer: Any) -> WordRule | 
 
 @cache
 def _build_albert_rules(lowercase: bool, strip_accents: bool) -> tuple[Any, Any]:
-    """Return the normalizer and the pre-tokenizer of `SentencePieceWords` in the format of tokenizer.json."""
+    """Return the normalizer and the pre-tokenizer of `SentencePieceWords` as in a parsed tokenizer.json; cached."""
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer, tokenizer.pre_tokenizer = build_albert_normalizer(lowercase, strip_accents), build_metaspace()
     content = json.loads(tokenizer.to_str())
@@ -132,7 +135,10 @@ def _build_albert_rules(lowercase: bool, strip_accents: bool) -> tuple[Any, Any]
 
 
 def _is_plain_bpe(model: TokenizerContent) -> bool:
-    """Return whether a BPE model uses no options other than its merges, such as dropout or fusing unknown bytes."""
+    """Return whether a BPE model, given as parsed JSON, uses no options other than its merges.
+
+    Such options are dropout, a prefix or suffix of pieces, byte fallback, and fusing unknown bytes.
+    """
     quirks = ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges", "byte_fallback")
     fuses = model.get("fuse_unk") and model.get("unk_token") is not None
     complete = all(letter in model["vocab"] for letter in roberta.BYTE_LETTERS)
@@ -140,7 +146,10 @@ def _is_plain_bpe(model: TokenizerContent) -> bool:
 
 
 def _is_plain_unigram(model: TokenizerContent) -> bool:
-    """Return whether a Unigram model has an unknown token, no byte fallback, and only finite scores of at most 0."""
+    """Return whether a Unigram model has an unknown token, no byte fallback, and only finite scores up to 0.
+
+    `model` is the model of a tokenizer.json, as parsed JSON.
+    """
     suits = model.get("unk_id") is not None and not model.get("byte_fallback")
     return suits and all(_MIN_SCORE < score <= 0 for _, score in model["vocab"])
 
@@ -186,9 +195,7 @@ class Vocabulary:
 
     @property
     def algorithm(self) -> str:
-        """The training algorithm: "wordpiece", "byte-bpe", "unigram", or the tokenizers library's name of
-        another one.
-        """
+        """The algorithm: "wordpiece", "byte-bpe", "unigram", or what the tokenizers library calls another one."""
         return find_algorithm(self.content)
 
     @property
@@ -225,12 +232,16 @@ class Vocabulary:
 
     @property
     def lowercase(self) -> bool:
-        """Whether the tokenizer lower-cases text."""
+        """True if the tokenizer lower-cases text."""
         normalizer = self.to_tokenizer().normalizer
         return normalizer is not None and normalizer.normalize_str("A") == "a"
 
     def find_id(self, token: str) -> int:
-        """Return the id of a token. Raises KeyError if the token is not in the vocabulary."""
+        """Return the id of a token.
+
+        Raises:
+            KeyError: If the token is not in the vocabulary.
+        """
         return self._ids[token]
 
     def __contains__(self, token: object) -> bool:
@@ -240,6 +251,9 @@ class Vocabulary:
         """Return the token with the given id in a readable form, such as `##ing`.
 
         A byte-level BPE token is decoded, and a space is shown as U+2423.
+
+        Raises:
+            IndexError: If the id is not below `size`.
         """
         return self._style.format_token(self.tokens[id])
 
@@ -253,10 +267,13 @@ class Vocabulary:
         return self._style.is_word_start(self.tokens[id])
 
     def check_roles(self, origin: str) -> None:
-        """Raise InputError if one of the five special tokens (pad, unk, cls, sep, mask) is missing.
+        """Check that the vocabulary has the five special tokens (pad, unk, cls, sep, mask).
 
         Args:
             origin: the name of the vocabulary in the error message
+
+        Raises:
+            InputError: If one is missing.
         """
         missing = [role for role in ROLES if role not in self.special_tokens]
         if missing:
@@ -290,8 +307,9 @@ class Vocabulary:
         return Tokenizer.from_str(self.definition)
 
     def to_files(self) -> dict[str, bytes]:
-        """Return the contents of the vocabulary's files by name. Equal vocabularies have identical files, apart from
-        `other_files`.
+        """Return the contents of the vocabulary's files by name: tokenizer.json and the files in `other_files`.
+
+        Equal vocabularies have the same tokenizer.json.
         """
         return {TOKENIZER: self.definition.encode(), **self.other_files}
 
@@ -316,8 +334,13 @@ class Vocabulary:
         return Vocabulary(definition=read.definition, special_tokens=read.special_tokens, other_files=other_files)
 
     def save(self, folder: Path) -> None:
-        """Write the vocabulary's files and a complete.json with their checksums to a folder. The folder is created if
-        necessary.
+        """Write the vocabulary's files and a complete.json with their checksums to a folder.
+
+        The folder is created if necessary, and existing files are replaced.
+
+        Raises:
+            OSError: If a file cannot be written.
+            InputError: If the folder has a complete.json that is damaged.
         """
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self.to_files().items():
@@ -436,7 +459,10 @@ def _build_vocabulary(
         plain: contents of the files for tools that do not read tokenizer.json, by name
         config: the content of tokenizer_config.json
         special_map: the content of special_tokens_map.json
-        additional: further special tokens, which are added to both files
+        additional: further special tokens, which are added to these two files
+
+    Raises:
+        InputError: If the ids have a gap, or if a token or an id occurs twice.
     """
     more: dict[str, Json] = {"extra_special_tokens": list(additional)} if additional else {}
     texts = {

@@ -59,8 +59,9 @@ class BertWords:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """Settings that are part of the fingerprint of stored word counts: `lowercase` and all options that are not
-        BERT's default.
+        """The settings of the word rule that belong to the fingerprint of stored word counts.
+
+        They are `lowercase` and all options that do not have BERT's default.
         """
         settings: dict[str, Json] = {"lowercase": self.lowercase}
         if not self.clean_text:
@@ -78,16 +79,27 @@ class BertWords:
 
     @property
     def characters(self) -> CharacterTables:
-        """Tables of what BertNormalizer and BertPreTokenizer do with each character."""
+        """The tables of what BertNormalizer and BertPreTokenizer do with each character. They are cached."""
         return build_bert_tables(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
 
     def split(self, text: str) -> list[str]:
-        """Split a text into words with Hugging Face's BertNormalizer and BertPreTokenizer, which define the rule."""
+        """Split a text into words with the Hugging Face tokenizers library, which defines the rule.
+
+        Its BertNormalizer and BertPreTokenizer are used, so the words are normalized.
+        """
         pieces = build_bert_pre_tokenizer().pre_tokenize_str(self.normalizer.normalize_str(text))
         return [word for word, _ in pieces]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count the words into which BERT splits the texts data[starts[r]:ends[r]].
+        """Count the words in the texts data[starts[r]:ends[r]].
+
+        Args:
+            data: uint8, the UTF-8 bytes of all texts
+            starts: int64 [texts], the first byte of each text
+            ends: int64 [texts], the end of each text
+
+        Returns:
+            A table with the schema `table.COUNTS_SCHEMA`: the distinct words that `split` finds, and their counts.
 
         Raises:
             InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.
@@ -110,7 +122,7 @@ class BertWords:
 
 
 def build_word_rules(tables: CharacterTables) -> WordRules:
-    """Convert character tables to the form that the kernels read, which adds a class for each byte."""
+    """Convert character tables to the form that the kernels read, which adds a class for each of the 256 bytes."""
     kinds = np.full(256, UNCLASSIFIED, np.uint8)
     folds = np.uint64(0x2020202020202020 if tables.replacements[ord("A")] else 0)
     for code in range(128):
@@ -131,7 +143,7 @@ def split_by_reference(words: BertWords, ranges: Ranges, state: Int64s, rules: W
     Args:
         words: the word rule
         ranges: the texts
-        state: index of the current range, and the byte offset in the data
+        state: int64, the index of the current range, and the byte offset in the data; not changed
         rules: the character tables
 
     Returns:
@@ -143,14 +155,21 @@ def split_by_reference(words: BertWords, ranges: Ranges, state: Int64s, rules: W
 
 
 def build_ranges(data: Bytes, starts: Int64s, ends: Int64s) -> Ranges:
-    """Build contiguous, read-only ranges data[starts[r]:ends[r]], so that each kernel is compiled for only one type of
-    array.
+    """Build the ranges data[starts[r]:ends[r]] from contiguous, read-only views of the arrays.
+
+    Each kernel is then compiled for only one type of array.
     """
     return Ranges(make_read_only(data), make_read_only(starts), make_read_only(ends))
 
 
 def _add_words(table: WordTable, words: list[bytes], counts: Int64s) -> WordTable:
-    """Add words and their counts to the table. Returns the table, or a larger copy if it was full."""
+    """Add words and their counts to the table, in place. Returns the table, or a larger copy if it was full.
+
+    Args:
+        table: the table
+        words: the words in UTF-8; none may be empty
+        counts: int64 [words], the number to add for each word
+    """
     ends = np.cumsum([len(word) for word in words], dtype=np.int64)
     starts = ends - np.array([len(word) for word in words], np.int64)
     ranges, done = build_ranges(np.frombuffer(b"".join(words), np.uint8), starts, ends), 0

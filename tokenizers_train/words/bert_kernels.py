@@ -203,8 +203,9 @@ def write_words(
 
 @kernel
 def locate_space(data: Bytes, at: int, end: int, rules: WordRules) -> int:
-    """Return the byte offset of the next white space in data[at:end], or `end`. `rules` has the class of each
-    character.
+    """Return the byte offset of the next white space in data[at:end], or `end` if there is none.
+
+    `rules` has the class of each character.
     """
     while at < end:
         code, width = decode(data, at)

@@ -70,6 +70,9 @@ def build_bert_tables(
     """Build the character tables of BertNormalizer and BertPreTokenizer. They are computed once and cached on disk.
 
     The arguments are the fields of `BertWords`.
+
+    Raises:
+        InputError: If the folder of the cache cannot be created.
     """
     normalizer = normalizers.BertNormalizer(
         clean_text=clean_text,
@@ -102,7 +105,7 @@ def probe_characters(
 
 
 def _build_tables(runs: Iterable[_Run]) -> CharacterTables:
-    """Build character tables from runs that cover every code point in order."""
+    """Build character tables from runs of code points. The runs must cover every code point in order."""
     classes, replacements = np.zeros(NUM_CODE_POINTS, np.uint8), np.zeros(NUM_CODE_POINTS, np.uint32)
     pool, end = bytearray(), 0
     for first, number, kind, text in runs:
@@ -206,8 +209,8 @@ def _classify_character(normal: str, find_words: FindWords) -> tuple[int, str]:
 
 
 def _is_reordered(text: str) -> bool:
-    """Return whether putting the text into canonical order would move one of its characters past a neighboring
-    combining mark.
+    """Return whether putting a text into canonical order would move one of its characters past a combining mark next to
+    it.
     """
     between = f"{_LATE_MARK}{f'{_EARLY_MARK}{_LATE_MARK}'.join(text)}{_EARLY_MARK}"
     return bool(normalizers.NFD().normalize_str(between) != between)

@@ -28,14 +28,27 @@ class WordRule(Protocol):
 
     @property
     def settings(self) -> dict[str, Json]:
-        """Settings of the rule that are part of the fingerprint of stored word counts."""
+        """The settings of the word rule that belong to the fingerprint of stored word counts."""
 
     def split(self, text: str) -> list[str]:
-        """Split a text into words with the Hugging Face tokenizers library, which defines the rule."""
+        """Split a text into words with the Hugging Face tokenizers library, which defines the rule.
+
+        The words are normalized, for example lower-cased, as the rule says.
+        """
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> pa.Table:
-        """Count the words in the texts data[starts[r]:ends[r]]. Returns a table with the schema
-        `table.COUNTS_SCHEMA`.
+        """Count the words in the texts data[starts[r]:ends[r]].
+
+        Args:
+            data: uint8, the UTF-8 bytes of all texts
+            starts: int64 [texts], the first byte of each text
+            ends: int64 [texts], the end of each text
+
+        Returns:
+            A table with the schema `table.COUNTS_SCHEMA`: the distinct words that `split` finds, and their counts.
+
+        Raises:
+            InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.
         """
 
 
@@ -45,7 +58,10 @@ MAX_TOTAL = 1 << 53  # so that sums over pairs of letters stay below 2^63 as wel
 
 
 def count_words_plain(rule: WordRule, texts: pa.Array) -> WordCounts:
-    """Count the words that `rule.split` returns. This is the reference implementation for testing `count_words`."""
+    """Count the words that `rule.split` returns for each text of a column, as `count_words` does.
+
+    This is its reference implementation, for tests.
+    """
     counts: Counter[str] = Counter()
     for text in texts.to_pylist():
         counts.update(rule.split(text))
@@ -111,7 +127,7 @@ def merge_counts(parts: Iterable[WordCounts], weights: Sequence[Weight] | None =
 
 
 def merge_two_counts(one: WordCounts, other: WordCounts) -> WordCounts:
-    """Add up two tables of word counts, and return a table sorted by word.
+    """Add up two tables of word counts (schema `table.COUNTS_SCHEMA`), and return a table sorted by word.
 
     Each table must be sorted by word and have a single chunk per column.
     """
@@ -153,6 +169,6 @@ def to_whole_weights(weights: Iterable[Weight]) -> list[int]:
 
 
 def _build_table(counts: Counter[str]) -> WordCounts:
-    """Build a table of word counts, sorted by word."""
+    """Build a table of word counts with the schema `table.COUNTS_SCHEMA`, sorted by word."""
     words = sorted(counts)
     return pa.table([words, [counts[word] for word in words]], schema=COUNTS_SCHEMA)

@@ -54,19 +54,31 @@ class Gpt2Words:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """Settings that are part of the fingerprint of stored word counts. `add_prefix_space` is included only if it is
-        true.
+        """The settings of the word rule that belong to the fingerprint of stored word counts.
+
+        They are `pre_tokenizer`, which is "gpt2", and `add_prefix_space` if it is true.
         """
         prefix: dict[str, Json] = {"add_prefix_space": True} if self.add_prefix_space else {}
         return {"pre_tokenizer": "gpt2", **prefix}
 
     def split(self, text: str) -> list[str]:
-        """Split a text into words with Hugging Face's ByteLevel pre-tokenizer, which defines the rule."""
+        """Split a text into words with the Hugging Face tokenizers library, which defines the rule.
+
+        Its ByteLevel pre-tokenizer is used. Joined together, the words are the text.
+        """
         letters = build_gpt2_pre_tokenizer(self.add_prefix_space).pre_tokenize_str(text)
         return [_DECODER.decode([word]) for word, _ in letters]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count the words into which GPT-2 splits the texts data[starts[r]:ends[r]].
+        """Count the words in the texts data[starts[r]:ends[r]].
+
+        Args:
+            data: uint8, the UTF-8 bytes of all texts
+            starts: int64 [texts], the first byte of each text
+            ends: int64 [texts], the end of each text
+
+        Returns:
+            A table with the schema `table.COUNTS_SCHEMA`: the distinct words that `split` finds, and their counts.
 
         Raises:
             InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.
@@ -82,7 +94,7 @@ class Gpt2Words:
 
 
 def to_kernel_buffer(data: Bytes) -> Bytes:
-    """Return `data` as a read-only array of bytes, padded with zeros to at least eight bytes."""
+    """Return a read-only array with the given bytes, padded with zeros to at least eight bytes."""
     return make_read_only(data if len(data) >= 8 else np.pad(data, (0, 8 - len(data))))
 
 
@@ -106,7 +118,7 @@ def load_character_classes() -> Bytes:
 
 
 def _probe_classes() -> Bytes:
-    """Determine the class of each code point below U+40000 with the ByteLevel pre-tokenizer.
+    """Determine the class of each code point below U+40000 with the ByteLevel pre-tokenizer: uint8 [0x40000].
 
     ASCII characters are tested one at a time. All others are put into a single text, in which each word has characters
     of one class.
@@ -122,8 +134,10 @@ def _probe_classes() -> Bytes:
 
 
 def _classify_character(character: str) -> int:
-    """Return LETTER, NUMBER or OTHER if the character stays in one word with a letter, digit or punctuation mark, else
-    SPACE.
+    """Return the class of a character: LETTER, NUMBER, OTHER or SPACE.
+
+    It is the class of the letter, the digit or the punctuation mark after which the character stays in the same word,
+    else SPACE.
     """
     for kind, neighbour in ((LETTER, "a"), (NUMBER, "0"), (OTHER, "!")):
         if Gpt2Words().split(neighbour + character) == [neighbour + character]:

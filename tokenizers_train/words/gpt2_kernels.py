@@ -37,7 +37,10 @@ _TOP_BIT = np.uint64(0x80)
 
 @kernel
 def load8_padded(data: Bytes, at: int) -> np.uint64:
-    """Load the eight bytes at `at`. Bytes after the end of `data` are zero; `data` must have at least eight bytes."""
+    """Load the eight bytes at index `at` into a word. The first byte is the lowest.
+
+    Bytes after the end of `data` are zero; `data` must have at least eight bytes.
+    """
     place = min(at, len(data) - 8)
     return load8(data, place) >> np.uint64((at - place) << 3)
 
@@ -54,8 +57,9 @@ def load16_padded(data: Bytes, at: int, length: int) -> tuple[np.uint64, np.uint
 
 @kernel
 def prepend_space(data: Bytes, at: int, end: int) -> Bytes:
-    """Return a copy of data[at:end] with a space before it. It is padded to at least eight bytes, and the padding is
-    not initialized.
+    """Return a copy of data[at:end] with a space before it: uint8, end - at + 1 bytes, but at least eight.
+
+    Bytes after the text, which are only there if it is shorter, are not initialized.
     """
     word = np.empty(max(end - at + 1, 8), np.uint8)
     word[0] = BLANK
@@ -97,10 +101,10 @@ def compute_plain_length(word: np.uint64, room: int) -> int:
 
 @kernel
 def locate_word_end(data: Bytes, at: int, end: int, classes: Bytes, has_assumed_space: bool) -> int:
-    """Return the end of the word at `at`, trying the alternatives of GPT-2's regular expression in order.
+    """Return the byte offset of the end of the word at `at`, trying the alternatives of GPT-2's expression in order.
 
     Args:
-        data: the bytes of all texts
+        data: the bytes of all texts, from `to_kernel_buffer`
         at: byte offset of the word
         end: end of the text
         classes: the class of each code point (see `load_character_classes`)
@@ -137,8 +141,7 @@ def locate_word_end(data: Bytes, at: int, end: int, classes: Bytes, has_assumed_
 
 @kernel
 def _mark_kind(word: np.uint64, kind: int) -> np.uint64:
-    """Return 0x80 in each of the eight bytes of `word` that is an ASCII character of the class `kind`, and 0 in the
-    others.
+    """Return 0x80 in each of the eight bytes of `word` that is ASCII and of the class `kind`, and 0 in the others.
 
     The class must not be SPACE.
     """
@@ -149,8 +152,7 @@ def _mark_kind(word: np.uint64, kind: int) -> np.uint64:
 
 @kernel
 def _measure_contraction(word: np.uint64, room: int) -> int:
-    """Return the length of an English contraction ('s 't 'm 'd 're 've 'll) at the start of the bytes, or 0 if there is
-    none.
+    """Return the length in bytes of an English contraction ('s 't 'm 'd 're 've 'll) at the start of a word; 0 if none.
 
     `word` has eight bytes, the first one lowest, and `room` is the number of these bytes that belong to the text.
     """

@@ -60,18 +60,30 @@ class SentencePieceWords:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """Settings that are part of the fingerprint of stored word counts."""
+        """The settings of the word rule that belong to the fingerprint of stored word counts.
+
+        They are `pre_tokenizer`, which is "metaspace", `lowercase` and `strip_accents`.
+        """
         return {"pre_tokenizer": "metaspace", "lowercase": self.lowercase, "strip_accents": self.strip_accents}
 
     def split(self, text: str) -> list[str]:
-        """Split a text into words with the normalizer and pre-tokenizer of transformers' AlbertTokenizer, which define
-        the rule.
+        """Split a text into words with the Hugging Face tokenizers library, which defines the rule.
+
+        The normalizer and pre-tokenizer of transformers' AlbertTokenizer are used. Each word begins with U+2581.
         """
         normalized = build_albert_normalizer(self.lowercase, self.strip_accents).normalize_str(text)
         return [word for word, _ in build_metaspace().pre_tokenize_str(normalized)]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count the words into which ALBERT splits the texts data[starts[r]:ends[r]].
+        """Count the words in the texts data[starts[r]:ends[r]].
+
+        Args:
+            data: uint8, the UTF-8 bytes of all texts
+            starts: int64 [texts], the first byte of each text
+            ends: int64 [texts], the end of each text
+
+        Returns:
+            A table with the schema `table.COUNTS_SCHEMA`: the distinct words that `split` finds, and their counts.
 
         Raises:
             InputError: If a text is not inside the data, splits a UTF-8 character or is not valid UTF-8.
@@ -84,7 +96,7 @@ class SentencePieceWords:
 
     @property
     def character_rules(self) -> CharacterRules:
-        """A table of what ALBERT's normalizer does with each character."""
+        """The table of what ALBERT's normalizer does with each character. It is cached."""
         return _load_character_rules(self.lowercase, self.strip_accents)
 
 
@@ -109,7 +121,10 @@ def build_metaspace() -> pre_tokenizers.Sequence:
 
 @lru_cache(maxsize=4)
 def _load_character_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
-    """Return the table of normalized characters. It is computed once and cached on disk."""
+    """Return the table of characters as ALBERT's normalizer changes them. It is computed once and cached on disk.
+
+    The arguments are the fields of `SentencePieceWords`.
+    """
     name = f"ALBERT's characters, {lowercase=}, {strip_accents=}, tokenizers {tokenizers.__version__}"
     return CharacterRules(
         **read_or_make_arrays(name, __file__, lambda: _probe_rules(lowercase, strip_accents)._asdict())
@@ -117,7 +132,10 @@ def _load_character_rules(lowercase: bool, strip_accents: bool) -> CharacterRule
 
 
 def _probe_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
-    """Build the table of normalized characters by running ALBERT's normalizer on every assigned code point."""
+    """Build the table of normalized characters by running ALBERT's normalizer on every assigned code point.
+
+    The arguments are the fields of `SentencePieceWords`.
+    """
     spaces = _find_white_space()
     replacements = dict(_iter_changed_characters(build_albert_normalizer(lowercase, strip_accents)))
     replacements |= {space: space for space in spaces}
@@ -136,8 +154,9 @@ def _probe_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
 
 
 def _iter_changed_characters(normalizer: normalizers.Sequence) -> Iterator[tuple[str, str]]:
-    """Yield each character that the normalizer changes, and its replacement. Characters that are not ASCII are tested
-    in batches.
+    """Yield each character that the normalizer changes, and its replacement, in the order of code points.
+
+    Characters that are not ASCII are tested in batches.
     """
     for code in range(0x80):
         if (text := normalizer.normalize_str(chr(code))) != chr(code):

@@ -64,8 +64,7 @@ def locate_chunk_end(data: Bytes, at: int, end: int) -> int:
 
 @kernel
 def load_short_chunk(data: Bytes, at: int, end: int) -> tuple[np.uint64, np.uint64, int]:
-    """Load up to 16 bytes of `data` from byte offset `at` on, stopping before `end` and the first white space or
-    control character.
+    """Load up to 16 bytes of data[at:end], stopping before the first white space or control character.
 
     The bytes end a chunk (text between ASCII white space) if `is_chunk_end` is true for the offset after them.
 
@@ -87,7 +86,7 @@ def load_short_chunk(data: Bytes, at: int, end: int) -> tuple[np.uint64, np.uint
 
 @kernel
 def is_chunk_end(data: Bytes, at: int, end: int) -> bool:
-    """Return whether the byte offset `at` is the end of the text, `end`, or that of ASCII white space."""
+    """Return whether the byte offset `at` is `end`, the end of the text, or the offset of ASCII white space."""
     return at == end or is_ascii_space(data[at])
 
 
@@ -107,8 +106,9 @@ def _mark_quotes(word: np.uint64) -> np.uint64:
 
 @kernel
 def _is_plain(low: np.uint64, high: np.uint64) -> bool:
-    """Return whether the bytes are all ASCII and have no two adjacent quotes, so that normalization only changes their
-    case.
+    """Return whether 16 bytes are all ASCII without two adjacent quotes, so that normalization only changes their case.
+
+    `low` has the first eight bytes and `high` the others, the first byte lowest.
     """
     first, second = _mark_quotes(low), _mark_quotes(high)
     pairs = first & (first >> _EIGHT) | second & (second >> _EIGHT) | (first >> _TOP_BYTE) & second
@@ -170,7 +170,7 @@ def write_next_word(
 
 @kernel
 def _start_word(word: Bytes, length: int) -> int:
-    """Write U+2581 to `word` if it is still empty, and return its new length."""
+    """Write U+2581 to `word` if its length is 0. Return its new length in bytes."""
     if length > 0:
         return length
     word[0], word[1], word[2] = _MARK_0, _MARK_1, _MARK_2

@@ -110,8 +110,9 @@ def grow_table(table: WordTable) -> WordTable:
 
 
 def _compute_long_sizes(table: WordTable, num_long: int, num_bytes: int) -> tuple[int, int]:
-    """Return the new number of slots and the new size of the pool in bytes. Whichever of the two was too small is
-    enlarged.
+    """Compute the sizes of a larger table: the number of slots for long words, and the bytes of the pool.
+
+    Whichever of the two was too small is enlarged.
 
     Args:
         table: the table that is full
@@ -123,8 +124,9 @@ def _compute_long_sizes(table: WordTable, num_long: int, num_bytes: int) -> tupl
 
 
 def to_word_counts(table: WordTable) -> WordCounts:
-    """Convert a table to an Arrow table of words and counts, sorted by the words' bytes. All words must be
-    valid UTF-8.
+    """Convert a table to an Arrow table with the schema `COUNTS_SCHEMA`, sorted by the words' bytes.
+
+    All words must be valid UTF-8.
     """
     num_short, num_long, _ = table.used.tolist()
     total = num_short + num_long
@@ -149,8 +151,9 @@ def add_packed(
     length: Integer,
     count: Integer,
 ) -> bool:
-    """Add `count` to a word of 1 to 16 bytes. Returns False, without counting the word, if three quarters of the slots
-    are used.
+    """Add `count` to a word of 1 to 16 bytes. Returns True if it was counted.
+
+    Returns False, without counting it, if the word is new and three quarters of the slots are used.
 
     Args:
         short: see `WordTable`
@@ -183,7 +186,7 @@ def add_packed(
 
 @kernel
 def add_short(table: WordTable, first: np.uint64, second: np.uint64, length: Integer, count: Integer) -> bool:
-    """Call `add_packed` with the arrays of `table`. The other arguments are those of `add_packed`.
+    """Add `count` to a word of 1 to 16 bytes in a table. The other arguments are those of `add_packed`.
 
     Returns False, without counting the word, if the table is full.
     """
@@ -192,8 +195,9 @@ def add_short(table: WordTable, first: np.uint64, second: np.uint64, length: Int
 
 @kernel
 def add_long(table: WordTable, data: Bytes, start: Integer, end: Integer, count: Integer) -> bool:
-    """Add `count` to the word data[start:end] of more than 16 bytes. Returns False, without counting it, if the table
-    is full.
+    """Add `count` to the word data[start:end] of more than 16 bytes in a table.
+
+    Returns False, without counting it, if the table is full.
     """
     slots, hashes, starts, counts, pool = table.slots, table.hashes, table.starts, table.counts, table.pool
     length, mask = end - start, len(slots) - 1
@@ -220,8 +224,9 @@ def add_long(table: WordTable, data: Bytes, start: Integer, end: Integer, count:
 
 @kernel
 def add_word(table: WordTable, data: Bytes, start: Integer, end: Integer, count: Integer) -> bool:
-    """Add `count` to the non-empty word data[start:end] of any length. Returns False, without counting it, if the table
-    is full.
+    """Add `count` to the non-empty word data[start:end] of any length in a table.
+
+    Returns False, without counting it, if the table is full.
     """
     if end - start > MAX_SHORT_BYTES:
         return add_long(table, data, start, end, count)
@@ -322,7 +327,7 @@ def _move_short(short: UInt64s, larger: UInt64s) -> None:
 
 @kernel
 def _index_long(table: WordTable) -> None:
-    """Insert all long words of a table into `table.slots`, which must be initialized to -1."""
+    """Write the index of each long word of a table into its slot in `table.slots`, which must be initialized to -1."""
     mask = len(table.slots) - 1
     for number in range(table.used[1]):
         slot = np.int64(table.hashes[number] & np.uint64(mask))
@@ -341,7 +346,7 @@ def _swap_bytes(word: np.uint64) -> np.uint64:
 
 @kernel
 def _list_entries(table: WordTable, keys: UInt64s, entries: Int64s) -> int:
-    """Write a sort key and an entry for each word, and return the total number of bytes.
+    """Write a sort key and an entry for each word of a table, and return the total number of bytes of the words.
 
     Args:
         table: the table

@@ -26,7 +26,7 @@ from trainer.metrics import print_event
 
 
 def main(arguments: list[str]) -> int:
-    """Export a checkpoint, as `export WORK FOLDER [--step N] [--store ADDRESS]` does. Return 0.
+    """Export a checkpoint as the command `export WORK FOLDER [--step N] [--store ADDRESS]` does, and return 0.
 
     Raises:
         InputError: If the checkpoint does not exist or is damaged, or if the folder is not empty.
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
 
 
 def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: str | None = None) -> int:
-    """Export a checkpoint to a folder that transformers can load. Return the checkpoint's number of steps.
+    """Export a checkpoint to a folder that transformers can load, and return the number of steps it was trained for.
 
     Args:
         work: The work folder of the model.
@@ -69,7 +69,7 @@ def export_checkpoint(work: Path, folder: Path, step: int | None = None, store: 
 
 
 def read_job(work: Path) -> TrainingJob:
-    """Read the job in a work folder. Raises InputError if there is none."""
+    """Read the training job in a work folder. Raises InputError if the folder has none."""
     try:
         return TrainingJob.from_json((work / JOB).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -80,6 +80,11 @@ def read_job(work: Path) -> TrainingJob:
 
 def choose_checkpoint(work: Path, step: int | None, job: TrainingJob) -> Path:
     """Return the folder of the checkpoint after `step` steps, or of the newest checkpoint if `step` is None.
+
+    Args:
+        work: The work folder of the model.
+        step: The number of steps of the checkpoint, or None.
+        job: The job, for the message.
 
     Raises:
         InputError: If there is no such checkpoint.
@@ -97,7 +102,11 @@ def choose_checkpoint(work: Path, step: int | None, job: TrainingJob) -> Path:
 
 
 def read_whole_weights(path: Path, job: TrainingJob) -> dict[str, Tensor]:
-    """Verify a checkpoint and read its weights. Raises InputError if it is damaged, or belongs to another model."""
+    """Verify all files of a checkpoint and read its weights into main memory, by parameter name.
+
+    Raises:
+        InputError: If the checkpoint is damaged or has been removed, or if it belongs to another model than the job's.
+    """
     try:
         facts = read_complete_file(path)
         job.check_identity(str(path), facts["identity"])

@@ -107,13 +107,13 @@ class CheckpointFacts:
     progress: Mapping[str, Json]
 
     def to_json(self) -> dict[str, Json]:
-        """Return the facts as a JSON object. The items of `progress` are at its top level."""
+        """Convert the facts to a JSON object. The items of `progress` are at its top level."""
         facts = asdict(self)
         return {**facts.pop("progress"), **facts}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "CheckpointFacts":
-        """Build the facts from the JSON object that `to_json` returned."""
+        """Build the facts from the JSON object that `to_json` returned. Unknown keys become items of `progress`."""
         own = {"cursor", "loss_scale", "ranks", "identity", "choice", "files"}
         return CheckpointFacts(
             cursor=Cursor(**data["cursor"]),
@@ -150,7 +150,10 @@ class Staging:
         self._kept: dict[int, Tensor] = {}
 
     def copy(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Copy a state to main memory. The previous copy is overwritten, and must no longer be in use."""
+        """Copy all tensors of a nested state to main memory, and return a state of the same form.
+
+        The previous copy is overwritten, and must no longer be in use.
+        """
         leaves, form = tree_flatten(state)
         copy: dict[str, Any] = tree_unflatten([self._copy(leaf, at) for at, leaf in enumerate(leaves)], form)
         if any(kept.is_pinned() for kept in self._kept.values()):
@@ -172,7 +175,7 @@ class Staging:
 
 
 def count_held_bytes(state: Mapping[str, Any]) -> int:
-    """Return the number of bytes of a state's tensors on this process."""
+    """Count the bytes of the tensors of a nested state that are on this process."""
     tensors = [leaf for leaf in tree_leaves(state) if isinstance(leaf, Tensor)]
     return sum((each.to_local() if isinstance(each, DTensor) else each).nbytes for each in tensors)
 
@@ -203,7 +206,7 @@ class Checkpoints:
         """Start writing a checkpoint. The previous one must first have been collected with `take_written`.
 
         Args:
-            state: The state to write.
+            state: The model, optimizer and loss scale to write.
             saved: The data other than its tensors.
             copies: True to copy the state and write the copy on a thread; False to finish writing before this returns.
         """
@@ -219,7 +222,7 @@ class Checkpoints:
             self._writing.set_result(written._replace(wait_seconds=written.seconds))
 
     def take_written(self, wait: bool) -> WrittenCheckpoint | None:
-        """Return the checkpoint that was finished since the last call, or None. Other processes may finish it later.
+        """Return the checkpoint that this process finished writing since the last call, or None.
 
         Args:
             wait: True to wait until the checkpoint in progress is finished.
@@ -235,9 +238,9 @@ class Checkpoints:
 
     @contextmanager
     def wait_at_end(self) -> Iterator[None]:
-        """Wait for the writing thread at the end of the block.
+        """Wait at the end of the block until the checkpoint in progress is written.
 
-        If the block raises an error, wait only if there is a single process.
+        If there are several processes, this does not wait, because one of them may have failed.
         """
         try:
             yield
@@ -247,7 +250,17 @@ class Checkpoints:
     def _write(
         self, state: Mapping[str, Any], saved: CheckpointFacts, began: float, wait_seconds: float
     ) -> WrittenCheckpoint:
-        """Write a checkpoint from all processes, rename its folder to its final name, and remove old checkpoints."""
+        """Write a checkpoint from all processes, rename its folder to its final name, and remove old checkpoints.
+
+        Args:
+            state: The tensors to write, nested by "model", "optimizer" and "generators".
+            saved: The data other than the tensors.
+            began: The monotonic time at which the checkpoint was started.
+            wait_seconds: The time for which training has waited so far.
+
+        Raises:
+            InputError: If the disk is full.
+        """
         name = format_checkpoint_name(saved.cursor.step)
         final = self._folder / name
         new = to_unfinished_path(final, is_only_writer=True)
@@ -270,7 +283,7 @@ class Checkpoints:
 
     @contextmanager
     def _explain_full_disk(self, name: str, new: Path, size_bytes: int) -> Iterator[None]:
-        """If the disk becomes full in the block, remove the unfinished checkpoint and raise InputError.
+        """Remove the unfinished checkpoint and raise InputError if the disk becomes full in the block.
 
         Args:
             name: The name of the checkpoint.
@@ -292,13 +305,14 @@ class Checkpoints:
             ) from error
 
     def _select_share(self, names: Sequence[str]) -> Sequence[str]:
-        """Return this process's share of a checkpoint's file names."""
+        """Return the names of a checkpoint's files that this process reads or hashes: every n-th one of n processes."""
         return names[self._ranks.rank :: self._ranks.count]
 
     def _clear(self, newest: str) -> None:
         """Remove old and unfinished checkpoints.
 
-        The last `keep` checkpoints up to `newest` are kept, and so are those of `kept_steps` and damaged ones.
+        The last `keep` checkpoints up to the one named `newest` are kept, and also damaged ones and those after the
+        steps in `kept_steps`.
         """
         names = sorted(path.name for path in self._folder.glob("step-*"))
         kept = [name for name in names if name <= newest][-self._keep :]
@@ -308,12 +322,12 @@ class Checkpoints:
                 shutil.rmtree(path)
 
     def clear_damaged(self) -> None:
-        """Remove the checkpoints that were renamed as damaged. Only one process may call it."""
+        """Delete the checkpoints that were renamed because they were damaged. Only one process may call it."""
         for path in self._folder.glob(f"{DAMAGED_PREFIX}*"):
             shutil.rmtree(path)
 
     def find_newest(self, check: Check) -> tuple[CheckpointFacts | None, list[str]]:
-        """Find the newest undamaged checkpoint, and rename damaged ones. All processes must call it.
+        """Find the newest undamaged checkpoint of this run, and rename damaged ones. All processes must call it.
 
         Args:
             check: Called with the folder and facts of each checkpoint, newest first, until one is usable. It returns
@@ -338,9 +352,14 @@ class Checkpoints:
         return saved, [f"{fault} Training {origin}." for fault in faults]
 
     def _find_damage(self, path: Path, check: Check) -> str | None:
-        """Check a checkpoint for damage. Return a description of the damage, or None.
+        """Check a checkpoint for damage, and return a description of the damage, or None if it can be used.
 
-        Each process reads its share of the files; all processes return the same result.
+        Each process reads its share of the files, and all processes return the same result.
+
+        Args:
+            path: The folder of the checkpoint.
+            check: Called with the folder and its facts. It returns the reason why the checkpoint cannot be used, or
+                None.
         """
         try:
             facts = read_complete_file(path)
@@ -351,7 +370,14 @@ class Checkpoints:
         return next((each for each in self._ranks.collect(fault) if each is not None), None)
 
     def continue_from(self, origin: Origin, state: TrainState) -> None:
-        """Load the checkpoint of another run, but keep the settings of this run. All processes must call it.
+        """Load the checkpoint of another run into the state, but keep the settings of this run.
+
+        All processes must call it. The state's weights, moments and random generators are replaced. Beta, epsilon and
+        weight decay of the optimizer are kept, and so is the loss scale unless both runs scale the loss.
+
+        Args:
+            origin: The checkpoint to continue from.
+            state: The state of this run, changed in place.
 
         Raises:
             InputError: If the checkpoint is damaged, or has changed since training was planned.
@@ -377,14 +403,19 @@ class Checkpoints:
             state.scale = scale
 
     def load(self, saved: CheckpointFacts, state: TrainState) -> None:
-        """Load one of this run's checkpoints into the state. All processes must call it."""
+        """Load one of this run's checkpoints into `state`, which is changed in place. All processes must call it.
+
+        Args:
+            saved: The facts of the checkpoint, as `find_newest` returned them.
+            state: The state of the run.
+        """
         self._load(self._folder / format_checkpoint_name(saved.cursor.step), saved, state)
         state.steps_done = saved.cursor.step
 
     def _load(self, path: Path, saved: CheckpointFacts, state: TrainState) -> None:
-        """Load the model, the optimizer and the loss scale.
+        """Load weights, optimizer and loss scale from a checkpoint's folder into `state`, which is changed in place.
 
-        Random-generator states are also loaded if the number of processes has not changed.
+        The states of random generators are also loaded if the number of processes has not changed.
         """
         tensors = self._collect_tensors(state)
         if saved.ranks != self._ranks.count:
@@ -409,7 +440,7 @@ class Checkpoints:
 
 
 def _iter_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, its causes, and the errors of other processes that it reports."""
+    """Yield the exceptions that led to an error, including exceptions of other processes, and then the error itself."""
     theirs = [failed for failed, _ in error.failures.values()] if isinstance(error, CheckpointException) else []
     for cause in (*theirs, error.__cause__, error.__context__):
         if cause is not None:
@@ -418,7 +449,7 @@ def _iter_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _set_aside(path: Path) -> None:
-    """Rename a damaged checkpoint so that it is no longer used."""
+    """Rename the folder of a damaged checkpoint to "damaged-step-...", so that it is no longer used."""
     aside = path.with_name(f"{DAMAGED_PREFIX}{path.name}")
     shutil.rmtree(aside, ignore_errors=True)  # of the same step, from before
     path.rename(aside)
@@ -426,7 +457,7 @@ def _set_aside(path: Path) -> None:
 
 
 def format_checkpoint_name(step: int) -> str:
-    """Return the folder name of the checkpoint after the given number of steps.
+    """Return the folder name of the checkpoint after a number of steps.
 
     >>> format_checkpoint_name(3000)
     'step-00003000'
@@ -435,7 +466,7 @@ def format_checkpoint_name(step: int) -> str:
 
 
 def parse_step(checkpoint: Path) -> int:
-    """Parse the number of steps from the folder name of a checkpoint.
+    """Parse the number of steps from the path of a checkpoint's folder.
 
     >>> parse_step(Path("work/checkpoints/step-00003000"))
     3000
@@ -444,14 +475,17 @@ def parse_step(checkpoint: Path) -> int:
 
 
 def read_saved(folder: Path) -> CheckpointFacts:
-    """Read the data of a finished checkpoint other than its tensors."""
+    """Read the facts of a finished checkpoint: its position, loss scale and identity.
+
+    Raises Damaged if they are unreadable.
+    """
     return CheckpointFacts.from_json(read_complete_file(folder))
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """Read the weights of a checkpoint into main memory, regardless of the number of processes that wrote it.
+    """Read the weights of a checkpoint into main memory, by parameter name.
 
-    The files are not verified.
+    The number of processes that wrote it does not matter. The files are not verified.
     """
     reader, prefix = FileSystemReader(folder), "model."
     held: Mapping[str, Any] = reader.read_metadata().state_dict_metadata
@@ -467,9 +501,9 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def gather_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Gather all weights as plain tensors in main memory. Return them on the first process, and {} on the others.
+    """Gather the weights of a model that is divided among processes, by parameter name.
 
-    All processes must call it.
+    All processes must call it. The first one gets plain tensors in main memory, and the others an empty dictionary.
     """
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     return cast(dict[str, Tensor], get_model_state_dict(model, options=options))

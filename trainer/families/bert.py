@@ -70,11 +70,11 @@ TOKEN_HEADS = {"token_head": {"decision": "classifier"}, "span_head": {"decision
 
 
 def prefix_names(name: str, encoder: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Return the table with a prefix added to each Hugging Face name.
+    """Return a copy of a table of module names with "PREFIX." in front of each Hugging Face name.
 
     Args:
-        name: The prefix.
-        encoder: Maps our module names to Hugging Face's.
+        name: The prefix, such as "bert".
+        encoder: Maps each of our module names to one or more of Hugging Face's.
     """
     return {ours: tuple(f"{name}.{each}" for each in theirs) for ours, theirs in encoder.items()}
 

@@ -29,7 +29,10 @@ class SpecialIds:
 
     @staticmethod
     def from_roles(roles: Mapping[str, int]) -> "SpecialIds":
-        """Build the ids from a mapping of roles to ids, such as a manifest's `special_ids`."""
+        """Build the ids from a mapping with the keys "pad", "unk", "cls", "sep" and "mask".
+
+        Raises KeyError if one is missing.
+        """
         return SpecialIds(**{role: roles[role] for role in ("pad", "unk", "cls", "sep", "mask")})
 
 
@@ -58,8 +61,7 @@ class EncoderShape:
         first_position: The row of a sequence's first token in the position table.
         segment_types: Rows of the segment table. If 1, all tokens share one row; if 0, there is no table.
         embedding_size: The size of the embeddings. If it differs from the hidden size, a matrix connects them (Lan et
-            al.
-            2020, 3.1).
+            al. 2020, 3.1).
         projects: True if there is such a matrix even if the sizes are equal.
         layer_groups: Sets of weights that the layers share, in order: as many as layers, or 1 (Lan et al. 2020, 3.1).
         norm_place: "after" each residual (Vaswani et al. 2017), or "before" each part and once at the end.
@@ -99,11 +101,17 @@ class EncoderShape:
     initializer_range: float = DEVIATION
 
     def get_window(self, layer: int) -> int | None:
-        """Return the window of a layer in tokens, or None if it attends to all tokens. `layer` is zero-based."""
+        """Return the attention window of a layer in tokens, or None if the layer attends to all tokens.
+
+        `layer` is zero-based.
+        """
         return self.windows[layer] if self.windows else None
 
     def count_macs(self, lengths: Int64s) -> int:
-        """Count the multiply-accumulates of a forward pass over sequences. `lengths` is int64 [B], in tokens."""
+        """Count the multiply-accumulates of a forward pass of the encoder over sequences without padding.
+
+        `lengths` is int64 [B], the number of tokens of each sequence.
+        """
         hidden, tokens = self.hidden_size, int(lengths.sum())
         matrices = hidden * (4 * hidden + (3 if self.feed_forward == "glu" else 2) * self.feed_forward_size)
         projection = hidden * self.embedding_size if self.projects or self.embedding_size != hidden else 0
@@ -129,7 +137,12 @@ class EncoderShape:
 
 
 def count_attended_pairs(lengths: Int64s, window: int | None, causal: bool) -> int:
-    """Count the pairs of a token and a token that it attends to, over sequences of the given lengths.
+    """Count the pairs of a token and a token that it attends to (itself included), over sequences of the given lengths.
+
+    Args:
+        lengths: int64 [B], in tokens.
+        window: The maximum number of other tokens that a token attends to, half on each side; None for all.
+        causal: True if a token attends to itself and earlier tokens only.
 
     >>> count_attended_pairs(np.array([3, 2]), None, False), count_attended_pairs(np.array([4]), 2, False)
     (13, 10)
@@ -240,11 +253,11 @@ class Names:
 
 
 def name_classes(name: str, **others: str) -> dict[str, str]:
-    """Build the Hugging Face class names of a family, as used in `Names.architectures`.
+    """Build the names of a family's Hugging Face classes, as used in `Names.architectures`.
 
     Args:
         name: The beginning of each class name.
-        others: Full names of classes that only some families have, by content of the folder.
+        others: Full names of classes that only some families have, by content of the folder, such as "pairs" or "next".
 
     >>> name_classes("Bert", pairs="BertForPreTraining")["masked"]
     'BertForMaskedLM'
@@ -325,9 +338,12 @@ class Family:
         return "pooling" in self.names.config.values()
 
     def find_first_position(self, inputs: ModelInputs) -> int:
-        """Return the row in the position table for the first token of a sequence."""
+        """Return the row of the position table that belongs to the first token of a sequence.
+
+        It is 0, or the row after the padding token's id for families of fairseq's kind (`position_from_pad`).
+        """
         return inputs.special_ids.pad + 1 if self.position_from_pad else 0
 
     def has_pairs(self, inputs: ModelInputs) -> bool:
-        """Return True if a model with these inputs has a pair head."""
+        """Return True if a model of this family with these inputs has a head that classifies pairs of sentences."""
         return self.pairs and inputs.pair_labels

@@ -10,13 +10,13 @@ GLOBAL_BASE, LOCAL_BASE = 160_000.0, 10_000.0
 
 
 def normalize_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a newer form of configuration to the older one.
+    """Convert a ModernBERT configuration of the newer form to the older one, and return a copy of an older one.
 
-    The older form has one key for the interval of layers without a window, and one for each base of the rotary
-    embeddings.
+    The newer form lists the kind of each layer (`layer_types`) and nests the bases of the rotary embeddings
+    (`rope_parameters`). The older form has one key for the interval of layers without a window, and one for each base.
 
     Raises:
-        ValueError: With the name of an unsupported key, if its layers or rotary embeddings are not supported.
+        ValueError: If layers or rotary embeddings are not supported. The argument is the name of the key.
     """
     converted = dict(config)
     if kinds := config.get("layer_types"):
@@ -47,7 +47,9 @@ HEAD = ClassHeadShape(activation="gelu", biases=False, norm=True, pretrained="ma
 MODERNBERT = Family(
     name="modernbert",
     sizes={
-        "tiny": Size(3, 128, 2, 256),
+        "tiny": Size(3, 128, 2, 256),  # this and the next two are not published ones
+        "mini": Size(4, 256, 4, 512),
+        "small": Size(6, 512, 8, 1024),
         "base": Size(22, 768, 12, 1152),
         "large": Size(28, 1024, 16, 2624),
     },

@@ -69,12 +69,13 @@ OTHER_WEIGHTS = {"tf": "tf_model*.h5", "flax": "flax_model*"}  # as transformers
 def map_names(ours: Iterable[str], family: Family, part: ModelPart) -> dict[str, tuple[str, ...]]:
     """Map the names of our parameters to the Hugging Face names of the same parameters in one part of a model.
 
-    If one of our names maps to several, our parameter is theirs, stacked along the first dimension.
+    If one of our names maps to several, our parameter is theirs, stacked along the first dimension. Parameters that the
+    part does not have are omitted.
 
     Args:
         ours: Names of parameters in our model.
         family: The family of the model.
-        part: The part of the model.
+        part: The part of the model, such as ELECTRA's generator.
     """
     return {name: theirs for name in ours if (theirs := _map_name(name, family, part))}
 
@@ -99,7 +100,15 @@ def _map_name(ours: str, family: Family, part: ModelPart) -> tuple[str, ...]:
 
 
 def to_huggingface(state: Mapping[str, Tensor], family: Family, part: ModelPart) -> dict[str, Tensor]:
-    """Convert a part of our model to Hugging Face's names and layout, on the CPU. Tied parameters are omitted."""
+    """Convert the weights of a part of our model to Hugging Face's names and layout, as copies on the CPU.
+
+    Tied parameters are omitted.
+
+    Args:
+        state: The tensors of the model, by our names.
+        family: The family of the model.
+        part: The part of the model, such as ELECTRA's generator.
+    """
     return {
         theirs: piece.detach().to("cpu", copy=True).contiguous()
         for ours, parts in map_names(state, family, part).items()
@@ -108,7 +117,7 @@ def to_huggingface(state: Mapping[str, Tensor], family: Family, part: ModelPart)
 
 
 def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: ModelPart, where: str) -> dict[str, Tensor]:
-    """Convert tensors with Hugging Face's names to the state of a part of our model, in float32.
+    """Convert tensors with Hugging Face's names to the weights of a part of our model, by our names, in float32.
 
     Args:
         tensors: The tensors of a file, by name.
@@ -117,7 +126,7 @@ def from_huggingface(tensors: Mapping[str, Tensor], model: Objective, part: Mode
         where: Path of the file, for messages.
 
     Raises:
-        InputError: If a tensor of the part is missing, or if there are additional tensors.
+        InputError: If a tensor of the part is missing or has another shape, or if there are additional tensors.
     """
     untied = _without_ties(update_names(tensors), model.family, where)
     state = model.state_dict()
@@ -146,7 +155,7 @@ def stack_tensors(tensors: Mapping[str, Tensor], ours: Tensor, theirs: Sequence[
 
 
 def update_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Replace old names of LayerNorm parameters ("gamma", "beta") by current ones, and return all tensors."""
+    """Return all tensors, with old names of LayerNorm parameters ("gamma", "beta") replaced by "weight" and "bias"."""
     return {
         key.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias"): tensor
         for key, tensor in tensors.items()
@@ -154,7 +163,10 @@ def update_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _without_ties(tensors: Mapping[str, Tensor], family: Family, where: str) -> dict[str, Tensor]:
-    """Remove the decoder weight that is tied to the word embeddings. Raises InputError if the two differ."""
+    """Return the tensors without those that are tied to others, such as the decoder's weight to the word embeddings.
+
+    Raises InputError if tied tensors differ. `where` is the path of the file, for the message.
+    """
     for decoder, source in family.names.tied.items():
         if decoder in tensors and source in tensors and not torch.equal(tensors[decoder], tensors[source]):
             raise InputError(
@@ -185,10 +197,10 @@ def export(folder: Path, state: Mapping[str, Tensor], settings: ModelSettings, i
     """Write config.json and model.safetensors for each part of a model.
 
     Args:
-        folder: The folder to write.
-        state: The whole state of the model, not sharded.
+        folder: The folder to write. Parts other than the main one get a subfolder, such as `generator`.
+        state: All weights of the model by name, not divided among processes.
         settings: The settings of the model.
-        inputs: The inputs of the model.
+        inputs: The vocabulary size and special ids of the model.
     """
     for part in settings.objective_settings.list_parts(settings.family_row, inputs):
         write_model(folder / part.folder, state, build_part_settings(settings, part), inputs, part)
@@ -202,7 +214,16 @@ def write_model(
     part: ModelPart,
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write one part of a model as a folder. `more` has additional keys for config.json."""
+    """Write one part of a model as a Hugging Face folder with config.json and model.safetensors.
+
+    Args:
+        folder: The folder to write. It is created if necessary.
+        state: All weights of the model, by our names.
+        settings: The settings of the part.
+        inputs: The vocabulary size and special ids of the model.
+        part: The part to write.
+        more: Additional keys for config.json; None for none.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     config = {**build_config(settings, inputs, part.architecture), **part.config, **(more or {})}
     (folder / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -229,10 +250,10 @@ def load_model(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tens
     """Read the model in a folder that was exported here or by Hugging Face.
 
     A pooler without a pair head, which some files of masked models contain, is ignored. If the model has several parts,
-    the state does not include parts that have no subfolder here.
+    the weights do not include parts that have no subfolder here.
 
     Returns:
-        The settings, the inputs, and the state in float32.
+        The settings, the inputs (vocabulary size and special ids), and the weights by our names in float32.
 
     Raises:
         InputError: If a file is missing or unreadable, or if the model is not supported.
@@ -264,7 +285,11 @@ def load_model(folder: Path) -> tuple[ModelSettings, ModelInputs, dict[str, Tens
 def _build_part_state(
     tensors: Mapping[str, Tensor], model: Objective, part: ModelPart, where: str
 ) -> dict[str, Tensor]:
-    """Convert the tensors of a file to the state of a part. Tensors that the family ignores are omitted."""
+    """Convert the tensors of a file to the weights of a part, by our names, without tensors that the family ignores.
+
+    Raises InputError if a tensor is missing, unknown or of another shape. `where` is the path of the file, for
+    messages.
+    """
     family = model.family
     wanted = {theirs for parts in map_names(model.state_dict(), family, part).values() for theirs in parts}
     kept = {key: t for key, t in tensors.items() if key in wanted or not key.startswith(family.names.ignored)}
@@ -272,7 +297,10 @@ def _build_part_state(
 
 
 def _with_part_width(settings: ModelSettings, part: ModelPart, folder: Path) -> ModelSettings:
-    """Return the settings with a part's width as in its folder. Raises InputError if other values differ."""
+    """Return a copy of the settings in which a part's width is the one that its folder's config.json gives.
+
+    Raises InputError if the two cannot be parts of one model.
+    """
     theirs = to_model_settings(read_config(folder / CONFIG), str(folder / CONFIG), {"kind": part.architecture})
     if build_part_settings(settings, part).shape == theirs.shape:
         return settings
@@ -288,7 +316,13 @@ def _with_part_width(settings: ModelSettings, part: ModelPart, folder: Path) -> 
 
 
 def check_shared_tensors(state: Mapping[str, Tensor], part_state: Mapping[str, Tensor], where: str) -> None:
-    """Raise InputError if a part's copy of shared tensors differs from the tensors of the other parts."""
+    """Raise InputError if a part's copy of shared tensors differs from the tensors of the other parts.
+
+    Args:
+        state: The tensors of the other parts, by name.
+        part_state: The tensors of the part, by name.
+        where: Path of the part's file, for the message.
+    """
     for name in state.keys() & part_state.keys():
         if not torch.equal(state[name], part_state[name]):
             raise InputError(
@@ -304,9 +338,12 @@ def read_folder(
 
     Args:
         folder: A folder with config.json and model.safetensors.
-        default_objective: The kind of objective to use if the folder does not determine it; None for the family's
-            default.
+        default_objective: The table of the objective to use if the folder does not determine it, such as
+            {"kind": "masked"}; None for the family's default.
         causal: True to accept a decoder model, in which tokens attend to earlier tokens only.
+
+    Returns:
+        The configuration with defaults filled in, the tensors by the names in the file, and the settings.
 
     Raises:
         InputError: If a file is missing or unreadable, or if the model is not supported.
@@ -322,7 +359,10 @@ def read_folder(
 
 
 def _find_objective(config: Mapping[str, Any], names: Collection[str]) -> dict[str, str] | None:
-    """Return {"kind": "masked"} for a masked model of a family whose default is another objective, otherwise None."""
+    """Return {"kind": "masked"} if a masked language model belongs to a family whose default is another objective.
+
+    Otherwise, return None. `names` are the names of the tensors.
+    """
     family = find_family(config["model_type"])
     architectures = config.get("architectures") or ()
     if family.objective == "masked":
@@ -332,7 +372,7 @@ def _find_objective(config: Mapping[str, Any], names: Collection[str]) -> dict[s
 
 
 def _has_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
-    """Return True if the tensors or the configuration indicate a pair head.
+    """Return True if the tensors or the configuration of a folder indicate a pair head.
 
     Some published files of masked models have the tensors; a damaged file may have only the class name of the
     configuration.
@@ -342,7 +382,7 @@ def _has_pairs(family: Family, config: Mapping[str, Any], tensors: Mapping[str, 
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a file, and strip the prefix that a wrapper such as DataParallel added to their names.
+    """Read the tensors of a safetensors file, without the prefix that a wrapper such as DataParallel gave them.
 
     Raises:
         InputError: If the file is missing or incomplete, or contains values that are not finite.
@@ -358,7 +398,10 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a file, with the names in the file. Raises InputError if it is missing or incomplete."""
+    """Read the tensors of a safetensors file, with the names in the file.
+
+    Raises InputError if it is missing or incomplete, or was written for TensorFlow or Flax.
+    """
     try:
         with safe_open(path, "pt") as file:
             written_by = (file.metadata() or {}).get("format")
@@ -380,14 +423,14 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def check_no_other_weights(folder: Path) -> None:
-    """Raise InputError if a folder contains weights for TensorFlow or Flax."""
+    """Raise InputError if a folder contains weights for TensorFlow or Flax, with instructions to convert them."""
     for library, pattern in OTHER_WEIGHTS.items():
         for path in folder.glob(pattern):
             raise _refuse_other_library(path, library)
 
 
 def _refuse_other_library(path: Path, library: str) -> InputError:
-    """Build the error for weights with the names and layout of another library."""
+    """Build the error for a file of weights in the layout of another library: "tf" or "flax"."""
     return InputError(
         f"{path} holds weights as {library} lays them out, which are not read here: load them with a version 4 of "
         f"transformers (`AutoModel.from_pretrained(FOLDER, from_{library}=True)`), save them (`save_pretrained(NEW)`), "
@@ -415,11 +458,14 @@ class Pretrained(NamedTuple):
 
 
 def load_pretrained(folder: Path, causal: bool = False) -> Pretrained:
-    """Read the encoder in a folder, together with the heads that are supported.
+    """Read the encoder in a folder, and its masked-token and pair heads if it has them.
 
     Args:
         folder: A folder with config.json and model.safetensors.
         causal: True to accept a decoder model, in which tokens attend to earlier tokens only.
+
+    Returns:
+        The model, whose `sentences` is None.
 
     Raises:
         InputError: If the folder does not contain a complete encoder of a supported kind.
@@ -457,7 +503,10 @@ def load_pretrained(folder: Path, causal: bool = False) -> Pretrained:
 
 
 def with_first_part(tensors: Mapping[str, Tensor], family: Family) -> dict[str, Tensor]:
-    """Add the family's prefix to the tensors' names, if an encoder was saved without a head and therefore lacks it."""
+    """Return the tensors with the family's prefix, such as "bert.", added to all names if none has it.
+
+    The prefix is missing if an encoder was saved without a head.
+    """
     first = family.names.encoder["embeddings.word"][0].split(".")[0] + "."
     if any(name.startswith(first) for name in tensors):
         return dict(tensors)
@@ -465,7 +514,7 @@ def with_first_part(tensors: Mapping[str, Tensor], family: Family) -> dict[str, 
 
 
 def import_checkpoint(source: Path, output: Path) -> None:
-    """Convert a model folder of an older format to the current one.
+    """Convert a model folder of an older format (pytorch_model.bin, vocab.txt) to the current one.
 
     Args:
         source: A folder with weights, a configuration and a tokenizer.
@@ -501,7 +550,13 @@ def import_checkpoint(source: Path, output: Path) -> None:
 
 
 def _write_modules(folder: Path, sentences: SentenceFolder, config: Mapping[str, Any]) -> None:
-    """Write the sentence-transformers files of a folder, given its encoder's config.json as `config`."""
+    """Write the files that sentence-transformers keeps besides an encoder: pooling, later modules and their weights.
+
+    Args:
+        folder: The folder to write.
+        sentences: The description of the source folder.
+        config: The encoder's config.json.
+    """
     keys = {ours: theirs for theirs, ours in find_family(config["model_type"]).names.config.items()}
     paths = write_sentences(folder, sentences, config[keys["hidden_size"]], sentences.similarity or None)
     for path, step in zip(paths, sentences.steps, strict=False):
@@ -510,7 +565,10 @@ def _write_modules(folder: Path, sentences: SentenceFolder, config: Mapping[str,
 
 
 def read_older_weights(folder: Path) -> dict[str, Tensor]:
-    """Read all tensors of a folder into separate memory. Raises InputError if weights are missing or incomplete."""
+    """Read all tensors of a folder, from safetensors or pickled files, into separate memory, by name.
+
+    Prefixes of wrappers such as DataParallel are stripped. Raises InputError if weights are missing or incomplete.
+    """
     for name in (WEIGHTS, PICKLED):
         index = folder / (name + INDEX)
         if (folder / name).is_file():
@@ -529,7 +587,10 @@ def read_older_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def _list_parts(index: Path) -> list[str]:
-    """Return the names of the weight files in an index. Raises InputError if one is outside the folder."""
+    """List the weight files that an index names, sorted.
+
+    Raises InputError if it names none, or one outside the folder.
+    """
     named = read_json(index).get("weight_map")
     parts = sorted({str(name) for name in named.values()}) if isinstance(named, Mapping) else []
     if not parts or any(Path(name).name != name for name in parts):
@@ -562,7 +623,10 @@ def _unpickle(path: Path) -> Any:
 
 
 def _find_family(tensors: Mapping[str, Tensor], source: Path) -> str:
-    """Find the model family from the prefix of tensor names. Raises InputError if it is ambiguous."""
+    """Find the name of a model's family from the prefix of its tensor names. Raises InputError if it is ambiguous.
+
+    `source` is the folder, for the message.
+    """
     first = {name: find_family(name).names.encoder["embeddings.word"][0].split(".")[0] + "." for name in FAMILIES}
     fitting = [family for family, prefix in first.items() if any(name.startswith(prefix) for name in tensors)]
     if len(fitting) != 1:
@@ -574,7 +638,7 @@ def _find_family(tensors: Mapping[str, Tensor], source: Path) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Convert a folder, as `import SOURCE OUTPUT` does. Return 0.
+    """Convert a model folder as the command `import SOURCE OUTPUT` does, and return 0.
 
     Raises:
         InputError: If the source has no complete model of a supported family, or if the output cannot be written.

@@ -44,8 +44,8 @@ def build_config(settings: ModelSettings, inputs: ModelInputs, architecture: str
 
     Args:
         settings: The settings of the model.
-        inputs: The inputs of the model.
-        architecture: The content of the folder, as a key of `Names.architectures`.
+        inputs: The vocabulary size and special ids of the model.
+        architecture: The content of the folder, as a key of `Names.architectures`, such as "masked".
     """
     names, special = settings.family_row.names, inputs.special_ids
     values = _collect_values(settings, inputs)
@@ -62,7 +62,7 @@ def build_config(settings: ModelSettings, inputs: ModelInputs, architecture: str
 
 
 def _collect_values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, Any]:
-    """Collect the values of a model's shape and settings by our names, for its configuration."""
+    """Collect the values of a model's shape and settings by our names, from which its config.json is built."""
     shape = build_encoder_shape(settings, inputs)
     values = {name: getattr(shape, name) for name in shape.__dataclass_fields__}
     family = settings.family_row
@@ -73,13 +73,20 @@ def _collect_values(settings: ModelSettings, inputs: ModelInputs) -> dict[str, A
 
 
 def _list_defaults(family: Family) -> dict[str, Any]:
-    """Return the family's default values, by name, for settings that may be omitted."""
+    """Return the family's defaults of settings that may be omitted, by name.
+
+    These are the norm epsilon, the window and its interval, the pooling and the bases of rotary embeddings.
+    """
     bases = dict(zip(("global_base", "local_base"), family.rope_bases, strict=False))
     return {name: getattr(family, name) for name in ("norm_epsilon", "window", "every_global", "pooling")} | bases
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a config.json, and fill in the defaults of omitted keys. Raises InputError if it is not supported."""
+    """Read a config.json, fill in the defaults of omitted keys, and convert newer forms to older ones.
+
+    Raises:
+        InputError: If the file is unreadable, needs Python code, or does not have a supported model type or layout.
+    """
     config = read_json(path)
     check_no_code(config, path)
     family = config.get("model_type")
@@ -102,7 +109,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def check_no_code(config: Mapping[str, Any], path: Path) -> None:
-    """Raise InputError if a configuration refers to Python code in its folder."""
+    """Raise InputError if a configuration refers to Python code in its folder. `path` is its file, for the message."""
     if config.get("auto_map"):
         raise InputError(
             f"{path}: `auto_map` names classes of the folder's own code, which is not run here; without it the "
@@ -190,7 +197,7 @@ def _list_differences(config: Mapping[str, Any], family: Family, keys: Mapping[s
 
 
 def find_special_ids(folder: Path, config: Mapping[str, Any]) -> SpecialIds:
-    """Find the ids of special tokens, either in the configuration or in the folder's tokenizer.
+    """Find the ids of a model's special tokens, either in its configuration or in the folder's tokenizer.json.
 
     Raises:
         InputError: If neither has all of them.
@@ -228,7 +235,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_tokenizer_files(place: Place, folder: str, positions: int) -> dict[str, bytes]:
-    """Read the tokenizer files of a vocabulary. Return their contents by name.
+    """Read the tokenizer files of a vocabulary in the store, and return their contents by file name.
 
     Args:
         place: The store.
@@ -248,13 +255,15 @@ def read_tokenizer_files(place: Place, folder: str, positions: int) -> dict[str,
 
 
 def with_max_length(config: bytes, positions: int) -> bytes:
-    """Set the truncation length in the bytes of a `tokenizer_config.json`, unless it already has a smaller one.
+    r"""Return the bytes of a `tokenizer_config.json` with the model's maximum length as the length to truncate to.
+
+    A smaller length that is already there is kept.
 
     Raises:
         InputError: If the bytes are not a JSON object.
 
     >>> with_max_length(b"{}", 512)
-    b'{\\n  "model_max_length": 512\\n}\\n'
+    b'{\n  "model_max_length": 512\n}\n'
     """
     try:
         content = json.loads(config)

@@ -105,18 +105,20 @@ class SentenceFolder:
 
     @property
     def skips_prompts(self) -> bool:
-        """True if there are prompts whose tokens are not pooled."""
+        """True if the folder has prompts whose tokens do not count for a text's embedding."""
         return not self.include_prompt and any(self.prompts.values())
 
     def find_prompt(self, asked: Prompt) -> str:
-        """Find a prompt by name. All names in DOCUMENT are synonyms.
+        """Find the prompt to put before a text, by its name in the folder.
+
+        The names in DOCUMENT ("document", "passage", "corpus") are synonyms.
 
         Args:
             asked: A name, or "" for the default prompt. Of several names, the first one with a non-empty prompt is
                 used.
 
         Returns:
-            The prompt; empty if there is none.
+            The text of the prompt; empty if there is none.
 
         Raises:
             InputError: If no prompt has the given name.
@@ -130,14 +132,14 @@ class SentenceFolder:
 
 
 def read_sentences(folder: Path, older: bool = False) -> SentenceFolder | None:
-    """Read the sentence-embedding settings of a folder. Return None if it has none.
+    """Read how a sentence-transformers folder computes embeddings, or return None for other folders.
 
     Args:
         folder: The folder.
         older: True to accept a folder whose encoder is in a subfolder.
 
     Raises:
-        InputError: If a module or setting is not supported.
+        InputError: If a module or setting is not supported, or if the folder contains Python code.
     """
     if not (folder / MODULES).is_file():
         return None
@@ -171,7 +173,7 @@ def read_sentences(folder: Path, older: bool = False) -> SentenceFolder | None:
 
 
 def _check_code(folder: Path) -> None:
-    """Raise InputError if a folder contains Python code."""
+    """Raise InputError if a folder contains Python code, or if its tokenizer refers to some."""
     if (folder / TOKENIZER_CONFIG).is_file():
         check_no_code(read_json(folder / TOKENIZER_CONFIG), folder / TOKENIZER_CONFIG)
     for path in folder.glob("*.py"):
@@ -182,7 +184,10 @@ def _check_code(folder: Path) -> None:
 
 
 def _read_modules(folder: Path) -> list[tuple[str, str]]:
-    """Return the kind and subfolder of each module. Raises InputError if a module is not supported."""
+    """Read the modules of a sentence-transformers folder in order, as pairs of kind (such as "Pooling") and subfolder.
+
+    Raises InputError if the list is unreadable, or if a module is not supported or is outside the folder.
+    """
     path = folder / MODULES
     try:
         modules = [(str(each["type"]), str(each["path"])) for each in json.loads(path.read_bytes())]
@@ -201,9 +206,15 @@ def _read_modules(folder: Path) -> list[tuple[str, str]]:
 
 
 def _read_checked(path: Path, kept: Keys) -> dict[str, Any]:
-    """Read a configuration and return the supported keys, or {} if the file is missing.
+    """Read a module's configuration and return the supported keys, or {} if the file is missing.
 
-    Raises InputError if another key has a value that would change the embeddings.
+    Args:
+        path: The configuration file.
+        kept: Maps each supported key to the type of its values.
+
+    Raises:
+        InputError: If a key has a value of another type, or if another key has a value that would change the
+            embeddings.
     """
     config = read_json(path) if path.is_file() else {}
     usual = {**_USUAL, "module_output_name": "token_embeddings" if kept is _TEXTS else "sentence_embedding"}
@@ -229,7 +240,10 @@ def _read_step(kind: str, path: str, folder: Path) -> VectorStep:
 
 
 def _read_text_settings(folder: Path) -> dict[str, Any]:
-    """Read `max_length` and `lowercase` into a dictionary. Raises InputError if the file has unsupported keys."""
+    """Read how texts are prepared, as a dictionary with the keys `max_length` (None if not given) and `lowercase`.
+
+    `folder` is the encoder's folder. Raises InputError if the file has unsupported keys.
+    """
     path = next((folder / name for name in (TEXTS, *OLDER_TEXTS) if (folder / name).is_file()), folder / TEXTS)
     config, tokenizer = _read_checked(path, _TEXTS), folder / TOKENIZER_CONFIG
     length = config.get("max_seq_length")
@@ -239,7 +253,11 @@ def _read_text_settings(folder: Path) -> dict[str, Any]:
 
 
 def _check_model(model: Keys, path: Path) -> None:
-    """Raise InputError if the folder needs a newer version, is of another kind, or has invalid prompts."""
+    """Check the content of `config_sentence_transformers.json`. `path` is its file, for messages.
+
+    Raises:
+        InputError: If a version after NEWEST wrote it, or if it is not for sentence embeddings or has invalid prompts.
+    """
     version = str((model.get("__version__") or {}).get("sentence_transformers", NEWEST))
     if not version.split(".")[0].isdecimal() or int(version.split(".")[0]) > NEWEST:
         raise InputError(
@@ -269,7 +287,7 @@ def write_sentences(folder: Path, sentences: SentenceFolder, hidden_size: int, s
         similarity: "cosine" or "dot"; None if it is not given.
 
     Returns:
-        The folders of the modules after the pooling, to which the caller writes their weights.
+        The subfolders of the modules after the pooling, such as "2_Dense", to which the caller writes their weights.
     """
     steps = [step for step in sentences.steps if step.kind != TRUNCATE]
     paths = ["", "1_Pooling", *(f"{place}_{step.kind}" for place, step in enumerate(steps, 2))]
@@ -295,7 +313,7 @@ def write_sentences(folder: Path, sentences: SentenceFolder, hidden_size: int, s
 
 
 def list_sentence_files(folder: Path) -> list[str]:
-    """List the sentence-transformers files in a folder, including weights."""
+    """List the sentence-transformers files in a folder, weights of modules included, as sorted relative paths."""
     named = [path for path in folder.glob("*.json") if path.name in (MODULES, TEXTS, *OLDER_TEXTS, MODEL)]
     below = folder.glob("[1-9]*_*/*") if (folder / MODULES) in named else ()
     return sorted(path.relative_to(folder).as_posix() for path in (*named, *below))

@@ -32,14 +32,14 @@ _REMEDY = "A student reads what its teacher reads: make the shards with the voca
 
 
 def read_settings(start: StartModel, given: Mapping[str, Json]) -> ModelSettings:
-    """Read the settings of the model to start from.
+    """Read the settings of the model to start from, and apply those of a recipe that may differ, such as dropout.
 
     Args:
         start: The folder of the model.
-        given: The settings in the recipe.
+        given: The settings under `[model]` in the recipe, by key.
 
     Raises:
-        InputError: If a setting in the recipe differs from the folder's.
+        InputError: If the recipe sets a size that differs from the folder's, or if the model is not supported.
     """
     where = Path(start.folder) / CONFIG
     settings = to_model_settings(read_config(where), str(where), given.get("objective"))
@@ -54,9 +54,14 @@ def read_settings(start: StartModel, given: Mapping[str, Json]) -> ModelSettings
 
 
 def _get_value(settings: ModelSettings, key: str, given: Json) -> Json:
-    """Return a setting of the folder's model, for comparison with a given value.
+    """Return the value that a folder's model has for a setting of the recipe, to be compared with the recipe's value.
 
-    For "size", return the given name if the folder has that size, otherwise a description of its sizes.
+    For "size", it is the given name if the folder has that size, otherwise a description of its sizes.
+
+    Args:
+        settings: The settings of the folder's model.
+        key: The name of the setting.
+        given: The value in the recipe.
     """
     shape = dict(zip(SHAPE, settings.shape, strict=True))
     if key == "size":
@@ -74,7 +79,7 @@ def _get_value(settings: ModelSettings, key: str, given: Json) -> Json:
 
 
 def adapt_start(start: StartModel, vocabulary: Vocabulary, called: str) -> StartModel:
-    """Add rows to a start model for the tokens that the vocabulary adds. Return the adapted start model.
+    """Return a copy of a start model with embedding rows for the tokens that a vocabulary adds to the model's.
 
     Args:
         start: The folder of the model.
@@ -82,7 +87,7 @@ def adapt_start(start: StartModel, vocabulary: Vocabulary, called: str) -> Start
         called: The name of the vocabulary in messages.
 
     Raises:
-        InputError: If the vocabulary was not adapted from the folder's.
+        InputError: If the vocabulary is neither the folder's nor adapted from it.
     """
     folder = Path(start.folder)
     old = load_vocabulary(folder)
@@ -99,7 +104,14 @@ def adapt_start(start: StartModel, vocabulary: Vocabulary, called: str) -> Start
 
 
 def list_loaded_parts(start: StartModel, model: ModelSettings, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-    """Return the parts of a model whose weights are read from a folder: the first, and others with a subfolder.
+    """List the parts of a model whose weights are in a folder: the main one, and others with a subfolder.
+
+    A part is a separately saved encoder, such as ELECTRA's generator.
+
+    Args:
+        start: The folder.
+        model: The settings of the model.
+        inputs: The vocabulary size and special ids of the model.
 
     Raises:
         InputError: If the shape of a part differs from the model's.
@@ -121,7 +133,7 @@ def list_loaded_parts(start: StartModel, model: ModelSettings, inputs: ModelInpu
 
 
 def check_special_ids(start: StartModel, inputs: ModelInputs) -> None:
-    """Raise InputError if the special-token ids of the folder differ from those of the examples."""
+    """Raise InputError if the folder's model and the examples have different ids of special tokens."""
     folder = Path(start.folder)
     theirs = find_special_ids(folder, read_config(folder / CONFIG))
     if theirs != inputs.special_ids:
@@ -132,7 +144,12 @@ def check_special_ids(start: StartModel, inputs: ModelInputs) -> None:
 
 
 def list_new_heads(start: StartModel, model: ModelSettings, inputs: ModelInputs) -> tuple[str, ...]:
-    """List the heads and whole parts that are missing from a folder, and therefore start with random weights.
+    """List the names of heads and whole parts that a folder lacks, and that therefore start with random weights.
+
+    Args:
+        start: The folder.
+        model: The settings of the model.
+        inputs: The vocabulary size and special ids of the model.
 
     Raises:
         InputError: If a file is unreadable, or if the shape of a part differs.
@@ -149,20 +166,29 @@ def list_new_heads(start: StartModel, model: ModelSettings, inputs: ModelInputs)
 
 
 def list_missing_heads(names: Collection[str], part: ModelPart, family: Family) -> tuple[str, ...]:
-    """List the heads of a part that have no tensor among the given names."""
+    """List our names of the heads of a part that have no tensor among the given tensor names."""
     return tuple(
         ours for ours, called in part.heads.items() if not any(_is_of_head(name, called, family) for name in names)
     )
 
 
 def _is_of_head(name: str, called: str, family: Family) -> bool:
-    """Return True if a tensor name proves that a head exists. A pooler can exist without it, and does not count."""
+    """Return True if a tensor name proves that a head exists. A pooler can exist without a head, and does not count.
+
+    Args:
+        name: The name of the tensor in the file.
+        called: The family's name of the head, such as "pair_head".
+        family: The family of the model.
+    """
     modules = family.names.heads[called].values()
     return not name.startswith(family.names.ignored) and any(_is_in_module(name, module) for module in modules)
 
 
 def is_of_other_heads(name: str, part: ModelPart, family: Family) -> bool:
-    """Return True if a tensor name belongs to a head that the part does not have, or is ignored by the family."""
+    """Return True if a tensor belongs to a head that the part does not have, or is ignored by the family.
+
+    `name` is the name of the tensor in a file.
+    """
     heads = {called: head.values() for called, head in family.names.heads.items()}
     if any(_is_in_module(name, module) for called in part.heads.values() for module in heads[called]):
         return False
@@ -175,13 +201,16 @@ def _is_in_module(name: str, module: str) -> bool:
 
 
 def check_teacher(teacher: StartModel, model: ModelSettings, inputs: ModelInputs, longest: int) -> None:
-    """Raise InputError if a model does not fit a student as teacher.
+    """Check that a student can learn from a teacher.
 
     Args:
         teacher: The folder of the teacher.
         model: The settings of the student.
-        inputs: The inputs of the student.
+        inputs: The vocabulary size and special ids of the student.
         longest: The maximum number of tokens of an example.
+
+    Raises:
+        InputError: If the teacher has other tokens or too few positions, or if the hidden states cannot be compared.
     """
     folder = Path(teacher.folder)
     config = read_config(folder / CONFIG)
@@ -207,7 +236,7 @@ def check_teacher(teacher: StartModel, model: ModelSettings, inputs: ModelInputs
 
 
 def check_tokens(teacher: StartModel, tokens: Sequence[str]) -> None:
-    """Raise InputError if a teacher's vocabulary differs from the given tokens, which are ordered by id."""
+    """Raise InputError if a teacher's vocabulary differs from the tokens of the shards, which are ordered by id."""
     folder = Path(teacher.folder)
     theirs = load_vocabulary(folder).tokens
     differing = find_different_token(tokens, theirs)

@@ -33,6 +33,8 @@ BUILD = 1  # to be raised if the copies become others
 def is_older(folder: Path) -> bool:
     """Return True if a model folder has weights, a tokenizer or a configuration in an older format.
 
+    Older are pickled or divided weights, a vocab.txt without a tokenizer.json, and a config.json without model type.
+
     Raises:
         InputError: If the configuration is unreadable.
     """
@@ -54,10 +56,10 @@ def convert_older_folder(folder: Path, digest: Callable[[Path], str] = hash_file
 
     Args:
         folder: The folder.
-        digest: Returns the SHA-256 of a file.
+        digest: Called with each file of the folder. It returns the SHA-256.
 
     Raises:
-        InputError: If the folder does not contain a complete model.
+        InputError: If the folder does not contain a complete model, or contains a named pipe.
     """
     inside = [*folder.glob("*"), *(folder.glob("*/*") if (folder / MODULES).is_file() else ())]
     for path in inside:

@@ -75,7 +75,9 @@ class StoredTensor(NamedTuple):
 
 
 def adapt_checkpoint(checkpoint: Path, old: Vocabulary, new: Vocabulary, output: Path) -> int:
-    """Convert a model folder to a new vocabulary. Return the new number of embedding rows.
+    """Write a copy of a model whose embeddings fit a new vocabulary, and return the new number of embedding rows.
+
+    The row of a new token is the mean of the rows of the old tokens that it consists of.
 
     Args:
         checkpoint: A folder with config.json and model.safetensors of a model with the old vocabulary.
@@ -98,9 +100,9 @@ def adapt_checkpoint(checkpoint: Path, old: Vocabulary, new: Vocabulary, output:
 
 
 def read_checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
-    """Read a checkpoint's config.json.
+    """Read the config.json of a model folder, after checking that its model has a given vocabulary.
 
-    Raises InputError if it is unreadable, or if the model has another vocabulary than `old`.
+    Raises InputError if the folder is incomplete, or if the model has another vocabulary than `old`.
     """
     check_folder(checkpoint, (CONFIG, WEIGHTS))
     config = read_json(checkpoint / CONFIG)
@@ -115,7 +117,13 @@ def read_checked_config(checkpoint: Path, old: Vocabulary) -> dict[str, Any]:
 
 
 def _check_vocabulary(checkpoint: Path, size: int, old: Vocabulary) -> None:
-    """Raise InputError if the model's vocabulary differs from `old` in size or in tokenizer.json."""
+    """Raise InputError if a model's vocabulary differs from `old` in its number of rows or in its tokenizer.json.
+
+    Args:
+        checkpoint: The folder of the model.
+        size: The model's number of embedding rows, which may be padded to a multiple of 8.
+        old: The expected vocabulary.
+    """
     padded = size % 8 == 0 and old.size <= size < old.size + MAX_PADDING
     if size != old.size and not padded:
         raise InputError(
@@ -147,7 +155,8 @@ def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int
         size: The number of rows to write.
 
     Raises:
-        InputError: If the source is not a complete safetensors file, or has no word embeddings with `before` rows.
+        InputError: If the source is not a complete safetensors file, or has no word embeddings with `before` rows, or
+            if the target cannot be written.
     """
     try:
         with source.open("rb") as stream:
@@ -169,9 +178,16 @@ def write_weights(source: Path, target: Path, rows: Rows, before: int, size: int
 
 
 def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[StoredTensor]]:
-    """Read the header of a safetensors file. Return its metadata, and its tensors in the order of their data.
+    """Read the header of a safetensors file: its metadata, and its tensors in the order of their data.
 
-    The stream is left at the end of the header. Raises InputError if the file is incomplete.
+    The metadata is None if the file has none. The stream is left at the end of the header.
+
+    Args:
+        stream: The opened file, at its beginning.
+        path: The path of the file, for its size and messages.
+
+    Raises:
+        InputError: If the file is not a safetensors file, or is incomplete.
     """
     try:
         [length] = struct.unpack("<Q", stream.read(8))
@@ -191,9 +207,10 @@ def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[StoredTensor]]
 
 
 def unwrap_names(names: Collection[str]) -> dict[str, str]:
-    """Map tensor names without a wrapper's prefix to the names in the file. Names without the prefix are omitted.
+    """Map the names of tensors, without the prefix that a wrapper gave them, to the names in the file.
 
-    DataParallel writes `module.`, torch.compile `_orig_mod.`, other programs `model.` and the like.
+    DataParallel writes `module.`, torch.compile `_orig_mod.`, other programs `model.` and the like. Names without the
+    prefix are omitted.
 
     >>> unwrap_names(["module.bert.embeddings.word_embeddings.weight", "module.cls.predictions.bias", "n_averaged"])
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -208,7 +225,12 @@ def unwrap_names(names: Collection[str]) -> dict[str, str]:
 
 
 def build_header(metadata: Any, stored: Sequence[StoredTensor]) -> bytes:
-    """Build the header of a safetensors file in which the given tensors follow one another without gaps."""
+    """Build the header of a safetensors file, as bytes, for tensors that follow one another without gaps.
+
+    Args:
+        metadata: The metadata of the file, a JSON object; None for none.
+        stored: The tensors in the order of their data.
+    """
     ends = [*accumulate((tensor.stop - tensor.start for tensor in stored), initial=0)]
     fields = {
         tensor.name: {"dtype": tensor.kind, "shape": tensor.shape, "data_offsets": offsets}
@@ -220,7 +242,7 @@ def build_header(metadata: Any, stored: Sequence[StoredTensor]) -> bytes:
 
 
 def has_rows(name: str) -> bool:
-    """Return True if a tensor has one row per token.
+    """Return True if a tensor has one row per token, judging by its name.
 
     >>> has_rows("bert.embeddings.word_embeddings.weight"), has_rows("bert.pooler.dense.bias")
     (True, False)
@@ -229,7 +251,7 @@ def has_rows(name: str) -> bool:
 
 
 def has_words(name: str) -> bool:
-    """Return True if a tensor is a word embedding table.
+    """Return True if a tensor is a word embedding table, judging by its name.
 
     >>> has_words("embeddings.word_embeddings.weight"), has_words("bert.embeddings.position_embeddings.weight")
     (True, False)
@@ -251,7 +273,7 @@ def _check_tensors(stored: Sequence[StoredTensor], before: int, path: Path) -> N
 
 
 def _resize(tensor: StoredTensor, size: int) -> StoredTensor:
-    """Return the tensor with `size` rows if it has one row per token, otherwise unchanged."""
+    """Return the description of a tensor with `size` rows if it has one row per token, otherwise unchanged."""
     if not has_rows(tensor.name):
         return tensor
     row_bytes = (tensor.stop - tensor.start) // tensor.shape[0]
@@ -259,7 +281,15 @@ def _resize(tensor: StoredTensor, size: int) -> StoredTensor:
 
 
 def _copy(stream: IO[bytes], sink: IO[bytes], tensor: StoredTensor, rows: Rows, size: int) -> None:
-    """Copy a tensor's data, adding rows if it has one row per token."""
+    """Copy the data of one tensor between files, adding rows if it has one row per token.
+
+    Args:
+        stream: The source, at the tensor's first byte.
+        sink: The target.
+        tensor: The description of the tensor in the source.
+        rows: Maps the id of each new token to the rows whose mean becomes its row.
+        size: The number of rows to write.
+    """
     left = tensor.stop - tensor.start
     if has_rows(tensor.name):
         numbers = np.frombuffer(stream.read(left), NUMPY_TYPES[tensor.kind]).reshape(tensor.shape)
@@ -292,7 +322,7 @@ def with_rows(numbers: npt.NDArray[Any], rows: Rows, size: int, bfloat: bool = F
 
 
 def _to_bfloat16(numbers: Float64s) -> UInt16s:
-    """Round numbers to bfloat16, and return them as uint16."""
+    """Round numbers to bfloat16, and return their bits as uint16 of the same shape."""
     bits = np.atleast_1d(numbers.astype(np.float32)).view(np.uint32).astype(np.uint64)
     rounded = (bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)
     return rounded.astype(np.uint16).reshape(numbers.shape)

@@ -66,7 +66,7 @@ def attend(
     """Compute softmax(Q K' / sqrt(D)) V within each sequence (Vaswani et al. 2017, section 3.2.1): [T, A, D].
 
     Args:
-        qkv_T3AD: Queries, keys and values of every token.
+        qkv_T3AD: Queries, keys and values of every token: [T tokens, 3, A heads, D numbers].
         boundaries: int32 [B + 1], the index of the first token of each sequence; the last item is T. A sequence may be
             empty.
         longest: The number of tokens of the longest sequence.
@@ -88,9 +88,9 @@ def attend(
 
 
 def to_sight(reach: int, causal: bool) -> tuple[int, int]:
-    """Convert a reach, the number of tokens seen on either side, to a pair: tokens seen to the left, and to the right.
+    """Return how many tokens are seen to the left and to the right, given how many are seen on either side.
 
-    With `causal`, no token to the right is seen.
+    With `causal`, no token to the right is seen. A `reach` of -1 means all tokens.
     """
     return (reach, 0 if causal else reach)
 
@@ -100,7 +100,7 @@ def attend_padded(
 ) -> Tensor:
     """Compute `attend` on sequences padded to the longest one, or in a band if the longest sequence exceeds the window.
 
-    Lengths are never read back from the device.
+    The arguments are those of `attend`. Lengths are never read back from the device.
     """
     num_tokens, _, heads, size = qkv_T3AD.shape
     num_sequences = len(boundaries) - 1
@@ -122,7 +122,10 @@ def attend_padded(
 
 
 def attend_by_runs(qkv_T3AD: Tensor, boundaries: Tensor, dropout: float, window: int | None, causal: bool) -> Tensor:
-    """Compute `attend` with one dense product per run of equally long sequences, or in a band if that is cheaper."""
+    """Compute `attend` with one dense product per run of equally long sequences, or in a band if that is cheaper.
+
+    The arguments are those of `attend`.
+    """
     _, _, heads, size = qkv_T3AD.shape
     runs = [(length, len(list(run))) for length, run in groupby(boundaries.diff().tolist()) if length]
     pieces = torch.split(qkv_T3AD, [length * number for length, number in runs])
@@ -141,10 +144,15 @@ def attend_by_runs(qkv_T3AD: Tensor, boundaries: Tensor, dropout: float, window:
 
 
 def attend_in_band(qkv_T3AD: Tensor, boundaries: Tensor, sight: tuple[int, int], dropout: float) -> Tensor:
-    """Compute `attend` if each token sees a limited number of neighbors. It takes T x (block + sight) scores per head.
+    """Compute `attend` if each token sees a limited number of neighbors, from blocks of queries and the keys near them.
+
+    It takes T x (block + left + right) scores per head, instead of T x T.
 
     Args:
+        qkv_T3AD: Queries, keys and values, as in `attend`.
+        boundaries: The first token of each sequence, as in `attend`.
         sight: The number of tokens seen to the left, and the number seen to the right.
+        dropout: The probability that a weight is dropped.
     """
     num_tokens = len(qkv_T3AD)
     left, right = sight
@@ -184,7 +192,11 @@ def _mask_band(num_tokens: int, boundaries: Tensor, sight: tuple[int, int], bloc
 
 
 def _mask_near(queries: int, keys: int, sight: tuple[int, int], device: torch.device, first: int = 0) -> Tensor:
-    """Mark the keys that each query sees: bool [Q, K]. Query positions begin at 0, and key positions at `first`."""
+    """Mark the keys that each query sees: bool [Q, K].
+
+    Query positions begin at 0, and key positions at `first`. `sight` is the number of positions seen to the left, and
+    the number seen to the right.
+    """
     left, right = sight
     places_K = torch.arange(first, first + keys, device=device)
     steps_QK = places_K - torch.arange(queries, device=device)[:, None]
@@ -192,7 +204,14 @@ def _mask_near(queries: int, keys: int, sight: tuple[int, int], device: torch.de
 
 
 def _attend_dense(qkv_NL3AD: Tensor, mask: Tensor | None, dropout: float, is_causal: bool = False) -> Tensor:
-    """Compute attention over N sequences of the same length L, or padded to it: [N * L, A, D]."""
+    """Compute attention over N sequences of the same length L, or padded to it: [N * L, A, D].
+
+    Args:
+        qkv_NL3AD: Queries, keys and values.
+        mask: True for keys that are seen, of a shape that broadcasts to [N, A, L, L]; None for all.
+        dropout: The probability that a weight is dropped.
+        is_causal: True if a token attends to itself and earlier tokens only.
+    """
     q_NALD, k_NALD, v_NALD = qkv_NL3AD.permute(2, 0, 3, 1, 4).unbind(0)
     attended_NALD = F.scaled_dot_product_attention(
         q_NALD, k_NALD, v_NALD, attn_mask=mask, dropout_p=dropout, is_causal=is_causal
@@ -201,7 +220,7 @@ def _attend_dense(qkv_NL3AD: Tensor, mask: Tensor | None, dropout: float, is_cau
 
 
 def _can_use_varlen(qkv_T3AD: Tensor, dropout: float) -> bool:
-    """Return True if FlashAttention supports the input.
+    """Return True if FlashAttention supports the queries, keys and values.
 
     It needs half precision, no dropout, a head size of at most 256 that is a multiple of 8, and an Ampere GPU or later.
     """
@@ -232,12 +251,14 @@ if HAS_CUDA:
 
 
 def compute_rotation(positions_T: Tensor, size: int, base: float) -> Tensor:
-    """Compute the rotary embeddings of all tokens (cosines and sines of their angles): float32 [2, T, C].
+    """Compute the rotary embeddings of all tokens, the cosines and then the sines of their angles: float32 [2, T, C].
+
+    C is half the size of a head.
 
     Args:
         positions_T: int64, the position of each token in its own sequence.
         size: The size of a head, which must be even.
-        base: The base of the angles.
+        base: The base of the angles: number c of a head is turned by position / base ** (2c / size).
     """
     assert size % 2 == 0, f"a head of {size} numbers has no points of the plane"
     powers_C = torch.arange(0, size, 2, dtype=torch.float32, device=positions_T.device) / size
@@ -246,7 +267,7 @@ def compute_rotation(positions_T: Tensor, size: int, base: float) -> Tensor:
 
 
 def rotate(qkv_T3AD: Tensor, rotation_2TC: Tensor) -> Tensor:
-    """Apply rotary embeddings to queries and keys. Values are unchanged, and so is the precision.
+    """Apply rotary embeddings to queries and keys, and return them with the unchanged values, in the same precision.
 
     Args:
         qkv_T3AD: Queries, keys and values of every token.

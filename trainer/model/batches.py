@@ -48,7 +48,7 @@ class Batch:
 
     @property
     def shape(self) -> BatchShape:
-        """The sizes of the batch: T, B, M, and the number of tokens of the longest sequence."""
+        """The sizes of the batch: T tokens, B sequences, M points, and the number of tokens of the longest sequence."""
         return BatchShape(len(self.ids), self.num_sequences, len(self.points), self.longest)
 
     def compute_positions(self) -> Tensor:
@@ -65,7 +65,10 @@ class Batch:
         return self.boundaries[:-1].clamp(max=len(self.ids) - 1)
 
     def compute_means(self, values_TH: Tensor) -> Tensor:
-        """Compute the mean of each sequence's token values: float32 [B, H]. An empty sequence has a mean of zero."""
+        """Compute the mean of each sequence's token values: float32 [B, H]. An empty sequence has a mean of zero.
+
+        `values_TH` has one row per token of the batch.
+        """
         lengths = self.boundaries.diff().long()
         sums: Tensor = torch.segment_reduce(values_TH.float(), "sum", lengths=lengths, axis=0, unsafe=True)
         return sums / lengths.clamp(min=1).unsqueeze(1)
@@ -79,7 +82,7 @@ class Batch:
         return self._map_tensors(torch.Tensor.pin_memory)
 
     def _map_tensors(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        """Return a batch with a function applied to every tensor."""
+        """Return a copy of the batch with a function applied to every tensor."""
         names = ("ids", "segment_ids", "boundaries", "points")
         changed: dict[str, Any] = {name: change(getattr(self, name)) for name in names}
         targets = {name: change(target) for name, target in self.targets.items()}

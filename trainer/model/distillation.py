@@ -52,13 +52,20 @@ class DistilledModel(MaskedModel):
         """Set the teacher, put it into evaluation mode and freeze its parameters.
 
         Raises:
-            InputError: If the objective compares hidden states, and those of student and teacher differ in size.
+            InputError: If the objective compares hidden states, and student and teacher have hidden states of different
+                size.
         """
         self.objective.check_vectors(self.encoder.shape, teacher.encoder.shape)
         object.__setattr__(self, "teacher", teacher.eval().requires_grad_(False))  # and so it is no module of this one
 
     def place(self, device: torch.device, dtype: torch.dtype | None, compiled: bool) -> None:
-        """Move the teacher to a device and convert it to the precision in which the student is trained."""
+        """Move the teacher to a device, and convert it to the precision in which the student is trained.
+
+        Args:
+            device: The device.
+            dtype: The precision of the teacher's weights; None to leave it unchanged.
+            compiled: True if the teacher's layers are to be compiled.
+        """
         assert self.teacher is not None, "a student learns from a teacher"
         self.teacher.to(device, dtype)
         if compiled:
@@ -66,7 +73,7 @@ class DistilledModel(MaskedModel):
                 layer.compile()
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Count the multiply-accumulates of the student's encoder and head. Those of the teacher count as frozen.
+        """Count the multiply-accumulates of the student, with its head, and of the teacher, which count as frozen ones.
 
         Args:
             lengths: int64 [B], the lengths of the sequences.
@@ -81,9 +88,10 @@ class DistilledModel(MaskedModel):
         return Macs(ours, theirs.count_macs(lengths) + theirs.count_vocabulary_head_macs(compared))
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the loss of each term: masked tokens, distributions, hidden states. Return float32 [terms, 2].
+        """Sum the losses of masked tokens, token distributions and hidden states over a batch: float32 [terms, 2].
 
-        Each row has the summed loss and the number of right predictions.
+        Each row has the summed loss and the number of right predictions, which is 0 for the comparisons with the
+        teacher.
         """
         ours_TH = self.encoder(batch)
         masked_MH, words_VE = ours_TH.index_select(0, batch.points), self.encoder.embeddings.word.weight
@@ -91,17 +99,17 @@ class DistilledModel(MaskedModel):
         return self._with_teacher(masked, ours_TH, batch)
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """Return the loss sums of a batch, and the most probable token at each masked position."""
+        """Compute the loss sums of a batch, and the student's most probable token at each masked position."""
         ours_TH = self.encoder(batch)
         masked_MV = self.masked_head(ours_TH.index_select(0, batch.points), self.encoder.embeddings.word.weight)
         masked = sum_loss(masked_MV, batch.targets["masked"])
         return JudgedBatch(self._with_teacher(masked, ours_TH, batch), masked_MV.argmax(-1))
 
     def _with_teacher(self, masked: Tensor, ours_TH: Tensor, batch: Batch) -> Tensor:
-        """Append the sums of the terms that compare student and teacher to those of masked tokens: [terms, 2].
+        """Add the sums of the terms that compare student and teacher to the masked-token sums: [terms, 2].
 
         Args:
-            masked: The sums of the masked-token term.
+            masked: [2], the sums of the masked-token term.
             ours_TH: The student's hidden states.
             batch: The batch.
         """
@@ -116,7 +124,11 @@ class DistilledModel(MaskedModel):
         return torch.stack(sums)
 
     def _compute_divergence(self, ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
-        """Sum the divergence between the token distributions of student and teacher."""
+        """Sum the divergence between the token distributions of student and teacher over all tokens.
+
+        `ours_TH` and `theirs_TH` are the hidden states of student and teacher. Padding does not count. The result is a
+        scalar.
+        """
         assert self.teacher is not None
         teacher = self.teacher
         with torch.no_grad():
@@ -130,7 +142,10 @@ class DistilledModel(MaskedModel):
 
 
 def _sum_angles(ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
-    """Sum the cosine distance between the hidden states of student and teacher over all tokens that are not padding."""
+    """Sum the cosine distance between the hidden states of student and teacher over all tokens that are not padding.
+
+    `ours_TH` and `theirs_TH` are the hidden states. The result is a scalar tensor.
+    """
     cosines_T = F.cosine_similarity(to_float32_or_more(ours_TH), to_float32_or_more(theirs_TH), dim=-1)
     return ((1 - cosines_T) * batch.targets[PRESENT]).sum()
 
@@ -173,7 +188,17 @@ class _Divergence(torch.autograd.Function):
         chunk: int,
         learns: bool,
     ) -> Tensor:
-        """Return the sum as a scalar tensor, and save the gradients of the student's three tensors for `backward`."""
+        """Compute the summed divergence as a scalar tensor, and save the student's gradients for `backward`.
+
+        Args:
+            context: Torch's object for what `backward` needs.
+            ours_NE, words_VE, bias_V: The student's vectors before the decoder, decoder weights and decoder bias.
+            theirs_NE, their_words_VE, their_bias_V: Those of the teacher.
+            counted_N: 1 for each token that counts, 0 for the others.
+            temperature: The number by which logits are divided.
+            chunk: The number of tokens whose logits are held in memory at a time.
+            learns: True if gradients are needed.
+        """
         summed = torch.zeros((), dtype=to_float32_or_more(ours_NE).dtype, device=ours_NE.device)
         gradients = [torch.zeros_like(to_float32_or_more(each)) for each in (ours_NE, words_VE, bias_V) if learns]
         for part in (slice(first, first + chunk) for first in range(0, len(ours_NE), chunk)):
@@ -198,20 +223,23 @@ class _Divergence(torch.autograd.Function):
 
 
 def _compute_log_shares(vectors_CE: Tensor, words_VE: Tensor, bias_V: Tensor, temperature: float) -> Tensor:
-    """Compute the log-probabilities of all tokens for a chunk of C vectors: [C, V], in at least float32."""
+    """Compute the log-probabilities of the whole vocabulary for a chunk of C vectors: [C, V], in at least float32.
+
+    `words_VE` and `bias_V` are the weights and the bias of the decoder. The logits are divided by the temperature.
+    """
     return F.log_softmax(to_float32_or_more(compute_logits(vectors_CE, words_VE, bias_V)) / temperature, -1)
 
 
 @torch.no_grad()
 def copy_teacher(student: DistilledModel, teacher: MaskedModel) -> tuple[int, ...]:
-    """Copy a teacher's embeddings, head and selected layers into a student, in place.
+    """Copy a teacher's embeddings, head and selected layers into a student, which is changed in place.
 
     Returns:
         The zero-based indices of the copied layers. If the objective selects no layers, this is empty and nothing is
         copied.
 
     Raises:
-        InputError: As `DistillationObjective.choose_layers` does.
+        InputError: If the teacher lacks a selected layer, or if the shapes of student and teacher differ.
     """
     ours, theirs = student.encoder, teacher.encoder
     chosen = student.objective.choose_layers(ours.shape, theirs.shape)
@@ -227,7 +255,10 @@ def copy_teacher(student: DistilledModel, teacher: MaskedModel) -> tuple[int, ..
 
 
 def _copy_embeddings(ours: TransformerEncoder, theirs: TransformerEncoder) -> None:
-    """Copy the word embeddings and the norm, and the position and segment rows that both models have."""
+    """Copy the teacher's (`theirs`) embeddings to the student (`ours`).
+
+    Word embeddings and norm are copied whole, and of position and segment tables the rows that both have.
+    """
     mine, given = ours.embeddings, theirs.embeddings
     _copy_module(mine.word, given.word)
     _copy_module(mine.norm, given.norm)
@@ -242,6 +273,9 @@ def _copy_embeddings(ours: TransformerEncoder, theirs: TransformerEncoder) -> No
 
 
 def _copy_module(ours: nn.Module | None, theirs: nn.Module | None) -> None:
-    """Copy parameters by name. Parameters that only one of the two modules has are left unchanged."""
+    """Copy parameters by name from `theirs` to `ours`. Parameters that only one of the two has are left unchanged.
+
+    If one of the modules is None, nothing happens.
+    """
     if ours is not None and theirs is not None:
         ours.load_state_dict(theirs.state_dict(), strict=False)

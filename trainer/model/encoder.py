@@ -36,7 +36,7 @@ INTO_RESIDUAL = ("attention.output", "narrow", "masked_head.dense", "pooler.dens
 
 
 def build_norm(size: int, shape: EncoderShape) -> nn.LayerNorm:
-    """Build a LayerNorm of the given size, with the encoder's epsilon and biases."""
+    """Build a LayerNorm of vectors of the given size, with the encoder's epsilon and, if it has biases, a bias."""
     return nn.LayerNorm(size, eps=shape.norm_epsilon, bias=shape.biases)
 
 
@@ -54,7 +54,7 @@ class Embeddings(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, batch: Batch) -> Tensor:
-        """Return the embeddings of all tokens: [T, E]."""
+        """Compute the embeddings of all tokens of a batch: [T, E]."""
         summed_TE = self.word(batch.ids)
         if self.position is not None:
             summed_TE = summed_TE + self.position(batch.compute_positions() + self.first_position)
@@ -77,7 +77,7 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(shape.hidden_size, shape.hidden_size, bias=shape.biases)
 
     def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
-        """Return the attention output for each token: [T, H].
+        """Compute the output of self-attention for each token: [T, H].
 
         Args:
             hidden_TH: The hidden states of all tokens.
@@ -115,7 +115,7 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, hidden_TH: Tensor, boundaries: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
-        """Return the layer's hidden states: [T, H].
+        """Apply the whole layer, attention and feed-forward, to the hidden states of all tokens: [T, H].
 
         Args:
             hidden_TH: The hidden states of all tokens.
@@ -134,7 +134,7 @@ class Layer(nn.Module):
         return output_TH
 
     def feed_forward(self, hidden_TH: Tensor) -> Tensor:
-        """Apply the feed-forward network to each token: [T, H]."""
+        """Apply the feed-forward network to each token's hidden state: [T, H]."""
         wide = self.widen(hidden_TH)
         if self.gated:
             activated_TF, gate_TF = wide.chunk(2, -1)
@@ -169,7 +169,7 @@ class TransformerEncoder(nn.Module):
         return self.shape.layer_groups < self.shape.layers
 
     def forward(self, batch: Batch, embedded_TE: Tensor | None = None, states: list[Tensor] | None = None) -> Tensor:
-        """Return the hidden states of the last layer: [T, H].
+        """Compute the hidden states of the last layer: [T, H].
 
         Args:
             batch: The sequences.
@@ -193,7 +193,7 @@ class TransformerEncoder(nn.Module):
         return hidden_TH
 
     def list_hidden_states(self, batch: Batch) -> list[Tensor]:
-        """Return the input of the first layer, then the output of each layer: layers + 1 tensors [T, H].
+        """Compute the input of the first layer, then the output of each layer: layers + 1 tensors [T, H].
 
         The last output is taken after the norm.
         """
@@ -202,7 +202,7 @@ class TransformerEncoder(nn.Module):
         return states
 
     def _compute_rotations(self, batch: Batch) -> Mapping[bool, Tensor]:
-        """Compute the rotary embeddings of all tokens, for layers without a window (True) and with one (False).
+        """Compute the rotary embeddings of all tokens, for layers without a window (key True) and with one (key False).
 
         The mapping is empty unless positions are rotary.
         """
@@ -215,7 +215,7 @@ class TransformerEncoder(nn.Module):
 
 @torch.no_grad()
 def draw_truncated(weight: Tensor, deviation: float) -> None:
-    """Fill a tensor from a normal distribution truncated at two standard deviations, as BERT's authors do.
+    """Fill a tensor, in place, from a normal distribution truncated at two standard deviations, as BERT's authors do.
 
     `nn.init.trunc_normal_` has the same distribution and takes seven times as long.
     """
@@ -227,7 +227,7 @@ def draw_truncated(weight: Tensor, deviation: float) -> None:
 
 
 def draw_normal(weight: Tensor, deviation: float) -> None:
-    """Fill a tensor from a normal distribution, as fairseq initializes RoBERTa's matrices."""
+    """Fill a tensor, in place, from a normal distribution that is not truncated, as fairseq does for RoBERTa."""
     nn.init.normal_(weight, std=deviation)
 
 

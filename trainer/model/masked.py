@@ -35,21 +35,26 @@ class MaskedHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(shape.vocab_size))
 
     def forward(self, hidden_MH: Tensor, words_VE: Tensor, targets_M: Tensor | None = None) -> Tensor:
-        """Return the vocabulary logits [M, V] or, if targets are given, their `sum_loss` [2].
+        """Compute the vocabulary logits [M, V] or, if targets are given, their `sum_loss` [2].
 
         When compiled with targets, the logits are never copied to memory.
+
+        Args:
+            hidden_MH: The hidden states at the masked positions.
+            words_VE: The word embeddings, which serve as decoder.
+            targets_M: The ids of the masked tokens; None to return logits.
         """
         logits_MV = compute_logits(self.transform(hidden_MH), words_VE, self.bias)
         return logits_MV if targets_M is None else sum_loss(logits_MV, targets_M)
 
     def transform(self, hidden_MH: Tensor) -> Tensor:
-        """Compute the vectors that the decoder multiplies with the word embeddings: [M, E]."""
+        """Apply dense layer, activation and norm: [M, E]. The decoder multiplies the result by the word embeddings."""
         vectors_ME: Tensor = self.norm(self.activation(self.dense(hidden_MH)))
         return vectors_ME
 
 
 def compute_logits(vectors_ME: Tensor, words_VE: Tensor, bias_V: Tensor) -> Tensor:
-    """Multiply vectors by the word embeddings and add the bias: [M, V].
+    """Multiply vectors before the decoder by the word embeddings and add the bias of each token: [M, V].
 
     On CUDA the word embeddings are padded with zero rows to a multiple of ROW_MULTIPLE, which is several times faster
     than an odd number of rows. The padding is cut from the result, so no weight, softmax or file contains such rows.
@@ -71,7 +76,7 @@ class Pooler(nn.Module):
         self.norm = nn.LayerNorm(shape.hidden_size, eps=shape.norm_epsilon, bias=False) if head.norm else None
 
     def forward(self, first_BH: Tensor) -> Tensor:
-        """Return the pooled vector of each sequence: [B, H]."""
+        """Compute one vector for each sequence from the hidden state of its first token: [B, H]."""
         pooled_BH: Tensor = self.activation(self.dense(first_BH))
         return pooled_BH if self.norm is None else self.norm(pooled_BH)
 
@@ -85,7 +90,7 @@ class PairHead(nn.Module):
         self.decision = nn.Linear(shape.hidden_size, 2)
 
     def forward(self, first_BH: Tensor) -> Tensor:
-        """Return the logits of both labels for each sequence: [B, 2]."""
+        """Compute the logits of both pair labels for each sequence from the hidden state of its first token: [B, 2]."""
         logits_B2: Tensor = self.decision(self.pooler(first_BH))
         return logits_B2
 
@@ -105,7 +110,7 @@ class MaskedModel(Objective):
         self.pair_head = pair_head
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the losses of masked tokens and, if there is a pair head, of pairs: float32 [terms, 2].
+        """Sum the losses of masked tokens and, if there is a pair head, of pairs, over a batch: float32 [terms, 2].
 
         Each row has the summed loss and the number of right predictions.
         """
@@ -116,13 +121,13 @@ class MaskedModel(Objective):
         return self._with_pairs(masked, batch, self._compute_pair_logits(hidden_TH, batch))
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """Return the loss sums of a batch, and the most probable token at each masked position."""
+        """Compute the loss sums of a batch, and the most probable token at each masked position."""
         masked_MV, pair_B2 = self.compute_logits(batch)
         masked = sum_loss(masked_MV, batch.targets["masked"])
         return JudgedBatch(self._with_pairs(masked, batch, pair_B2), masked_MV.argmax(-1))
 
     def _compute_pair_logits(self, hidden_TH: Tensor, batch: Batch) -> Tensor | None:
-        """Compute the pair head's logits for each sequence: [B, 2]. Return None if there is no pair head."""
+        """Compute the pair head's logits for each sequence, [B, 2], or return None if there is no pair head."""
         return (
             None if self.pair_head is None else self.pair_head(hidden_TH.index_select(0, batch.locate_first_tokens()))
         )
@@ -135,7 +140,7 @@ class MaskedModel(Objective):
         return torch.stack(sums)
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Count the multiply-accumulates of the encoder and its heads.
+        """Count the multiply-accumulates of the encoder, the masked-token head and the pair head, if there is one.
 
         Args:
             lengths: int64 [B], the lengths of the sequences.
@@ -146,11 +151,11 @@ class MaskedModel(Objective):
         return Macs(shape.count_macs(lengths) + shape.count_vocabulary_head_macs(places) + pairs)
 
     def answer(self, batch: Batch) -> Tensor:
-        """Compute the vocabulary logits at the batch's token positions (`batch.points`): [M, V]."""
+        """Compute the vocabulary logits of a masked language model at the positions `batch.points`: [M, V]."""
         return self.compute_logits(batch)[0]
 
     def compute_logits(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Compute the logits of masked tokens [M, V], and those of pairs [B, 2], or None if there is no pair head.
+        """Compute the logits of masked tokens [M, V] and of pairs [B, 2]; None for pairs if there is no pair head.
 
         Do not call this on a sharded model, because only `forward` gathers its weights.
         """

@@ -139,13 +139,13 @@ class Objective(nn.Module):
 
     @abstractmethod
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the loss of each term over the batch, and count the right predictions: float32 [terms, 2].
+        """Sum the loss of each term over a batch, and count the right predictions: float32 [terms, 2].
 
         The sums are not divided: the training loop divides them by the counts of the whole step.
         """
 
     def answer(self, batch: Batch) -> Tensor:
-        """Return the model's predictions for a batch. Their shape depends on the objective.
+        """Compute the model's predictions for a batch. Their shape depends on the objective.
 
         Raises:
             NotImplementedError: If the objective only computes losses.
@@ -153,7 +153,7 @@ class Objective(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} says nothing but its losses")
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Count the multiply-accumulates of a forward pass.
+        """Count the multiply-accumulates of a forward pass, of trainable and of frozen parameters.
 
         The default implementation returns zero; the log then does not report device utilization.
 
@@ -164,29 +164,44 @@ class Objective(nn.Module):
         return Macs()
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """Return the loss sums of a batch together with the predicted tokens, from one forward pass."""
+        """Compute the loss sums of a batch and, if the objective predicts tokens, the predicted tokens.
+
+        Both come from one forward pass.
+        """
         return JudgedBatch(self.sum_losses(batch), None)
 
     def compute_figures(self, measures: Float64s) -> dict[str, float]:
-        """Compute named scores of an evaluation from its measures, float64 [num_measures], summed over all batches."""
+        """Compute further scores of an evaluation from the objective's own sums, by name. The default is none.
+
+        `measures` is float64 [num_measures], summed over all batches and processes.
+        """
         return {}
 
     def forward(self, batch: Batch, answering: bool = False, judging: bool = False) -> Tensor | JudgedBatch:
-        """Return the result of `judge` or `answer` if the respective flag is set, otherwise that of `sum_losses`."""
+        """Run the model on a batch. By default, the result is the loss sums of `sum_losses`.
+
+        Args:
+            batch: The batch.
+            answering: True to return the predictions of `answer`.
+            judging: True to return the losses and predictions of `judge`.
+        """
         if judging:
             return self.judge(batch)
         return self.answer(batch) if answering else self.sum_losses(batch)
 
     def list_encoders(self) -> Iterable[TransformerEncoder]:
-        """Return all trainable encoders."""
+        """Return the model's trainable encoders, the main one first."""
         return [module for module in self.children() if isinstance(module, TransformerEncoder)]
 
     def list_shard_groups(self) -> list[nn.Module]:
-        """Return the modules to compile, checkpoint and shard one by one. The other modules are sharded together."""
+        """Return the modules to compile, recompute and divide among processes one by one.
+
+        The other modules are divided together.
+        """
         return [layer for encoder in self.list_encoders() if not encoder.shares_layers for layer in encoder.layers]
 
     def list_shared_parts(self) -> list[nn.Module]:
-        """Return the modules to compile and checkpoint one by one, but to shard together with the remaining modules.
+        """Return the modules to compile and recompute one by one, but to divide among processes with the others.
 
         These modules are called several times in each pass.
         """
@@ -211,7 +226,10 @@ class Objective(nn.Module):
 
 
 def build_model(settings: ModelSettings, inputs: ModelInputs) -> Objective:
-    """Build the model for the objective in the settings, on torch's default device. Its weights are not initialized."""
+    """Build the model for the objective in the settings, without initializing its weights, on torch's default device.
+
+    `inputs` has the vocabulary size and the ids of special tokens.
+    """
     module, _, name = settings.objective_settings.builder.partition(":")
     built: Objective = getattr(importlib.import_module(module), name)(settings, inputs)
     return built
@@ -228,7 +246,10 @@ def sum_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def sum_loss_and_guess(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the result of `sum_loss`, and the index of the highest logit in each row: int64 [N]."""
+    """Compute the result of `sum_loss`, and the index of the highest logit in each row: float32 [2] and int64 [N].
+
+    The arguments are those of `sum_loss`.
+    """
     highest = logits.detach().argmax(-1)
     loss = F.cross_entropy(logits.float(), targets, reduction="sum", ignore_index=IGNORED)
     return torch.stack([loss, (highest == targets).sum().float()]), highest
@@ -250,8 +271,8 @@ def sum_loss_of_words(head: nn.Module, hidden_MH: Tensor, words_VE: Tensor, targ
 def map_stretches(function: Callable[..., Found], *points: Tensor) -> list[Found]:
     """Apply a function to tensors of token positions, chunk by chunk, so that the logits of a chunk fit into memory.
 
-    With more than POINTS_AT_ONCE positions, logits are recomputed chunk by chunk in the backward pass, so that [M, V]
-    is held for one chunk only.
+    With more than POINTS_AT_ONCE positions, the function is called again for each chunk in the backward pass, so that
+    logits are held for one chunk only.
 
     Args:
         function: Called with the same chunk of each tensor.
@@ -269,7 +290,7 @@ def map_stretches(function: Callable[..., Found], *points: Tensor) -> list[Found
 
 
 def add_stretches(sums: Sequence[Tensor]) -> Tensor:
-    """Add up the sums that `map_stretches` returned, one tensor per chunk."""
+    """Add up the sums that `map_stretches` returned, tensors of equal shape, one per chunk."""
     return sums[0] if len(sums) == 1 else torch.stack(list(sums)).sum(0)
 
 
@@ -279,5 +300,5 @@ def count_parameters(model: nn.Module) -> int:
 
 
 def select_state(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Select the items of a state with a name prefix, and remove the prefix from their names."""
+    """Return the tensors whose names begin with a prefix, by their names without the prefix."""
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}

@@ -41,7 +41,7 @@ class ReplacedHead(nn.Module):
         self.decision = nn.Linear(shape.hidden_size, 1)
 
     def forward(self, hidden_TH: Tensor) -> Tensor:
-        """Return the logit of each token: [T]."""
+        """Compute a logit for each token, which is positive if the token seems to be replaced: [T]."""
         logits_T1: Tensor = self.decision(self.activation(self.dense(hidden_TH)))
         return logits_T1.squeeze(-1)
 
@@ -83,14 +83,14 @@ class ReplacedModel(Objective):
         self.replaced_head = ReplacedHead(shape)
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the losses of the generator (masked tokens) and of the discriminator (all tokens): [2, 2].
+        """Sum the losses of the generator (masked tokens) and of the discriminator (all tokens) over a batch: [2, 2].
 
         Each row has the summed loss and the number of right predictions.
         """
         return self._sum_losses(self.answer_jointly(batch), batch)
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """Return the loss sums, the generator's most probable tokens, and a histogram of the discriminator's logits.
+        """Compute the loss sums, the generator's most probable tokens, and a histogram of the discriminator's logits.
 
         The histogram is the result of `count_ranks`, in `measures`.
         """
@@ -99,7 +99,7 @@ class ReplacedModel(Objective):
         return JudgedBatch(self._sum_losses(answers, batch), answers.guesses, ranked)
 
     def compute_figures(self, measures: Float64s) -> dict[str, float]:
-        """Compute the area under the ROC curve of replaced tokens. Return it under the key "replaced_auc".
+        """Compute the area under the ROC curve of replaced tokens, as a dictionary with the key "replaced_auc".
 
         The dictionary is empty unless there are both replaced and original tokens. `measures` is the sum of
         `count_ranks` results.
@@ -108,7 +108,7 @@ class ReplacedModel(Objective):
         return {} if area is None else {"replaced_auc": area}
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Count the multiply-accumulates of both encoders and their heads.
+        """Count the multiply-accumulates of generator and discriminator, including their heads.
 
         Args:
             lengths: int64 [B], the lengths of the sequences.
@@ -130,7 +130,7 @@ class ReplacedModel(Objective):
         return torch.stack([answers.masked, replaced_2])
 
     def answer_jointly(self, batch: Batch) -> JointAnswers:
-        """Predict masked tokens with the generator, draw replacements, and run the discriminator on the result."""
+        """Predict masked tokens with the generator, draw replacements, and run the discriminator on the new tokens."""
         masked, guesses_M, drawn_M = self._guess_and_draw(batch)
         targets_M, seen_M = batch.targets[MASKED.name], batch.ids.index_select(0, batch.points)
         real_M = targets_M != IGNORED  # the points that fill a batch are all at one place, which may be a token's
@@ -140,7 +140,7 @@ class ReplacedModel(Objective):
         return JointAnswers(masked, guesses_M, self.answer(replace(batch, ids=ids_T)), replaced_T)
 
     def _guess_and_draw(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the generator's `sum_loss` [2], its most probable tokens [M] and the tokens drawn from it [M]."""
+        """Compute the generator's `sum_loss` [2], its most probable tokens [M] and the tokens drawn from it [M]."""
 
         def of_stretch(hidden_MH: Tensor, targets_M: Tensor, numbers_M: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             logits_MV = self._compute_logits(hidden_MH)
@@ -152,11 +152,11 @@ class ReplacedModel(Objective):
         return add_stretches(sums), torch.cat(guesses), torch.cat(drawn)
 
     def guess(self, batch: Batch) -> Tensor:
-        """Compute the generator's vocabulary logits at the batch's token positions (`batch.points`): [M, V]."""
+        """Compute the generator's vocabulary logits at the positions `batch.points`: [M, V]."""
         return self._compute_logits(self._compute_vectors(batch))
 
     def _compute_vectors(self, batch: Batch) -> Tensor:
-        """Compute the generator's hidden states at the batch's token positions (`batch.points`): [M, H]."""
+        """Compute the generator's hidden states at the positions `batch.points`: [M, H]."""
         hidden_TH: Tensor = self.generator(batch, self.encoder.embeddings(batch))
         return hidden_TH.index_select(0, batch.points)
 
@@ -178,7 +178,10 @@ class ReplacedModel(Objective):
         return draw_tokens((masked_MV.float() / self.objective.temperature).softmax(-1), numbers_M)
 
     def answer(self, batch: Batch) -> Tensor:
-        """Compute the discriminator's logits that tokens were replaced, for the tokens in the batch: float32 [T]."""
+        """Compute the discriminator's logit for each token, which is positive if the token seems to be replaced.
+
+        The result is float32 [T].
+        """
         logits_T: Tensor = self.replaced_head(self.encoder(batch))
         return logits_T.float()
 
@@ -212,11 +215,10 @@ def count_ranks(logits_T: Tensor, replaced_T: Tensor, present_T: Tensor) -> Tens
 
 
 def compute_area(counts: Float64s) -> float | None:
-    """Compute the probability that a replaced token has a higher logit than an original one.
+    """Compute the area under the ROC curve, the probability that a replaced token has a higher logit than another one.
 
-    Return None if there are no tokens of one kind.
-
-    Two tokens in the same bin count as one half, so the error is at most half the share of such pairs.
+    Return None if there are no tokens of one kind. Two tokens in the same bin count as one half, so the error is at
+    most half the share of such pairs.
 
     Args:
         counts: The summed results of `count_ranks`.

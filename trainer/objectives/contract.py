@@ -112,15 +112,15 @@ class ObjectiveSettings(Protocol):
         """Raise InputError if no model of the family can be trained with this objective."""
 
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
-        """Raise InputError if shards hold nothing that the objective can be trained on.
+        """Raise InputError if shards contain nothing that the objective can be trained on.
 
         Args:
-            what: The name of the shards in the message.
-            facts: The facts in the shards' manifest.
+            what: The name of the shards in the message, a plural such as "The shards wiki".
+            facts: The facts in the shards' manifest, such as `masking`.
         """
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Return the terms of the loss for a model of a family and its inputs."""
+        """Return the terms of the loss, in the order of all sums and counts, for a model of a family and its inputs."""
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
         """Return the token positions and targets that the heads read from some examples.
@@ -134,10 +134,10 @@ class ObjectiveSettings(Protocol):
         """
 
     def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
-        """Return the number of targets of each term, in the order of the terms.
+        """Count the targets of each term in some examples, in the order of the terms.
 
         The summed loss of a term is divided by the total of this number over the step.
         """
 
     def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-        """Return the parts of the model to export. The first one is the model itself."""
+        """Return the parts of the model to export, each to its own folder. The first one is the model itself."""

@@ -45,13 +45,13 @@ SHARED_FIELDS = (
 class DistillationObjective(MaskedObjective):
     """The `[model.objective]` table of kind "distillation".
 
-    teacher:     the model to learn from: a folder of Hugging Face's form, an artifact of this store ("models/NAME" or
-                 "models/NAME/FINGERPRINT") or a release (STORE@NAME), of the shards' vocabulary. A recipe names it;
-                 what a store says of a finished model does not
-    temperature: by which both logits are divided before they are compared
-    soft, masked, cosine: weights of the terms; with 0 the first and the last are left out
-    layers:      of the teacher, from 0, with which the student's begin; None: spread evenly (of 12 for 6: 0, 2, 4, 7,
-                 9, 11); an empty list: the student begins with first weights
+    teacher:     the model to learn from, with the vocabulary of the shards: a Hugging Face folder, a model of this
+                 store ("models/NAME" or "models/NAME/FINGERPRINT") or a release (STORE@NAME). It is not recorded in the
+                 finished model
+    temperature: number by which the logits of both models are divided before they are compared
+    soft, masked, cosine: weights of the loss terms; a term of weight 0 is omitted, except that of masked tokens
+    layers:      zero-based numbers of the teacher's layers that initialize the student's; None: spread evenly (for 6 of
+                 12: 0, 2, 4, 7, 9, 11); an empty list: the student starts with random weights
     """
 
     kind: ClassVar[str] = "distillation"
@@ -76,19 +76,22 @@ class DistillationObjective(MaskedObjective):
             )
 
     def check(self, family: Family) -> None:
-        """Raise InputError if the family has no masked-token head."""
+        """Raise InputError if models of the family have no masked-token head, which student and teacher need."""
         if "masked" not in family.names.architectures:
             raise InputError(f'A {family.name} has no head of words, which objective "distillation" compares.')
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Return the term of masked tokens, which is always reported, and "soft" and "cosine" if they have a weight."""
+        """Return the terms of the loss: masked tokens, which are always reported, then "soft" and "cosine".
+
+        The last two are omitted if their weight is 0. `family` and `inputs` are not used.
+        """
         learnt = [Term(name, getattr(self, name), has_rights=False) for name in (SOFT, COSINE) if getattr(self, name)]
         return (Term(MASKED.name, self.masked), *learnt)
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
-        """Return the positions and ids of masked tokens, and a target of 1 for each token of an example.
+        """Collect the positions and ids of masked tokens, and a target of 1 for each token of an example.
 
-        Padding has a target of 0 and does not contribute to the sums.
+        Padding has a target of 0 and does not contribute to the sums. `terms` and `seed` are not used.
         """
         targets = {
             MASKED.name: Target(gathered.targets, "point"),
@@ -97,16 +100,20 @@ class DistillationObjective(MaskedObjective):
         return HeadInputs(gathered.masked, targets, gathered.targets)
 
     def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
-        """Return the number of masked tokens for the masked-token term, and that of all tokens for the other terms."""
+        """Count the masked tokens for the masked-token term, and all tokens for the comparisons with the teacher."""
         masked, every = len(gathered.masked), len(gathered.ids)
         return tuple(masked if term.name == MASKED.name else every for term in terms)
 
     def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-        """Return the student with its masked-token head. The teacher is not exported."""
+        """Return a single part: the student with its masked-token head. The teacher is not exported."""
         return (ModelPart("", "encoder", {"masked_head": "masked_head"}, "masked"),)
 
     def choose_layers(self, student: EncoderShape, teacher: EncoderShape) -> tuple[int, ...]:
-        """Choose the teacher layers that initialize the student, one for each set of weights of the student.
+        """Choose the teacher's layers that initialize the student, one for each set of weights of the student.
+
+        Args:
+            student: The shape of the student's encoder.
+            teacher: The shape of the teacher's encoder.
 
         Returns:
             Zero-based indices of teacher layers; empty if the student starts with random weights.
@@ -137,7 +144,7 @@ class DistillationObjective(MaskedObjective):
         return chosen
 
     def check_vectors(self, student: EncoderShape, teacher: EncoderShape) -> None:
-        """Raise InputError if "cosine" has a weight but the hidden sizes of student and teacher differ."""
+        """Raise InputError if hidden states are compared ("cosine" has a weight) but differ in size."""
         if self.cosine and student.hidden_size != teacher.hidden_size:
             raise InputError(
                 f"The student's hidden_size is {student.hidden_size} and its teacher's {teacher.hidden_size}, so their "
@@ -146,7 +153,7 @@ class DistillationObjective(MaskedObjective):
 
 
 def spread_layers(num_layers: int, num_chosen: int) -> tuple[int, ...]:
-    """Choose a number of layers spread evenly from the first to the last. Return their zero-based indices.
+    """Choose a number of layers spread evenly from the first to the last, and return their zero-based indices.
 
     >>> spread_layers(12, 6), spread_layers(24, 4), spread_layers(6, 1)
     ((0, 2, 4, 7, 9, 11), (0, 8, 15, 23), (0,))
@@ -156,7 +163,10 @@ def spread_layers(num_layers: int, num_chosen: int) -> tuple[int, ...]:
 
 
 def find_different_token(ours: Sequence[str], theirs: Sequence[str]) -> int | None:
-    """Return the first token id at which two vocabularies differ, or None if the vocabularies are equal."""
+    """Find the first id at which two vocabularies, lists of tokens by id, differ. Return None if they are equal.
+
+    If they differ in length, the length of the shorter one is returned.
+    """
     if len(ours) != len(theirs):
         return min(len(ours), len(theirs))
     return next((number for number, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other), None)

@@ -26,10 +26,15 @@ class MaskedObjective:
     builder: ClassVar[str] = "trainer.model.masked:MaskedModel"
 
     def check(self, family: Family) -> None:
-        """Do nothing, because every family has a masked-token head."""
+        """Accept every family, because each has a masked-token head."""
 
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
-        """Raise InputError if the shards mask no tokens."""
+        """Raise InputError if the examples of the shards have no masked tokens.
+
+        Args:
+            what: The name of the shards in the message.
+            facts: The facts in the shards' manifest.
+        """
         if facts["masking"] == "none":
             raise InputError(
                 f'{what} mask nothing (masking.kind = "none"), and this model learns by guessing masked tokens: it '
@@ -37,11 +42,14 @@ class MaskedObjective:
             )
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Return the masked-token term, and the pair term if both the family and the examples have pairs."""
+        """Return the loss term of masked tokens and, if family and examples have pairs, the loss term of pairs."""
         return (MASKED, PAIR) if family.has_pairs(inputs) else (MASKED,)
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
-        """Return the positions and ids of masked tokens and, if there is a pair term, the pair labels."""
+        """Collect the positions and ids of masked tokens and, if there is a pair term, the pair labels.
+
+        `seed` is not used.
+        """
         targets = {MASKED.name: Target(gathered.targets, "point")}
         if PAIR in terms:
             assert gathered.labels is not None, "a model with a pair head was given examples without pair labels"
@@ -49,11 +57,11 @@ class MaskedObjective:
         return HeadInputs(gathered.masked, targets, gathered.targets)
 
     def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
-        """Return the number of masked tokens and, if there is a pair term, the number of examples."""
+        """Count the masked tokens and, if there is a pair term, the examples."""
         return (len(gathered.masked), gathered.num_examples)[: len(terms)]
 
     def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-        """Return the encoder with its heads as a single part."""
+        """Return a single part: the encoder with its masked-token head and, if there are pairs, the pair head."""
         heads = ("masked_head", "pair_head") if family.has_pairs(inputs) else ("masked_head",)
         architecture = "pairs" if family.has_pairs(inputs) else "masked"
         return (ModelPart("", "encoder", {head: head for head in heads}, architecture),)

@@ -34,11 +34,11 @@ GENERATOR = ModelPart(
 class ReplacedObjective(MaskedObjective):
     """The objective of ELECTRA.
 
-    generator_size:   hidden size of the generator as a share of the model's; None for what the model's size has
-                      (1/4; base 1/3, tiny 1/2). It has as many layers, a head for each 64 numbers, and a feed-forward
-                      part four times as wide
-    replaced_weight:  of the discriminator's loss; that of the generator has 1
-    temperature:      by which the generator's logits are divided before a token is drawn
+    generator_size:   hidden size of the generator as a share of the model's; None for the default of the model's size
+                      (1/4; base 1/3, tiny 1/2). The generator has as many layers, one head for each 64 dimensions, and
+                      a feed-forward part four times as wide
+    replaced_weight:  weight of the discriminator's loss; the weight of the generator's loss is 1
+    temperature:      number by which the generator's logits are divided before a token is drawn
     """
 
     kind: ClassVar[str] = REPLACED
@@ -64,14 +64,14 @@ class ReplacedObjective(MaskedObjective):
             )
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Return the generator's term, then the discriminator's."""
+        """Return the generator's loss term (masked tokens), then the discriminator's (replaced tokens)."""
         return MASKED, Term(REPLACED, self.replaced_weight, has_area=True)
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:
-        """Return the targets of generator and discriminator.
+        """Collect the targets of generator and discriminator.
 
         They are the ids of masked tokens, a random number for each masked token that selects its replacement, and a
-        mark for each token that is not padding.
+        mark for each token that is not padding. `terms` is not used.
         """
         targets = {
             MASKED.name: Target(gathered.targets, "point"),
@@ -81,11 +81,11 @@ class ReplacedObjective(MaskedObjective):
         return HeadInputs(gathered.masked, targets, gathered.targets)
 
     def count_targets(self, gathered: GatheredExamples, terms: tuple[Term, ...]) -> tuple[int, ...]:
-        """Return the number of masked tokens (generator), and the number of all tokens (discriminator)."""
+        """Count the masked tokens, which the generator predicts, and all tokens, which the discriminator classifies."""
         return len(gathered.masked), len(gathered.ids)
 
     def list_parts(self, family: Family, inputs: ModelInputs) -> tuple[ModelPart, ...]:
-        """Return the discriminator, and the generator, which is exported to a subfolder."""
+        """Return two parts: the discriminator, and the generator, which is exported to a subfolder."""
         discriminator = ModelPart("", "encoder", {"replaced_head": "replaced_head"}, REPLACED)
         return discriminator, GENERATOR._replace(width=self.generator_size)
 

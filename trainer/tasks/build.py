@@ -97,14 +97,14 @@ class TaskJob:
 
     @property
     def task(self) -> SuiteTask:
-        """Return the suite's only task."""
+        """The only task of the suite."""
         return self.suite.tasks[0]
 
     def plan_runs(self) -> dict[str, list[SuiteRun]]:
         """Plan the runs (one task learned from one seed) of the model and of the models that it is compared with.
 
         Returns:
-            The runs by the model that they train: "model", "baseline" or "control".
+            The runs, one for each seed, by the model that they train: "model", "baseline" or "control".
 
         Raises:
             InputError: If the model is no longer in the store.
@@ -122,7 +122,8 @@ def fetch_model_folder(place: Place, model: JobInput) -> Path:
     """Return a local folder with the model of an artifact. A model in an object store is copied to the cache first.
 
     Raises:
-        InputError: If the artifact no longer exists, or its content differs from the planned one.
+        InputError: If the artifact no longer exists, or its content is not that of `model`.
+        Damaged: If a file in the object store is damaged.
     """
     manifest = read_manifest(place, model.folder)
     if manifest is None or manifest.content != model.content:
@@ -141,7 +142,9 @@ def fetch_model_folder(place: Place, model: JobInput) -> Path:
 def plan_tasks(
     place: Place, name: str, model: Manifest, suite: Suite, baseline: StartModel | None = None, control: bool = False
 ) -> Stage:
-    """Plan the stage that fine-tunes a model on the tasks of a suite, with one part for each task.
+    """Plan the pipeline stage that fine-tunes a model on the tasks of a suite. Nothing is trained yet.
+
+    Each task becomes a part of the stage, whose files are built together.
 
     Args:
         place: The store.
@@ -195,7 +198,11 @@ def plan_tasks(
 
 
 def describe_task(task: SuiteTask) -> Json:
-    """Return everything except the seed that determines the model and its predictions, without local paths."""
+    """Describe everything but the seed that determines a fine-tuned model and its predictions, as a JSON object.
+
+    The keys are `task`, `version`, `settings`, `training` and `splits`. Files are described by name and digest, without
+    their folders.
+    """
     kind = str(task.task["kind"])
     settings = {name: value for name, value in to_settings_json(task.settings).items() if name != "seed"}
     splits = [
@@ -219,7 +226,7 @@ def train_and_answer(
     Args:
         job: The task.
         on_event: Called with every event of the trainer, on the calling thread.
-        stop: Stops the trainer when set from another thread.
+        stop: Stops the trainer when called from another thread.
 
     Raises:
         InputError: If the user can fix the problem. The message is that of the trainer.
@@ -243,14 +250,14 @@ def train_and_answer(
 
 
 def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
-    """Fine-tune the models unless that is already done, and write the best model, all scores and its predictions.
+    """Fine-tune the models of a task unless that is done, and write the best one, all scores and its predictions.
 
     Args:
-        writer: The writer of the part.
+        writer: Writes the files of this part of the stage.
         plan: The plan of the part. Its `job` must be a `TaskJob`.
 
     Returns:
-        The ledger of the labeled files.
+        The ledger of the labeled files: the numbers of records that were used and not usable.
     """
     job: TaskJob = plan.job
     train_and_answer(job)
@@ -273,9 +280,9 @@ def build_task_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def find_best_run(runs: Sequence[SuiteRun]) -> SuiteRun:
-    """Return the run with the best main score on its first split (the examples by which epochs are compared).
+    """Find the run with the best main score on its first split (the examples by which epochs are compared).
 
-    If several runs have the same score, the first is returned.
+    If several runs have the same score, the first is returned. `runs` must not be empty.
     """
     split = runs[0].splits[0]
     return max(runs, key=lambda run: _read_judged_split(run, split).scores[split.metrics[0]])
@@ -307,7 +314,10 @@ def _iter_answers(run: SuiteRun) -> Iterator[dict[str, str]]:
 
 
 def _build_ledger(best: SuiteRun, learnt: int) -> Ledger:
-    """Build the ledger from the record of the best model. `learnt` is the number of models that were fine-tuned."""
+    """Build the ledger of the labeled files from the record of the best model: how many records were used or unusable.
+
+    `learnt` is the number of models that were fine-tuned.
+    """
     files = json.loads((Path(best.job.output) / RECORD).read_text(encoding="utf-8"))["files"]
     accounts, figures = [], {"models learnt": learnt}
     for which, file in files.items():

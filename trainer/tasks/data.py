@@ -101,7 +101,7 @@ class PackedItems(Sequence[TaskItem]):
 def group_by_size(things: Iterable[Thing], size: Callable[[Thing], int], enough: int) -> Iterator[list[Thing]]:
     """Yield lists of consecutive items. Each list ends as soon as its total size is at least `enough`.
 
-    The last list may be smaller.
+    The last list may be smaller. `size` returns the size of an item.
 
     >>> [*group_by_size(["a", "bcd", "e", "f"], len, 3)]
     [['a', 'bcd'], ['e', 'f']]
@@ -120,7 +120,7 @@ def group_by_size(things: Iterable[Thing], size: Callable[[Thing], int], enough:
 def batch_by_length(items: Items, tokens: int) -> Iterator[list[int]]:
     """Yield batches of item indices, the shortest items first, with at most `tokens` tokens including padding.
 
-    An item that exceeds `tokens` on its own gets its own batch.
+    An item that exceeds `tokens` by itself gets its own batch.
     """
     some, size = list[int](), 0
     longest = [max(len(sequence.ids) for sequence in item.sequences) for item in items]
@@ -211,7 +211,7 @@ def read_file(task: Task, file: FileSettings, labelled: bool = True, learning: b
 
 
 def with_unknown_counts(task: Task, file: FileExamples) -> FileExamples:
-    """Return a copy of labeled examples with `unknown` set: the number of labels that the task does not know.
+    """Return a copy of labeled examples with counts, in `unknown`, of the labels that the task does not know.
 
     Raises:
         InputError: If the task knows none of the labels.
@@ -229,12 +229,12 @@ def with_unknown_counts(task: Task, file: FileExamples) -> FileExamples:
 
 
 def select_kept_values(values: Values) -> Values:
-    """Select the values of the `keep:` columns, which are copied to the output, by column name."""
+    """Select the values of a record that are copied to the output (the `keep:` columns), by column name."""
     return {role.removeprefix(KEEP_PREFIX): value for role, value in values.items() if role.startswith(KEEP_PREFIX)}
 
 
 def fit_task(task: Task, file: FileExamples) -> Task:
-    """Return a copy of a task that is fitted to the examples of a file, for example with the names of the classes.
+    """Return a copy of a task that is fitted to training examples, for example with the names of the classes.
 
     Raises:
         InputError: If nothing can be learned from the examples. If one example is the cause, its line is named.
@@ -262,13 +262,14 @@ def split_roles(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
 
 
 def with_defaults_from(file: FileSettings, other: Mapping[str, Any]) -> FileSettings:
-    """Fill in the settings of a file from those of another file with the same extension, such as the training file.
+    """Return the settings of a file, completed with the settings of another file that has the same extension.
 
     Settings that name a format are returned unchanged.
 
     Args:
         file: The settings to fill in. The values that it sets take precedence.
-        other: The description of the other file, as returned by `describe_file`; {} if there is none.
+        other: The description of the other file, such as the training file, as returned by `describe_file`; {} if there
+            is none.
     """
     if file.format or not other or find_unpacked_ending(file.path) != find_unpacked_ending(other["path"]):
         return file
@@ -283,13 +284,21 @@ def with_defaults_from(file: FileSettings, other: Mapping[str, Any]) -> FileSett
 
 
 def with_format(task: Task, file: FileSettings) -> FileSettings:
-    """Set the format of a file to that of the task, unless the settings or the file extension determine the format."""
+    """Return the settings of a file with the format of the task, unless the file has a format already.
+
+    It has one if its settings or its file extension determine it.
+    """
     has_own = file.format or find_unpacked_ending(file.path) in ENDINGS
     return replace(file, format=task.format) if task.format and not has_own else file
 
 
 def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamples:
     """Encode the examples of a file as items (model inputs), and account for all records and tokens in a ledger.
+
+    Args:
+        task: The task, fitted to training examples.
+        file: The examples.
+        encoder: Turns texts into tokens.
 
     Raises:
         InputError: If there are no items.
@@ -312,7 +321,7 @@ def encode(task: Task, file: FileExamples, encoder: TextEncoder) -> EncodedExamp
 def encode_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> PackedItems:
     """Encode examples as items (model inputs), about EXAMPLES_PER_CALL examples at a time.
 
-    `TaskItem.example` of each item is an index into `examples`.
+    `TaskItem.example` of each item is an index into `examples`. If `labelled` is True, items have targets.
     """
     return PackedItems(
         replace(item, example=groups[0].start + item.example)
@@ -322,7 +331,7 @@ def encode_items(task: Task, examples: Sequence[Example], encoder: TextEncoder, 
 
 
 def compute_sha256(path: str) -> str:
-    """Compute the SHA-256 of a file. For a folder, hash the names and digests of all files below it."""
+    """Compute the SHA-256 of a file, in hexadecimal. For a folder, hash the names and digests of all files below it."""
     if Path(path).is_dir():
         files = sorted(file for file in Path(path).rglob("*") if file.is_file())
         names = [f"{compute_sha256(str(file))}  {file.relative_to(path)}\n" for file in files]
@@ -332,21 +341,25 @@ def compute_sha256(path: str) -> str:
 
 
 def digest_files(paths: Iterable[Path]) -> str:
-    """Return the SHA-256 of a single file, or the SHA-256 of the digests of several files."""
+    """Compute one SHA-256 for a list of files: a single file's own, or the SHA-256 of all their digests."""
     digests = [compute_sha256(str(path)) for path in paths]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def digest_if_exists(path: str) -> str | None:
-    """Return the SHA-256 of a file or folder, or None for anything else, since reading a pipe would consume it."""
+    """Compute the SHA-256 of a file or folder, or return None for anything else.
+
+    A pipe is not read, since reading would consume it.
+    """
     return compute_sha256(path) if parse_raw_path(path).is_file() or Path(path).is_dir() else None
 
 
 def describe_file(file: FileSettings) -> dict[str, Any]:
-    """Describe a file for a record.
+    """Describe a labeled file for the record of a run.
 
     Returns:
-        A dictionary with the file name without folder (`path`), `format`, `header`, `columns` and `sha256`.
+        A dictionary with the file name without folder (`path`), `format`, `header`, `columns` and `sha256`, which is
+        None if the file is a pipe.
     """
     return {
         "path": Path(file.path).name,

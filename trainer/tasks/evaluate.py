@@ -27,7 +27,15 @@ from trainer.tasks.task import Prediction, Task
 
 
 def main(arguments: list[str]) -> int:
-    """Run `evaluate JOB.json`. Returns 0, or 2 for an error that the user can fix, which is printed as an event."""
+    """Run the command `evaluate JOB.json`: fine-tune the models of a suite, and predict and score their files.
+
+    Returns:
+        0; 2 for an error that the user can fix, which is printed as an event; 128 plus the signal number if a signal
+        stopped the run.
+
+    Raises:
+        InputError: If the job file cannot be read.
+    """
     asked = read_job(SuiteJob, arguments)
     device = asked.runs[0].job.settings.device if asked.runs else "auto"
     with join_process_group(device) as ranks:
@@ -91,6 +99,9 @@ def judge(run: SuiteRun, split: SuiteSplit, loaded: LoadedFolder, ranks: Ranks) 
         split: The file to predict.
         loaded: The fine-tuned model.
         ranks: The processes that share the work.
+
+    Raises:
+        InputError: If the file cannot be read, or changes meanwhile.
     """
     with hold_unchanged(read_states([split.file.path])):
         answers = predict_file(Path(run.job.output), loaded, split.file, split.labelled, ranks)
@@ -117,7 +128,10 @@ def judge(run: SuiteRun, split: SuiteSplit, loaded: LoadedFolder, ranks: Ranks) 
 def _score_answers(
     split: SuiteSplit, task: Task, answers: FileAnswers, predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Return the fields of `JudgedSplit` that depend on predictions: scores and rows."""
+    """Compute the fields of `JudgedSplit` that depend on predictions (scores and rows), by name.
+
+    `answers` has the examples. `predictions` are those of the model or of a baseline.
+    """
     examples = answers.file.examples
     fields = score_predictions(task, examples, predictions)
     together = score_groups(split.set, split.file, answers.file.ids, examples, predictions)

@@ -106,7 +106,7 @@ class Guesser:
         self._model.load_state_dict(state)
 
     def guess_masks(self, text: str, top: int) -> list[list[Guess]]:
-        """Predict the tokens at the masks of a text.
+        """Predict the tokens at the masks of a text with the loaded model.
 
         Returns:
             A list for each mask, in the order of the text, of the `top` most probable candidates, the best first.
@@ -127,7 +127,7 @@ class Guesser:
 
 
 def _check_has_masked_head(folder: Path, settings: ModelSettings, inputs: ModelInputs) -> None:
-    """Raise InputError if a model has no masked-token head."""
+    """Raise InputError if the model of a folder has no masked-token head."""
     here, *others = settings.objective_settings.list_parts(settings.family_row, inputs)
     if "masked_head" in here.heads.values():
         return
@@ -140,7 +140,7 @@ def _check_has_masked_head(folder: Path, settings: ModelSettings, inputs: ModelI
 
 
 def _encode(encoder: TextEncoder, text: str, folder: Path) -> Int32s:
-    """Encode a text that may spell its masks as `[MASK]` or `<mask>`.
+    """Return the token ids of a text that may spell its masks as `[MASK]` or `<mask>`.
 
     Raises InputError if the text is too long, or the tokenizer does not know the mask as one token.
     """
@@ -166,7 +166,7 @@ def _make_guess(tokenizer: Tokenizer, number: int, probability: float) -> Guess:
 
 
 def as_json(text: str, masks: Sequence[Sequence[Guess]]) -> str:
-    """Format the candidates for a text's masks as a JSON document."""
+    """Format a text and the candidates for its masks as a JSON document with the keys `text` and `masks`."""
     guesses = [[dataclasses.asdict(guess) for guess in mask] for mask in masks]
     return json.dumps({"text": text, "masks": guesses}, indent=1, ensure_ascii=False)
 
@@ -182,7 +182,7 @@ def as_line(text: str, masks: Sequence[Sequence[Guess]]) -> str:
 
 
 def as_table(text: str, masks: Sequence[Sequence[Guess]]) -> str:
-    """Format the candidates as lines to read: for each mask, a block with a line per candidate (probability, token)."""
+    """Format a text and its candidates as lines to read: for each mask, a block with a line per candidate."""
     lines = [text]
     for number, mask in enumerate(masks, 1):
         lines += ["", f"mask {number} of {len(masks)}"]
@@ -191,5 +191,5 @@ def as_table(text: str, masks: Sequence[Sequence[Guess]]) -> str:
 
 
 def _format_token(text: str) -> str:
-    """Format a token on one line, quoted if it would be invisible."""
+    """Format the text of a token on one line, quoted if it would be invisible."""
     return text.strip() if text.strip().isprintable() and text.strip() else repr(text)

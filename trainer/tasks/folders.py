@@ -85,9 +85,9 @@ def write_task(
     """Write a fine-tuned model to a folder, so that the task's Hugging Face class can open it.
 
     Args:
-        folder: The folder.
-        state: The complete, unsharded state of the model. Weights that the Hugging Face class does not have are written
-            to a separate file.
+        folder: The folder. It is created if necessary.
+        state: All weights of the model, not divided among processes. Weights that the Hugging Face class does not have
+            are written to a separate file.
         task: The task.
         settings: The settings of the model.
         inputs: The model's vocabulary size and special token ids.
@@ -102,7 +102,7 @@ def write_task(
 
 
 def to_task_json(task: Task) -> dict[str, Any]:
-    """Convert the settings of a task to a dictionary for its record.
+    """Convert the kind and settings of a task to a dictionary for its record.
 
     Settings that no longer exist are included, so that old records match.
     """
@@ -112,7 +112,7 @@ def to_task_json(task: Task) -> dict[str, Any]:
 
 
 def load_task(folder: Path) -> LoadedFolder:
-    """Load the fine-tuned model of a folder.
+    """Load the fine-tuned model of a folder, with its task.
 
     Raises:
         InputError: If the folder is damaged or incomplete, or its model has no task.
@@ -151,6 +151,10 @@ def find_max_length(sentences: SentenceFolder | None, positions: int) -> int:
     """Return the maximum number of tokens of a text that a sentence-transformers folder sets, or else `positions`.
 
     The result never exceeds `positions`, the number of tokens that the model can read.
+
+    Args:
+        sentences: The sentence-transformers settings of the folder; None if it has none.
+        positions: The number of tokens that the model can read.
     """
     return min(sentences.max_length or positions, positions) if sentences is not None else positions
 
@@ -162,7 +166,7 @@ class NoTask(Task):
     unit: ClassVar[str] = "token"
 
     def list_terms(self) -> tuple[Term, ...]:
-        """Return no terms, since nothing is learned."""
+        """Return no loss terms, since nothing is learned."""
         return ()
 
 
@@ -170,13 +174,13 @@ class StatesModel(TaskModel):
     """An encoder without heads."""
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Compute the hidden states of all tokens: [T, H]."""
+        """Compute the hidden states of all tokens of a batch: [T, H]."""
         hidden_TH: Tensor = self.encoder(batch)
         return hidden_TH
 
 
 def read_source(folder: Path) -> LoadedFolder:
-    """Load the model of a folder with its task, or with `NoTask` if it has none.
+    """Load the model of any supported folder, with its task, or with `NoTask` if it has none.
 
     Raises:
         InputError: If the folder is damaged or incomplete.
@@ -216,13 +220,13 @@ def _find_task(folder: Path, record: Mapping[str, Any]) -> Task:
 
 
 def describe_weights(folder: Path) -> dict[str, Json]:
-    """Compute the sizes and digests of the weight files in a model folder, by relative path."""
+    """Compute size and digest of each weight file in a model folder, by relative path."""
     paths = [folder / EXTRA_WEIGHTS, folder / WEIGHTS, *folder.glob(f"*/{WEIGHTS}")]
     return describe_files(folder, sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file()))
 
 
 def check_model(folder: Path) -> None:
-    """Check the files of a model folder against the recorded digests.
+    """Compare the files of a model folder with the digests that were recorded when it was written, if there are any.
 
     A fine-tuned model that was copied out of its store only has recorded digests of its weights.
 
@@ -261,7 +265,7 @@ def write_vector_files(
         task: The task, with its pooling and similarity.
         hidden_size: The size of the token vectors.
         max_length: Maximum number of tokens of a text.
-        state: The complete, unsharded state of the model.
+        state: All weights of the model, not divided among processes.
         start: The model from which fine-tuning started.
     """
     as_before = start.sentences or SentenceFolder(folder=folder, pooling="")

@@ -100,7 +100,7 @@ def _repair_text(text: str, config: TextFixerConfig) -> RepairedText:
 
 
 def _lower(text: str) -> str:
-    """Convert to lower case and NFC.
+    """Convert a text to lower case and NFC.
 
     NFC may change because a lower-case letter can have a precomposed form that its capital lacks.
     """

@@ -325,7 +325,8 @@ class ContaminationSettings:
     def to_json(self) -> dict[str, Json]:
         """Return the settings that affect the output, for fingerprints.
 
-        The evaluation items are not included. `collect_settings` adds the digest of their index.
+        The keys are those of the recipe. The evaluation items are not included; `collect_settings` adds the digest of
+        their index.
         """
         sets: list[Json] = [[group.title, *group.fields] for group in self.sets]
         return {"sets": sets, "n": self.n, "min_words": self.min_words, "max_items": self.max_items, "drop": self.drop}
@@ -491,7 +492,13 @@ def _build_short_runs(items: Sequence[Item], places: Sequence[int], settings: Co
 
 
 def _build_run_table(length: int, hashes: UInt64s, items: Int64s) -> RunTable:
-    """Build a table from ascending hashes and the index of each hash's item."""
+    """Build a table of runs of `length` words.
+
+    Args:
+        length: Number of words in a run.
+        hashes: uint64, the hash of each run, ascending; repeated if several items contain the run.
+        items: int64, the index of the item of each hash. Made read-only.
+    """
     keys, starts = np.unique(hashes, return_index=True)
     starts = np.append(starts, hashes.size).astype(np.int64)
     for array in (keys, starts, items):

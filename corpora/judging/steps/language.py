@@ -203,7 +203,7 @@ def judge_languages(texts: pa.Array, settings: LanguageSettings) -> tuple[pa.Arr
 
 
 def _is_kept(language: str, settings: LanguageSettings) -> bool:
-    """Return True if documents in a language are to be kept."""
+    """Return True if the settings keep documents in a language, given by its ISO 639 code or "un"."""
     if language == UNKNOWN:
         return settings.keep_unknown
     return not settings.keep or language in settings.keep

@@ -117,7 +117,7 @@ def edit_text(text: str, settings: LineSettings, repeated: Collection[int] = ())
 
 
 def _find_line_rule(line: str, settings: LineSettings) -> str | None:
-    """Return the name of the first rule that a trimmed line fails, or None."""
+    """Return the name of the first rule that a trimmed line fails, such as "lines.min_words"; None if it passes all."""
     words, lower = [word for word in re.split("[\0- ]+", line) if word], line.encode().lower()
     most = max(map(len, words), default=0)
     if settings.terminal_punctuation and (not line.endswith(tuple(LINE_ENDS)) or line.endswith("...")):
@@ -308,8 +308,7 @@ def _edit_line(
 
     Returns:
         The new length of the line, True if it had citations, and the index in LINE_RULES of the rule that it fails
-        (_KEPT
-        if there is none).
+        (_KEPT if there is none).
     """
     if repeated.size and _contains(repeated, hash_line(data, start, end)):
         return 0, False, _REPEATED
@@ -428,7 +427,7 @@ def _has_phrase(text: Bytes, start: int, end: int, phrases: Bytes) -> bool:
 
 @kernel
 def _lower(byte: int) -> int:
-    """Convert a byte to lower case if it is an ASCII capital."""
+    """Return the lower-case form of a byte that is an ASCII capital, and any other byte unchanged."""
     return byte + 32 if 65 <= byte <= 90 else byte
 
 
@@ -477,8 +476,7 @@ def _hash_rows(data: Bytes, offsets: Int64s, slots: Int64s, hashes: UInt64s, sta
         data: UTF-8 bytes of all rows.
         offsets: int64 [n + 1], the first byte of each row in `data`.
         slots: int64 zeros, a hash table with a power of two of entries. A slot holds the number of the row that filled
-            it
-            and the hash's index in this row, so the table need not be cleared between rows.
+            it and the hash's index in this row, so the table need not be cleared between rows.
         hashes: Filled with the hashes. It needs an entry for each line.
         starts: int64 [n + 1], with a 0 first. Filled with the end of each row's hashes.
     """

@@ -66,9 +66,10 @@ class StoriesScoreSettings:
             raise InputError(f"selection.share is {self.share}: it is the share of documents kept, such as 0.001.")
 
     def to_json(self) -> dict[str, Json]:
-        """Return the settings that affect the output, for fingerprints: the share, and the number of files.
+        """Return the settings that affect the output, for fingerprints.
 
-        The questions are not included. `collect_settings` adds the digest of their index.
+        The keys are "share", and "files", the number of files. The questions are not included; `collect_settings` adds
+        the digest of their index.
         """
         return {"share": self.share, "files": len(self.questions)}
 

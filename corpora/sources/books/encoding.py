@@ -38,7 +38,7 @@ CP1252 = {byte: bytes([byte]).decode("cp1252") for byte in range(0x80, 0xA0) if 
 
 
 def decode_text(data: bytes) -> str:
-    r"""Decode a text file. Line endings are converted to `\n`.
+    r"""Decode the bytes of a book's text file in its guessed encoding. Line endings are converted to `\n`.
 
     Raises:
         BadBook: If it contains NUL bytes, or is not valid in the encoding of its byte order mark.
@@ -61,7 +61,9 @@ def decode_text(data: bytes) -> str:
 
 
 def guess_encoding(data: bytes) -> str:
-    r"""Guess the encoding of a text file. Returns the name of a codec, or `STRAYS`.
+    r"""Guess the encoding of a book's text file.
+
+    Returns the name of a codec, or `STRAYS` for UTF-8 with a few invalid bytes.
 
     Raises:
         BadBook: If it contains NUL bytes and is not UTF-16.
@@ -84,9 +86,10 @@ def guess_encoding(data: bytes) -> str:
 
 
 def _guess_utf16(data: bytes) -> str:
-    """Return the UTF-16 codec for bytes without a byte order mark, where most of every second byte are zero.
+    """Return the UTF-16 codec for bytes without a byte order mark, of which most of every second byte are zero.
 
-    Raises BadBook.
+    Raises:
+        BadBook: If they are not UTF-16.
     """
     even, odd = data[::2].count(0), data[1::2].count(0)
     if 8 * max(even, odd) > 3 * len(data) and 50 * min(even, odd) < max(even, odd) and len(data) % 2 == 0:
@@ -95,17 +98,20 @@ def _guess_utf16(data: bytes) -> str:
 
 
 def _is_nearly_utf8(data: bytes) -> bool:
+    """Return True if the invalid bytes of a UTF-8 text are less than a tenth of its multi-byte characters."""
     counts = Counter(match["stray"] is None for run in RUN.findall(data) for match in UTF8_OR_STRAY.finditer(run))
     strays, sequences = counts[False], counts[True]
     return strays < STRAY_SHARE * sequences
 
 
 def _to_utf8(match: re.Match[bytes]) -> bytes:
+    """Return a match of `UTF8_OR_STRAY` as UTF-8. A stray byte is read as windows-1252."""
     stray = match["stray"]
     return _decode_byte(stray, "cp1252").encode() if stray else match[0]
 
 
 def _choose_by_header(data: bytes) -> str:
+    """Return the codec for an 8-bit text: the one that Gutenberg's header states, if it is valid, or by its words."""
     stated = (
         (find_stated_encoding(_normalize_line_ends(data[:HEAD_BYTES].decode("latin-1"))) or "ascii")
         .lower()
@@ -122,7 +128,7 @@ def _choose_by_header(data: bytes) -> str:
 
 
 def _choose_by_words(data: bytes) -> str:
-    """Choose the 8-bit encoding in which the non-ASCII bytes make the most sense between their neighbors."""
+    """Return the codec (of `EIGHT_BIT`) in which the non-ASCII bytes make the most sense between their neighbors."""
     starts = (match.start() for match in islice(RUN.finditer(data), MAX_WITNESSES))
     witnesses = Counter((data[max(at - 1, 0) : at], data[at : at + 1], data[at + 1 : at + 2]) for at in starts)
     sense = {encoding: _score_encoding(encoding, witnesses) for encoding in EIGHT_BIT}
@@ -132,6 +138,10 @@ def _choose_by_words(data: bytes) -> str:
 
 
 def _score_encoding(encoding: str, witnesses: Counter[tuple[bytes, bytes, bytes]]) -> int:
+    """Return the sum of the scores that the non-ASCII bytes of a text get if they are decoded with an encoding.
+
+    `witnesses` counts (byte before, byte, byte after).
+    """
     total = 0
     for (before, byte, after), times in witnesses.items():
         character = _decode_byte(byte, encoding)
@@ -140,7 +150,10 @@ def _score_encoding(encoding: str, witnesses: Counter[tuple[bytes, bytes, bytes]
 
 
 def _score_character(before: str, character: str, after: str) -> int:
-    """Score how well a character fits between its neighbors: 1 if it fits, -1 if it cannot occur there, otherwise 0."""
+    """Score how well a character fits between its neighbors: 1 if it fits, -1 if it cannot occur there, otherwise 0.
+
+    `before` and `after` are the characters next to it; "" at the beginning or end of the text.
+    """
     within = _is_letter(before) or _is_letter(after)
     if character.isalpha():
         begins = not _is_letter(before) or before.isupper()
@@ -155,10 +168,12 @@ def _score_character(before: str, character: str, after: str) -> int:
 
 
 def _is_letter(character: str) -> bool:
+    """Return True for one ASCII letter."""
     return character.isascii() and character.isalpha()
 
 
 def _decode_byte(byte: bytes, encoding: str) -> str:
+    """Decode one byte with an encoding, or as Latin-1 if it has no meaning there."""
     try:
         return byte.decode(encoding)
     except UnicodeDecodeError:
@@ -166,4 +181,5 @@ def _decode_byte(byte: bytes, encoding: str) -> str:
 
 
 def _normalize_line_ends(text: str) -> str:
+    r"""Convert the line endings of a text to `\n`."""
     return text.replace("\r\n", "\n").replace("\r", "\n")

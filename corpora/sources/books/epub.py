@@ -116,11 +116,16 @@ class LargeBook(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epub:
-    """The paragraphs of a book in order, and the metadata in its package file.
+    """The paragraphs of a book in order, and the metadata in its package file. Metadata that is not stated is None.
 
-    `identifiers` contains all stated identifiers.
-
-    `hidden` is the number of elements whose text the book does not display.
+    paragraphs:  the paragraphs
+    title:       the first title
+    creator:     the first author, as "First Last"
+    language:    code of the language, such as "en"
+    date:        date of publication, as YYYY, YYYY-MM or YYYY-MM-DD
+    rights:      statement of the license
+    identifiers: all stated identifiers, such as an ISBN or a URL
+    hidden:      number of elements whose text the book does not display
     """
 
     paragraphs: list[str]
@@ -135,9 +140,11 @@ class Epub:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpinePage:
-    """An item of the book's spine.
+    """An item of the book's spine, which lists its pages in reading order.
 
-    `apparatus` is True if the package file or the file name marks the page as not part of the book's text.
+    path:      path of the page in the archive
+    nav:       True if it is the navigation page
+    apparatus: True if the package file or the file name marks the page as not part of the book's text
     """
 
     path: str
@@ -146,7 +153,7 @@ class SpinePage:
 
 
 def read_epub(data: bytes, max_bytes: int) -> Epub:
-    """Read a book from the bytes of an EPUB file.
+    """Read the paragraphs and metadata of a book from the bytes of an EPUB file.
 
     Args:
         data: The bytes of the file.
@@ -171,14 +178,25 @@ def read_epub(data: bytes, max_bytes: int) -> Epub:
 
 
 class _Unpacker:
-    """Reads the members of a zip archive, up to `max_bytes` uncompressed bytes in total."""
+    """Reads the members of a zip archive, up to `max_bytes` uncompressed bytes in total.
+
+    Attributes:
+        left: Number of bytes that may still be decompressed.
+        names: The members by name, without folders.
+    """
 
     def __init__(self, archive: zipfile.ZipFile, max_bytes: int) -> None:
         self.archive, self.left, self.max_bytes = archive, max_bytes, max_bytes
         self.names = {info.filename: info for info in archive.infolist() if info.filename[-1:] not in ("", "/")}
 
     def read(self, name: str) -> bytes:
-        """Read a member. Raises BadBook if it is missing or damaged, LockedBook if it is encrypted, and LargeBook."""
+        """Return the decompressed bytes of a member.
+
+        Raises:
+            BadBook: If the member is missing or damaged.
+            LockedBook: If it is encrypted.
+            LargeBook: If more is decompressed than allowed.
+        """
         info = self.names.get(name)
         if info is None:
             raise BadBook(f"it names {name}, which it does not hold")
@@ -201,6 +219,13 @@ class _Unpacker:
 
 
 def _read_book(unpacker: _Unpacker) -> Epub:
+    """Read the paragraphs and metadata of the book in an open archive.
+
+    Raises:
+        BadBook: If the archive is not a valid EPUB.
+        LockedBook: If the text is encrypted.
+        LargeBook: If the book exceeds a limit.
+    """
     _check_not_encrypted(unpacker)
     package_path = _find_package_path(unpacker)
     package = _parse_xml(unpacker.read(package_path))
@@ -217,6 +242,20 @@ def _read_book(unpacker: _Unpacker) -> Epub:
 
 
 def _read_page(page: SpinePage, unpacker: _Unpacker, walk: "_PageWalker") -> list[str]:
+    """Return the paragraphs of a page of the book.
+
+    They are [] if it is the navigation page, or marked as no text of the book and without much running text.
+
+    Args:
+        page: The page.
+        unpacker: Reads the members of the book's archive.
+        walk: Collects the paragraphs of all pages, and counts hidden elements.
+
+    Raises:
+        BadBook: If the page is missing or damaged.
+        LockedBook: If it is encrypted.
+        LargeBook: If it has too many tags or bytes.
+    """
     if page.nav or (page.apparatus and page.path not in unpacker.names):
         return []
     data = unpacker.read(page.path)
@@ -230,7 +269,11 @@ def _read_page(page: SpinePage, unpacker: _Unpacker, walk: "_PageWalker") -> lis
 
 
 def _check_not_encrypted(unpacker: _Unpacker) -> None:
-    """Raise LockedBook if encryption.xml lists anything but obfuscated fonts."""
+    """Check that `encryption.xml`, if it exists, lists only obfuscated fonts.
+
+    Raises:
+        LockedBook: If it lists anything else.
+    """
     if ENCRYPTION not in unpacker.names:
         return
     root = _parse_xml(unpacker.read(ENCRYPTION))
@@ -242,7 +285,11 @@ def _check_not_encrypted(unpacker: _Unpacker) -> None:
 
 
 def _find_package_path(unpacker: _Unpacker) -> str:
-    """Return the path of the package file: the one that the container names, or the only one. Raises BadBook."""
+    """Return the path of the package file: the one that the container names, or the only `.opf` file.
+
+    Raises:
+        BadBook: If there is none.
+    """
     if CONTAINER in unpacker.names:
         root = _parse_xml(unpacker.read(CONTAINER))
         for rootfile in root.iter("{*}rootfile") if root is not None else ():
@@ -256,7 +303,13 @@ def _find_package_path(unpacker: _Unpacker) -> str:
 
 
 def _iter_spine(package: etree._Element, folder: str, unpacker: _Unpacker) -> Iterator[SpinePage]:
-    """Yield the text pages in reading order, each only once. Without a spine, the manifest's order is used."""
+    """Yield the text pages of a book in reading order, each only once. Without a spine, the manifest's order is used.
+
+    Args:
+        package: The outermost element of the package file.
+        folder: The folder of the package file, to which its links refer.
+        unpacker: Reads the members of the book's archive.
+    """
     items = {item.get("id"): item for item in package.iter("{*}item")}
     order = {reference.get("idref"): reference for reference in package.iter("{*}itemref")} or items
     named = _find_guide_pages(package, folder) | _find_landmark_pages(items.values(), folder, unpacker)
@@ -275,11 +328,15 @@ def _iter_spine(package: etree._Element, folder: str, unpacker: _Unpacker) -> It
 
 
 def _is_nav(item: etree._Element) -> bool:
+    """Return True if an item of the package file is the navigation page."""
     return "nav" in (item.get("properties") or "").split()
 
 
 def _find_guide_pages(package: etree._Element, folder: str) -> set[str]:
-    """Return the pages that an EPUB 2 guide marks as not part of the text."""
+    """Return the paths of the pages that an EPUB 2 guide marks as not part of the text.
+
+    `folder` is the folder of the package file, to which its links refer.
+    """
     return {
         _resolve(folder, reference.get("href") or "")
         for reference in package.iter("{*}reference")
@@ -288,7 +345,13 @@ def _find_guide_pages(package: etree._Element, folder: str) -> set[str]:
 
 
 def _find_landmark_pages(items: Iterable[etree._Element], folder: str, unpacker: _Unpacker) -> set[str]:
-    """Return the pages that EPUB 3 landmarks mark as not part of the text."""
+    """Return the paths of the pages that EPUB 3 landmarks mark as not part of the text.
+
+    Args:
+        items: The items of the package file.
+        folder: Its folder, to which its links refer.
+        unpacker: Reads the navigation pages.
+    """
     landmarks = set()
     for path in (_resolve(folder, item.get("href") or "") for item in items if _is_nav(item)):
         root = _parse_page(_decode(unpacker.read(path))) if path in unpacker.names else None
@@ -300,6 +363,7 @@ def _find_landmark_pages(items: Iterable[etree._Element], folder: str, unpacker:
 
 
 def _resolve(folder: str, href: str) -> str:
+    """Return the path in the archive that a link from a file in `folder` refers to, without its fragment."""
     return posixpath.normpath(posixpath.join(folder, unquote(href.partition("#")[0])))
 
 
@@ -338,7 +402,7 @@ def to_spoken_name(text: str) -> str:
 
 
 def _iter_dublin_core(package: etree._Element, name: str) -> Iterator[tuple[str, str]]:
-    """Yield (event or role, text) for each nonempty Dublin Core element of this name.
+    """Yield (event or role, text) for each nonempty Dublin Core element with this name, such as "creator".
 
     The first item is "" if the element has neither an event nor a role.
     """
@@ -350,7 +414,7 @@ def _iter_dublin_core(package: etree._Element, name: str) -> Iterator[tuple[str,
 
 
 def read_page_paragraphs(data: bytes) -> list[str]:
-    r"""Extract the paragraphs of an XHTML or HTML page.
+    r"""Extract the paragraphs of an XHTML or HTML page of a book.
 
     >>> read_page_paragraphs(b"<html><body><h2>I</h2><p>A <i>fine</i>\n day.<br/>Rain &mdash; later.</p></body></html>")
     ['I', 'A fine day.\nRain — later.']
@@ -360,6 +424,7 @@ def read_page_paragraphs(data: bytes) -> list[str]:
 
 
 def _decode(data: bytes) -> str:
+    """Decode a page as UTF-8 or UTF-16, or else in the encoding that it states or windows-1252. It never fails."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
     stated = STATED.search(data[:1_024])
@@ -374,6 +439,7 @@ def _decode(data: bytes) -> str:
 
 
 def _parse_page(text: str) -> etree._Element | None:
+    """Parse an XHTML page, or as HTML if it is not well-formed. Returns None if nothing would be displayed."""
     text = text.replace("\0", "")
     head = DECLARATION.sub("", DOCTYPE.sub("", text[:HEAD_CHARACTERS], count=1))
     text = ENTITY.sub(_replace_entity, head + text[HEAD_CHARACTERS:])
@@ -386,6 +452,7 @@ def _parse_page(text: str) -> etree._Element | None:
 
 
 def _parse_html(text: str) -> etree._Element | None:
+    """Parse a page as a browser would. Returns None if nothing would be displayed."""
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=False)
     try:
         return etree.fromstring(CLOSED_TAG.sub(_with_end_tag, CLOSED_BREAK.sub("<br>", text)).encode(), parser)
@@ -415,12 +482,12 @@ def _build_xml_parser(recover: bool = False, encoding: str | None = None) -> etr
 
 
 def _replace_entity(match: re.Match[str]) -> str:
-    """Return the character of an entity that is defined in HTML but not in XML."""
+    """Return the character of a matched entity that is defined in HTML but not in XML; others are unchanged."""
     return match[0] if match[1] in XML_ENTITIES else html5.get(f"{match[1]};", match[0])
 
 
 def _with_end_tag(match: re.Match[str]) -> str:
-    """Expand a self-closing tag such as `<a/>` so that an HTML parser understands it."""
+    """Expand a matched self-closing tag such as `<a/>` to `<a></a>`, so that an HTML parser understands it."""
     return match[0] if match[1].lower() in VOID else f"<{match[1]}{match[2]}></{match[1]}>"
 
 
@@ -434,7 +501,10 @@ class _PageWalker:
         self.in_line = False  # whether there is text after the last end of a line
 
     def iter_paragraphs(self, root: etree._Element) -> Iterator[str]:
-        """Yield the text of each block in order, without skipped elements and empty blocks."""
+        """Yield the text of each block of a page in order, without skipped elements and empty blocks.
+
+        `root` is the page's outermost element.
+        """
         walker = etree.iterwalk(root, events=("start", "end"))
         skipped = None
         for event, element in walker:
@@ -463,6 +533,7 @@ class _PageWalker:
         return is_hidden
 
     def _enter(self, element: etree._Element, name: str) -> None:
+        """Process the start of an element that is read: its line break or cell, and its first text."""
         self.verbatim += name == "pre"
         if name == "br":
             self.parts.append("\n")
@@ -478,11 +549,13 @@ class _PageWalker:
             self.in_line = False
 
     def _add(self, text: str | None) -> None:
+        """Add a piece of text to the current block. White space is collapsed, except in `pre`."""
         if text:
             self.parts.append(text if self.verbatim else SPACES.sub(" ", text))
             self.in_line = self.in_line or not text.isspace()
 
     def _flush(self) -> Iterator[str]:
+        """Yield the paragraphs of the collected text, and begin the next block. A blank line divides paragraphs."""
         text = "".join(self.parts)
         self.parts.clear()
         self.in_line = False
@@ -494,7 +567,10 @@ class _PageWalker:
 
 
 def _is_passed_over(element: etree._Element, name: str) -> bool:
-    """Return True if an element contains no text of the book: apparatus, or a reference to a note or page."""
+    """Return True if an element contains no text of the book, such as a copyright note or a reference to a page.
+
+    `name` is the element's name in lower case.
+    """
     if name in SKIPPED:
         return True
     if not element.attrib and name != "sup":
@@ -505,7 +581,7 @@ def _is_passed_over(element: etree._Element, name: str) -> bool:
 
 
 def _read_kinds(element: etree._Element) -> set[str]:
-    """Return the semantic types of an element, from `epub:type` or its ARIA role."""
+    """Return the semantic types of an element, such as "footnote", from `epub:type` or its ARIA role."""
     kinds = f"{element.get(EPUB_TYPE) or element.get('epub:type') or ''} {element.get('role') or ''}".lower()
     return {kind.removeprefix("doc-") for kind in kinds.split()}
 
@@ -520,6 +596,7 @@ def _is_line(element: etree._Element) -> bool:
 
 
 def _is_reference(element: etree._Element, name: str) -> bool:
+    """Return True if an element refers to a note or page: by its class, or as a linked number or star."""
     if REFERENCE_CLASS.search(element.get("class") or ""):
         return name in ("a", "sup", "span", "div")
     linked = (
@@ -529,4 +606,5 @@ def _is_reference(element: etree._Element, name: str) -> bool:
 
 
 def _get_local_name(element: etree._Element) -> str:
+    """Return the name of an element in lower case, without its namespace."""
     return str(element.tag).rpartition("}")[2].lower()

@@ -77,8 +77,12 @@ BACK_NOTE = re.compile(
 class GutenbergText:
     """A text without Project Gutenberg's header and license, and the metadata from the header.
 
+    body:     the text
     marked:   True if Gutenberg's markers were found; otherwise the text is complete and all metadata is missing
     number:   number of the e-book at Project Gutenberg
+    title:    title of the book
+    author:   author of the book
+    language: language as written in the header, such as "English"
     released: release date, such as "2004-10-02" or "1992-07"
     revision: latest date in the header as a number, such as 20180114
     """
@@ -128,6 +132,7 @@ def cut_whole_book(text: str) -> str | None:
 
 
 def _with_header(header: str, body: str) -> GutenbergText:
+    """Build the result of `cut_gutenberg` for a text with Gutenberg's markers, from its header and body."""
     fields: dict[str, str] = {}
     for match in FIELD.finditer(header):
         fields.setdefault(match["name"].lower(), " ".join(match["value"].split()))
@@ -188,6 +193,7 @@ def cut_notes(blocks: list[str]) -> list[str]:
 
 
 def _cut_front_notes(blocks: list[str]) -> list[str]:
+    """Remove volunteers' notes from the first 40 paragraphs of a book."""
     front, kept = blocks[:FRONT_BLOCKS], []
     index = 0
     while index < len(front):

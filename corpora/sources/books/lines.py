@@ -72,6 +72,8 @@ class LineLayout:
 def split_paragraphs(text: str) -> list[str]:
     r"""Split a text with `\n` line endings into paragraphs, without ornamental lines and picture markers.
 
+    Verse, titles and addresses keep their lines.
+
     >>> split_paragraphs("It was a dark\nnight.\n\n* * *\n\nI went _home_ late\nthat night.")
     ['It was a dark night.', 'I went home late that night.']
     """
@@ -88,7 +90,7 @@ def split_paragraphs(text: str) -> list[str]:
 
 
 def drop_page_lines(text: str) -> str:
-    """Remove lines that contain only a page number, if these numbers increase through the book.
+    """Remove lines that contain only a page number from a text, if these numbers increase through the book.
 
     A sentence divided by such a line is joined again.
     """
@@ -127,7 +129,10 @@ def drop_italics(text: str) -> str:
 
 
 def measure_layout(text: str) -> LineLayout:
-    """Measure the line layout of a book. Its width is the length that 90 % of the lines do not exceed."""
+    """Measure the line layout of a book's text. Its width is the length that 90% of the lines do not exceed.
+
+    The width is None if more than 5% of the lines are too long to be wrapped, or if there is no text.
+    """
     lines = text.split("\n")
     lengths = sorted(len(line.rstrip()) for line in lines if not line.isspace() and line)
     if not lengths:
@@ -140,7 +145,12 @@ def measure_layout(text: str) -> LineLayout:
 
 
 def _iter_groups(lines: list[str], layout: LineLayout) -> Iterator[list[str]]:
-    """Yield the groups of lines between blank lines, also split where a paragraph begins without a blank line."""
+    """Yield the lines of each paragraph in a block of lines without blank lines.
+
+    Args:
+        lines: The lines of the block.
+        layout: The book's line layout.
+    """
     if layout.width is None:
         yield from (
             [[line] for line in lines] if any(len(line) > MAX_WRAPPED_CHARACTERS for line in lines) else [lines]
@@ -153,6 +163,13 @@ def _iter_groups(lines: list[str], layout: LineLayout) -> Iterator[list[str]]:
 
 
 def _find_paragraph_starts(lines: list[str], width: int, dense: bool) -> list[int]:
+    """Return the indices of the lines, except the first, that begin a paragraph inside a block, in ascending order.
+
+    Args:
+        lines: The lines of the block.
+        width: The book's line width.
+        dense: True if the book's paragraphs are not separated by blank lines.
+    """
     indented = _find_indented(lines) if any(line[0] == " " for line in lines) else []
     if indented and len(indented) < FEW_INDENTED * len(lines):
         return [index for index in indented if TERMINAL.search(lines[index - 1])]
@@ -173,7 +190,13 @@ def _find_indented(lines: list[str]) -> list[int]:
 
 
 def _can_fit_next(line: str, after: str, width: int) -> bool:
-    """Return True if the next line's first word would have fitted on this line, so that the break is intentional."""
+    """Return True if the next line's first word would have fitted on this line, so that the break is intentional.
+
+    Args:
+        line: The line.
+        after: The next line.
+        width: The line width, in characters.
+    """
     room = width - SLACK - len(line) - 1
     return room > 0 and len(after.lstrip().partition(" ")[0]) <= room
 
@@ -209,18 +232,30 @@ def _is_set_off(lines: list[str]) -> bool:
 
 
 def _is_capitalized(line: str) -> bool:
+    """Return True if the first word of a line begins with a capital."""
     word = FIRST_WORD.search(line)
     return word is not None and word[0][0].isupper()
 
 
 def _join_group(lines: list[str], layout: LineLayout, hyphens: "Hyphens") -> str:
+    """Join the lines of a paragraph to one string. Verse, titles and addresses keep their line breaks.
+
+    Args:
+        lines: The lines.
+        layout: The book's line layout.
+        hyphens: Joins words that are split across lines.
+    """
     if layout.width is None or has_meant_breaks(lines, layout.width):
         return "\n".join(" ".join(line.split()) for line in lines)
     return " ".join(hyphens.join_lines([line.strip() for line in lines]).split())
 
 
 class Hyphens:
-    """Joins the lines of a paragraph. Words split across lines are joined in the way the book spells them elsewhere."""
+    """Joins the lines of a paragraph. Words split across lines are joined in the way the book spells them elsewhere.
+
+    Args:
+        text: The whole book, which is searched when the first split word is met.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -228,7 +263,7 @@ class Hyphens:
         self.divides = False
 
     def join_lines(self, lines: list[str]) -> str:
-        """Join the lines of a paragraph into one."""
+        """Join the lines of a paragraph, of which there is at least one, into one line."""
         return "".join([*(self._end_line(line, after) for line, after in pairwise(lines)), lines[-1]])
 
     def _end_line(self, line: str, after: str) -> str:
@@ -324,7 +359,7 @@ def find_title_and_author(blocks: list[str]) -> tuple[str | None, str | None]:
 
 
 def _normalize_name(name: str) -> str:
-    """Return a name on one line and not in capitals. A final full stop is kept only after an initial."""
+    """Return a title or name on one line and not in capitals. A final full stop is kept only after an initial."""
     line = " ".join(name.split()).strip(' ,;:"“”')
     line = line[:-1] if re.search(r"[^\W\d_]{4}\.\Z", line) else line
     if not line.isupper():

@@ -93,7 +93,7 @@ def cut_catalogue(blocks: list[str]) -> list[str]:
 
 
 def _find_first_allowed(blocks: list[str]) -> int:
-    """Return the index of the first paragraph that may be cut.
+    """Return the index of the first paragraph that may be cut as a catalogue.
 
     The paragraphs from there on contain at most `MAX_CATALOGUE_SHARE` of the characters.
     """
@@ -108,7 +108,7 @@ def _find_first_allowed(blocks: list[str]) -> int:
 def _find_catalogue_start(blocks: list[str], first: int) -> int:
     """Return the index of the first paragraph of a catalogue that continues to the end of the book.
 
-    Returns the number of paragraphs if there is no catalogue.
+    Returns the number of paragraphs if there is no catalogue. Paragraphs before the index `first` are not considered.
     """
     signs = [len(blocks)]
     for index in range(len(blocks) - 1, first - 1, -1):
@@ -125,6 +125,7 @@ def _find_catalogue_start(blocks: list[str], first: int) -> int:
 
 
 def _is_heading(block: str) -> bool:
+    """Return True if a paragraph is short and does not end like a sentence."""
     return len(block) < MAX_HEADING_CHARACTERS and block[-1:] not in ".!?\"'”’"
 
 
@@ -178,7 +179,10 @@ def cut_contents(blocks: list[str]) -> list[str]:
 
 
 def _index_names(blocks: list[str]) -> dict[str, int]:
-    """Return the index of the first paragraph with each name, or {} if the book has no list of illustrations."""
+    """Return the index of the first paragraph with each name in its lines; {} if the book has no list of illustrations.
+
+    A name is a line without numbers, reduced to lower-case letters.
+    """
     first: dict[str, int] = {}
     if any(ILLUSTRATIONS.fullmatch(block.partition("\n")[0]) for block in blocks):
         for index, block in enumerate(blocks):
@@ -190,7 +194,7 @@ def _index_names(blocks: list[str]) -> dict[str, int]:
 def _find_late_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
     """Return the index after a later volume's table of contents, or `start` if none begins there.
 
-    It must have a heading and several entries.
+    It must have a heading and several entries. `first_named` is the result of `_index_names`.
     """
     if not CONTENTS.fullmatch(blocks[start].partition("\n")[0]):
         return start
@@ -199,7 +203,10 @@ def _find_late_stop(blocks: list[str], start: int, first_named: dict[str, int]) 
 
 
 def _find_contents_stop(blocks: list[str], start: int, first_named: dict[str, int]) -> int:
-    """Return the index after the list that begins at `start`, or `start` if none begins there or its end is unclear."""
+    """Return the index after the list that begins at `start`, or `start` if none begins there or its end is unclear.
+
+    `first_named` is the result of `_index_names`.
+    """
     heading, _, rest = blocks[start].partition("\n")
     if not CONTENTS.fullmatch(heading):
         return _find_unheaded_stop(blocks, start)
@@ -219,14 +226,24 @@ def _find_contents_stop(blocks: list[str], start: int, first_named: dict[str, in
 
 
 def _find_next_list(blocks: list[str], start: int) -> int:
-    """Return the index of the next heading of a list, or the maximum index that a list can reach."""
+    """Return the index of the next heading of a list after the list that begins at `start`.
+
+    If there is none, return the maximum index that a list can reach.
+    """
     end = min(start + MAX_ENTRIES, len(blocks))
     headed = (index for index in range(start + 1, end) if CONTENTS.fullmatch(blocks[index].partition("\n")[0]))
     return next(headed, end)
 
 
 def _find_listed_stop(blocks: list[str], start: int, end: int, has_rest: bool) -> int:
-    """Return the index after the last entry with a number or page, or `start` if the end of the list is unclear."""
+    """Return the index after the last entry with a number or page, or `start` if the end of the list is unclear.
+
+    Args:
+        blocks: The paragraphs.
+        start: Index of the list's heading.
+        end: Index at which the list has ended.
+        has_rest: True if the heading's paragraph has entries, too.
+    """
     listed = [index for index in range(start + 1, end) if _is_list(blocks[index])]
     again = [index for index in listed[1:] if _read_names(blocks[index]) & _read_names(blocks[listed[0]])]
     listed = [index for index in listed if not again or index < again[-1]]
@@ -238,7 +255,17 @@ def _find_listed_stop(blocks: list[str], start: int, end: int, has_rest: bool) -
 
 
 def _find_captions_stop(blocks: list[str], start: int, last: int, first_named: dict[str, int]) -> int:
-    """Return the index after a list of illustrations, at which earlier text is repeated or a first heading begins."""
+    """Return the index after a list of illustrations, at which earlier text is repeated or a first heading begins.
+
+    Args:
+        blocks: The paragraphs.
+        start: Index of the list's heading.
+        last: Maximum index that the list can reach.
+        first_named: The result of `_index_names`.
+
+    Returns:
+        The index; `start` if the list's end is unclear.
+    """
     listed = _read_names(blocks[start])
     for index in range(start + 1, min(last + 1, len(blocks))):
         block = blocks[index]
@@ -276,13 +303,17 @@ def _find_unheaded_stop(blocks: list[str], start: int) -> int:
 
 
 def _is_entry(block: str) -> bool:
+    """Return True if all lines of a paragraph are short, begin with a number and do not end like a sentence."""
     lines = block.split("\n")
     short = max(map(len, lines)) < MAX_LINE_CHARACTERS
     return short and all(NUMBERED.match(line) and not ENDS_SENTENCE.search(line[-2:]) for line in lines)
 
 
 def _is_named(blocks: list[str], index: int, listed: set[str]) -> bool:
-    """Return True if a list's names include this paragraph, or this paragraph together with the next one."""
+    """Return True if the paragraph at `index`, alone or together with the next one, is a name in a list.
+
+    `listed` are the list's names, reduced to lower-case letters.
+    """
     own = _read_names(blocks[index])
     if 2 * len(own & listed) >= len(own):
         return True
@@ -294,7 +325,8 @@ def _is_named(blocks: list[str], index: int, listed: set[str]) -> bool:
 def _find_first_heading(blocks: list[str], named: list[int]) -> int:
     """Return the index of the first of the consecutive headings that end with the last named one.
 
-    A heading counts if it is named, is a number before a name, or is a part's number before a chapter's number.
+    A heading counts if it is named (its index is in `named`), is a number before a name, or is a part's number before a
+    chapter's number.
     """
     first = named[-1]
     while first - 1 in named or (
@@ -305,6 +337,10 @@ def _find_first_heading(blocks: list[str], named: list[int]) -> int:
 
 
 def _can_precede(ordinal: str, heading: str) -> bool:
+    """Return True if a numbered heading can be directly before another heading.
+
+    "PART I" can be before "CHAPTER I" or a name, but not before "PART II".
+    """
     if not ORDINAL.fullmatch(heading):
         return True
     kinds = [word[0].lower() if (word := KIND.match(text)) else "" for text in (ordinal, heading)]
@@ -312,7 +348,10 @@ def _can_precede(ordinal: str, heading: str) -> bool:
 
 
 def _read_names(*blocks: str) -> set[str]:
-    """Return the names in the lines of these paragraphs, without leading numbers and page numbers."""
+    """Return the names in the lines of these paragraphs, without leading numbers and page numbers.
+
+    A name is reduced to lower-case letters.
+    """
     names = set()
     for line in "\n".join(blocks).split("\n"):
         name = (
@@ -327,6 +366,10 @@ def _read_names(*blocks: str) -> set[str]:
 
 
 def _is_list(block: str) -> bool:
+    """Return True if a paragraph looks like entries of a list and does not end a sentence.
+
+    Its first line must begin with a number, or half of its lines must begin with a number or end with a page number.
+    """
     lines = block.split("\n")
     listed = sum(bool(NUMBERED.match(line) or PAGED.search(line[-MAX_PAGE_CHARACTERS:])) for line in lines)
     begins = bool(NUMBERED.match(lines[0])) and max(map(len, lines)) < MAX_LINE_CHARACTERS
@@ -403,12 +446,12 @@ WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|[^\W\d_]+|\d+")
 
 
 def cut_matter(blocks: list[str]) -> list[str]:
-    """Remove the copyright page, the contents, and everything after the end of a book from its paragraphs."""
+    """Remove the copyright page, the contents, and the author's matter after the end of a book from its paragraphs."""
     return cut_contents(cut_front(cut_back(blocks)))
 
 
 def cut_front(blocks: list[str]) -> list[str]:
-    """Remove the license, copyright and imprint near the beginning of a book.
+    """Remove the license, copyright and imprint from the paragraphs near the beginning of a book.
 
     >>> cut_front(["Sky", "Copyright 2012 Ann Lee", "Smashwords Edition", "It was late. " * 300])[:2][0]
     'Sky'
@@ -423,12 +466,13 @@ def cut_front(blocks: list[str]) -> list[str]:
 
 
 def _is_front(block: str) -> bool:
+    """Return True if a paragraph is a license, copyright or imprint note."""
     line = " ".join(block.split()) if len(block) < MAX_NOTICE_CHARACTERS else ""
     return bool(LICENCE.search(line) or (len(line) < 200 and IMPRINT.search(line)))
 
 
 def cut_back(blocks: list[str]) -> list[str]:
-    """Remove everything from "About the author", "Connect with me" or the like to the end of a book."""
+    """Remove the paragraphs from "About the author", "Connect with me" or the like to the end of a book."""
     total, after, cut = sum(map(len, blocks)), 0, len(blocks)
     bound = min(BACK_CHARACTERS + BACK_SHARE * total, total / 2)
     for index in range(len(blocks) - 1, 0, -1):
@@ -442,7 +486,7 @@ def cut_back(blocks: list[str]) -> list[str]:
 
 
 def _is_plea(line: str) -> bool:
-    """Return True if a paragraph thanks the reader or asks for a review.
+    """Return True if a paragraph, on one line, thanks the reader or asks for a review.
 
     Quoted requests are ignored, because characters in a novel make them.
     """
@@ -450,7 +494,7 @@ def _is_plea(line: str) -> bool:
 
 
 def count_prose_words(blocks: Sequence[str], max_count: int) -> int:
-    """Count the words of running text, stopping once `max_count` is reached.
+    """Count the words of running text in paragraphs, stopping once `max_count` is reached.
 
     Running text consists of paragraphs with at least eight words and a sentence end, most of whose words are not
     capitalized (unlike lists, tables, titles and indexes), and with few symbols and numbers (unlike programs).
@@ -515,16 +559,23 @@ def _find_notes(blocks: list[str]) -> dict[int, str]:
 
 
 def _without_marks(block: str, marks: set[str]) -> str:
+    """Remove the references to footnotes with these marks from a paragraph."""
     return REFERENCE.sub(lambda match: "" if _is_mark(match[0], marks) else match[0], block)
 
 
 def _is_mark(mark: str, marks: set[str]) -> bool:
-    """Return True if a mark refers to a footnote that was found. A letter in brackets always counts."""
+    """Return True if a mark such as "[1]" or "*" refers to a footnote.
+
+    Args:
+        mark: The mark.
+        marks: The marks of the footnotes that were found; "[]" stands for all marks in brackets. A letter in brackets
+            always refers to a footnote.
+    """
     return mark in marks or mark[1:2].isupper() or ("[]" in marks and mark[0] in "[{")
 
 
 def _find_notes_start(blocks: list[str]) -> int:
-    """Return the index of the first of the notes gathered at the end of a book.
+    """Return the index of the first of the footnotes gathered at the end of a book.
 
     Returns the number of paragraphs if there are none.
     """

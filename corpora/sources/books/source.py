@@ -66,10 +66,15 @@ MAX_LICENSE_CHARACTERS = 100  # longer statements of rights are essays, not name
 
 
 class Book(NamedTuple):
-    """The paragraphs of a book's text, and its metadata.
+    """The paragraphs of a book's text, and its metadata. Metadata that is not known is None.
 
-    number: number of the e-book at Project Gutenberg
-    hidden: number of elements whose text the book does not display
+    paragraphs: the paragraphs in order, after everything around the text was cut
+    language:   language as the book states it, such as "English" or "en"
+    date:       release date, as YYYY, YYYY-MM or YYYY-MM-DD
+    rights:     statement of the book's license
+    number:     number of the e-book at Project Gutenberg
+    revision:   latest date in Gutenberg's header as a number, such as 20180114
+    hidden:     number of elements whose text the book does not display
     """
 
     paragraphs: list[str]
@@ -113,28 +118,39 @@ class BookCorpusSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the bytes of the source's documents, for fingerprints."""
+        """Return the settings that affect the documents, as JSON by field name.
+
+        They are `min_prose_words` and `max_record_bytes`.
+        """
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the files with supported extensions as (name, path), sorted by name.
+        """List the raw files as (name, path) pairs, sorted by name.
 
-        Raises InputError if there are none.
+        These are the books and archives of books at `path`.
+
+        Raises:
+            InputError: If there are none, or `path` names a single file with another extension.
         """
         wanted = f"a file with one of the endings {', '.join(ENDINGS)}, a folder of them, or a glob"
         refused = f"is none of {', '.join(ENDINGS)}. Set `path` to {wanted}."
         return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return a single slice that contains the whole file."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A book or archive of books is one slice.
+        """
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the book in a file, or one record for each member of a tar archive, in order.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        A book is one record, and so is each member of a tar archive.
 
         Args:
             piece: The slice, which is the whole file.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if an archive is damaged or the file cannot be read.
@@ -149,7 +165,10 @@ class BookCorpusSource:
             yield self._read_file(piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the file or archive member at a locator. A `.tar.gz` is decompressed from its beginning.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a book: a file, or a member of an archive. A `.tar.gz` or `.txt.gz` is decompressed from its
+        beginning.
 
         Raises:
             InputError: If the file cannot be read, or ends before the record.
@@ -166,6 +185,8 @@ class BookCorpusSource:
 
     def build_record(self, data: bytes, locator: Locator, name: str) -> Record:
         """Build the record of a book.
+
+        A damaged, encrypted, too large or mostly prose-free book yields a dropped record.
 
         Args:
             data: The bytes of the book.
@@ -200,7 +221,13 @@ class BookCorpusSource:
         )
 
     def _read(self, data: bytes, name: str) -> Book:
-        """Parse the bytes of a book. Raises BadBook, LockedBook and LargeBook."""
+        """Parse the bytes of a book, according to the extension of its file name.
+
+        Raises:
+            BadBook: If they are damaged.
+            LockedBook: If they are encrypted.
+            LargeBook: If they decompress to more than allowed.
+        """
         if name.lower().endswith(".epub"):
             return read_epub_book(data, self.max_record_bytes)
         if name.lower().endswith(".txt.gz"):
@@ -208,9 +235,12 @@ class BookCorpusSource:
         return read_text_book(decode_text(data))
 
     def _read_file(self, file: RawFile, tally: Tally) -> Record:
-        """Build the record of a file.
+        """Build the record of a file with one book.
 
         The content of a `.txt.gz` is decompressed; if that fails, the record is dropped.
+
+        Raises:
+            InputError: If the file cannot be read.
         """
         locator = Locator(file=file.name, sha256=file.sha256, length=file.size_bytes)
         if drop := tally.enter(locator):
@@ -220,7 +250,9 @@ class BookCorpusSource:
             with path.open("rb") as stream:
                 data = stream.read(self.max_record_bytes + 1)
         except OSError as error:
-            raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+            raise InputError(
+                f"Cannot read {path}: {error.strerror or error}. Check the path and its permissions."
+            ) from error
         if len(data) > self.max_record_bytes:
             return self._build_dropped(locator, name, Drop("too large", f"over {self.max_record_bytes} bytes"))
         if not name.lower().endswith(".gz"):
@@ -235,6 +267,12 @@ class BookCorpusSource:
         return self.build_record(data, inner, name[: -len(".gz")])
 
     def _read_members(self, file: RawFile, tally: Tally) -> Iterator[Record]:
+        """Yield one record for each member of a tar archive except folders, and count them in the tally.
+
+        Raises:
+            DamagedBytes: During iteration, if the archive is damaged or truncated.
+            OSError: During iteration, if it cannot be read.
+        """
         path = parse_raw_path(file.path)
         zipped = not path.name.lower().endswith(".tar")
         pieces = read_gzip_pieces(path) if zipped else read_file_pieces(path)
@@ -251,6 +289,17 @@ class BookCorpusSource:
                 yield self._read_member(tar, member, locator, tally)
 
     def _read_member(self, tar: TarReader, member: TarMember, locator: Locator, tally: Tally) -> Record:
+        """Build the record of a member of a tar archive. One that is no book or too large is dropped.
+
+        Args:
+            tar: Reads the archive.
+            member: The member, which is the one most recently found.
+            locator: Location of its bytes.
+            tally: Knows which records crashed earlier and must be skipped.
+
+        Raises:
+            DamagedBytes: If the archive ends before the member does.
+        """
         name = member.name.rpartition("/")[2]
         if member.kind != "file" or not name.lower().endswith(BOOK_ENDINGS) or name.startswith("."):
             return self._build_dropped(locator, name, Drop("not a book", f"{member.kind} {member.name}"))
@@ -266,6 +315,7 @@ class BookCorpusSource:
 
 
 def _to_drop(error: BadBook | LockedBook | LargeBook) -> Drop:
+    """Return the `Drop` for a book that cannot be read: "damaged", "drm" (encrypted) or "too large"."""
     if isinstance(error, BadBook):
         return Drop("damaged", str(error), damaged=True)
     return Drop("drm" if isinstance(error, LockedBook) else "too large", str(error))
@@ -289,7 +339,10 @@ def read_text_book(text: str) -> Book:
 
 
 def cut_around(blocks: list[str]) -> list[str]:
-    """Remove volunteers' notes, advertisements, publisher's matter, contents and footnotes from a book's paragraphs."""
+    """Remove what is around the text of a book from its paragraphs, and its footnotes.
+
+    These are volunteers' notes, advertisements, publisher's matter and contents.
+    """
     return cut_footnotes(cut_matter(cut_catalogue(cut_notes(blocks))))
 
 
@@ -332,7 +385,12 @@ def strip_endings(name: str) -> str:
 
 
 def _unpack_gzip(data: bytes, max_bytes: int) -> bytes:
-    """Decompress gzip data with one or more members. Raises BadBook and LargeBook."""
+    """Decompress gzip data with one or more members.
+
+    Raises:
+        BadBook: If the data is damaged or truncated.
+        LargeBook: If the result has more than `max_bytes` bytes.
+    """
     if not data:
         raise BadBook("a gzip file that is cut off")
     try:
@@ -348,7 +406,7 @@ def _unpack_gzip(data: bytes, max_bytes: int) -> bytes:
 
 
 def _count_members(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
-    """Yield the chunks of a tar archive unchanged. Members are counted from their headers before they are parsed."""
+    """Yield a tar's bytes unchanged, and count its members in the tally as the bytes pass."""
     count = MemberCount()
     for piece in pieces:
         tally.records += count.feed(piece)

@@ -47,9 +47,12 @@ class TarMember(NamedTuple):
 
 
 class EarlierHeaders(NamedTuple):
-    """Values from extension headers before a member.
+    """Values that extension headers state for the next member.
 
-    `size` is the member's true size if its own header does not have it, otherwise None.
+    Attributes:
+        name: The member's path in the archive; None if not stated.
+        size: The size of its stored content in bytes, which replaces the size in its own header; None if not stated.
+        sparse: True if it is stored without its holes.
     """
 
     name: str | None = None
@@ -63,14 +66,14 @@ class Reader(Protocol):
     position: int
 
     def read(self, size: int) -> bytes:
-        """Return the next `size` bytes, or fewer at the end of the data."""
+        """Return the next `size` bytes, or fewer at the end, and advance `position` by their number."""
 
     def skip(self, size: int) -> None:
-        """Skip the next `size` bytes."""
+        """Skip the next `size` bytes, and advance `position`."""
 
 
 def read_file_pieces(path: Path, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-    """Yield bytes `start` to `stop` of a file in chunks. If `stop` is None, the file is read to its end.
+    """Yield bytes `start` to `stop` of a file in chunks of at most PIECE_BYTES. If `stop` is None, read it to its end.
 
     Raises:
         OSError: During iteration, if the file cannot be read.
@@ -80,11 +83,11 @@ def read_file_pieces(path: Path, start: int = 0, stop: int | None = None) -> Ite
 
 
 def read_gzip_pieces(path: Path) -> Iterator[bytes]:
-    """Yield the decompressed bytes of a gzip file in chunks.
+    """Yield the decompressed bytes of a gzip file in chunks of at most PIECE_BYTES.
 
     Raises:
-        DamagedBytes: If the file is damaged or truncated.
-        OSError: If the file cannot be opened.
+        DamagedBytes: During iteration, if the file is damaged or truncated.
+        OSError: During iteration, if the file cannot be opened.
     """
     with path.open("rb") as raw, gzip.GzipFile(fileobj=raw) as stream:
         while True:
@@ -100,14 +103,14 @@ def read_gzip_pieces(path: Path) -> Iterator[bytes]:
 
 
 def read_xz_pieces(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """Yield the decompressed bytes of consecutive xz streams.
+    """Yield the decompressed bytes of consecutive xz streams, in chunks of at most PIECE_BYTES.
 
     Args:
         pieces: The compressed bytes, in chunks.
         name: Name of the file, for error messages.
 
     Raises:
-        DamagedBytes: If the streams are damaged or truncated, or need more memory than allowed.
+        DamagedBytes: During iteration, if the streams are damaged or truncated, or need more memory than allowed.
     """
     position, data = 0, b""
     while True:
@@ -120,6 +123,13 @@ def read_xz_pieces(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
 
 
 def _build_xz_fault(name: str, position: int, error: Exception | None) -> DamagedBytes:
+    """Build the error for a damaged xz stream of the file `name`.
+
+    Args:
+        name: Name of the file.
+        position: Byte in the file at which the damage was found.
+        error: The library's error; None if the bytes end too early.
+    """
     if needs_memory(error):
         return DamagedBytes(
             f"{name} needs over {format_max_memory()} of memory to be unpacked", position, remedy=REPACK
@@ -128,13 +138,25 @@ def _build_xz_fault(name: str, position: int, error: Exception | None) -> Damage
 
 
 def _build_fault(name: str, what: str, position: int) -> DamagedBytes:
+    """Build the error with the message "`name` `what` at its byte `position`"."""
     return DamagedBytes(f"{name} {what} at its byte {position}", position)
 
 
 def _skip_padding(data: bytes, pieces: Iterator[bytes], name: str, position: int) -> tuple[bytes, int]:
     """Skip the zero padding after a stream, whose length is a multiple of four.
 
-    Returns the bytes after the padding, and the number of bytes taken from `pieces`. Raises DamagedBytes.
+    Args:
+        data: Bytes after the stream that were already read.
+        pieces: The bytes after `data`, in chunks.
+        name: Name of the file, for error messages.
+        position: Byte in the file after `data`.
+
+    Returns:
+        The bytes after the padding that were read (b"" at the end of the file), and the number of bytes taken from
+        `pieces`.
+
+    Raises:
+        DamagedBytes: If the length of the padding is not a multiple of four.
     """
     zeros = taken = 0
     while True:
@@ -161,7 +183,7 @@ class ByteReader:
         self._piece, self._at = b"", 0
 
     def read(self, size: int) -> bytes:
-        """Return the next `size` bytes, or fewer at the end of the data."""
+        """Return the next `size` bytes, or fewer at the end, and advance `position` by their number."""
         data = self._take(size)
         if len(data) == size:
             return data
@@ -172,36 +194,44 @@ class ByteReader:
         return b"".join(parts)
 
     def skip(self, size: int) -> None:
-        """Skip the next `size` bytes, or fewer at the end of the data."""
+        """Skip the next `size` bytes, and advance `position`.
+
+        At the end of the last chunk, fewer are skipped.
+        """
         size -= len(self._take(size))
         while size and self._read_next_piece():
             size -= len(self._take(size))
 
     def _take(self, size: int) -> bytes:
+        """Return up to `size` bytes of the current chunk, and advance the position."""
         data = self._piece[self._at : self._at + size]
         self._at += len(data)
         self.position += len(data)
         return data
 
     def _read_next_piece(self) -> bool:
+        """Make the next chunk the current one. Return False if there is none."""
         self._piece, self._at = next(self.pieces, b""), 0
         return bool(self._piece)
 
 
 class FileReader:
-    """A `Reader` of an uncompressed file, which skips bytes without reading them."""
+    """A `Reader` of an uncompressed seekable file, which skips bytes without reading them."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.position = file, 0
 
     def read(self, size: int) -> bytes:
-        """Return the next `size` bytes, or fewer at the end of the file."""
+        """Return the next `size` bytes, or fewer at the end, and advance `position` by their number."""
         data = self.file.read(size)
         self.position += len(data)
         return data
 
     def skip(self, size: int) -> None:
-        """Skip the next `size` bytes, possibly past the end of the file."""
+        """Skip the next `size` bytes, and advance `position`.
+
+        The new position may be past the end of the file.
+        """
         self.position = self.file.seek(size, 1)
 
 
@@ -222,7 +252,11 @@ class TarReader:
         self.reader, self.name, self.closed = reader, name, closed
 
     def iter_members(self) -> Iterator[TarMember]:
-        """Yield each member. Raises DamagedBytes if the archive is damaged or truncated."""
+        """Yield each member in the order of the archive. What is not read of a member is skipped.
+
+        Raises:
+            DamagedBytes: During iteration, if the archive is damaged or truncated.
+        """
         num_zeros, earlier = 0, EarlierHeaders()
         offset: int | None = None
         while len(block := self.reader.read(BLOCK_BYTES)) == BLOCK_BYTES:
@@ -245,14 +279,22 @@ class TarReader:
             raise _build_fault(self.name, "is cut off", self.reader.position)
 
     def read(self, member: TarMember) -> bytes:
-        """Read all bytes of the most recently yielded member. Raises DamagedBytes if they are truncated."""
+        """Read all bytes of the most recently yielded member.
+
+        Raises:
+            DamagedBytes: If the archive ends before the member does.
+        """
         data = self.reader.read(member.size_bytes)
         if len(data) < member.size_bytes:
             raise _build_fault(self.name, "is cut off", self.reader.position)
         return data
 
     def iter_pieces(self, member: TarMember) -> Iterator[bytes]:
-        """Yield the bytes of the most recently yielded member in chunks. Raises DamagedBytes if they are truncated."""
+        """Yield the bytes of the most recently yielded member in chunks of at most PIECE_BYTES.
+
+        Raises:
+            DamagedBytes: During iteration, if the archive ends before the member does.
+        """
         left = member.size_bytes
         while left:
             data = self.reader.read(min(left, PIECE_BYTES))
@@ -262,10 +304,10 @@ class TarReader:
             yield data
 
     def _read_header(self, block: bytes) -> tuple[bytes, int]:
-        """Return the type flag of a header, and the number of bytes that follow the header.
+        """Return the type flag of a header block (one byte), and the number of content bytes that follow the header.
 
         Raises:
-            DamagedBytes: If the checksum is wrong.
+            DamagedBytes: If the checksum is wrong or the size is impossible.
         """
         flag = block[156:157]
         try:
@@ -279,7 +321,15 @@ class TarReader:
         return flag, size
 
     def _skip_map(self, block: bytes, flag: bytes) -> int:
-        """Return the byte offset of a member's content, after its header and any maps of an old GNU sparse file."""
+        """Skip the maps of holes that follow the header of an old GNU sparse file; other members have none.
+
+        Args:
+            block: The member's header.
+            flag: Its type flag.
+
+        Returns:
+            The byte offset of the member's content in the archive.
+        """
         more = flag == b"S" and block[OLD_MAP_FLAG]
         while more:
             block = self.reader.read(BLOCK_BYTES)
@@ -287,9 +337,18 @@ class TarReader:
         return self.reader.position
 
     def _read_extension(self, flag: bytes, size: int, before: EarlierHeaders) -> EarlierHeaders:
-        """Add the values of an extension header, which describe the next member, to earlier ones.
+        """Read the content of an extension header, and add its values, which describe the next member, to earlier ones.
 
-        Raises DamagedBytes.
+        Args:
+            flag: The header's type flag.
+            size: Number of bytes of its content.
+            before: The values of earlier extension headers.
+
+        Returns:
+            The values including this header's.
+
+        Raises:
+            DamagedBytes: If the content is longer than MAX_EXTENSION_BYTES.
         """
         if flag in b"gK":
             return before
@@ -309,9 +368,12 @@ class TarReader:
 
 
 def _parse_number(field: bytes) -> int:
-    """Parse a header number, in octal or in GNU's base 256. Raises ValueError.
+    r"""Parse a number in a tar header, in octal or in GNU's base 256.
 
-    >>> _parse_number(b"0000755\\0"), _parse_number(b"\\x80" + bytes(6) + b"\\x01\\x00")
+    Raises:
+        ValueError: If it is neither.
+
+    >>> _parse_number(b"0000755\0"), _parse_number(b"\x80" + bytes(6) + b"\x01\x00")
     (493, 256)
     """
     if field[0] in (0x80, 0xFF):
@@ -320,6 +382,7 @@ def _parse_number(field: bytes) -> int:
 
 
 def _find_kind(flag: bytes) -> str:
+    """Return the `kind` of a `TarMember` for a header's type flag."""
     if flag in b"12":
         return "link"
     kinds = {b"5": "folder", b"S": "sparse"}
@@ -327,12 +390,14 @@ def _find_kind(flag: bytes) -> str:
 
 
 def _read_name(block: bytes) -> str:
+    """Return a member's path from its header block, including the prefix that ustar stores separately."""
     name = _decode_field(block[:100])
     prefix = _decode_field(block[345:500]) if block[257:263] == b"ustar\0" else ""
     return f"{prefix}/{name}" if prefix else name
 
 
 def _decode_field(field: bytes) -> str:
+    """Decode a header field up to its first zero byte as UTF-8; invalid bytes are replaced."""
     return field.partition(b"\0")[0].decode(errors="replace")
 
 
@@ -355,7 +420,11 @@ def _find_stated_size(records: dict[bytes, bytes]) -> int | None:
 
 
 class MemberCount:
-    """Counts the members of a tar archive by stepping from header to header. Folders are not counted."""
+    """Counts the members of a tar archive by stepping from header to header. Folders are not counted.
+
+    Attributes:
+        members: Number of members so far.
+    """
 
     def __init__(self) -> None:
         self.members = 0
@@ -367,7 +436,11 @@ class MemberCount:
         self._size: int | None = None  # said by pax records for the member after them
 
     def feed(self, piece: bytes) -> int:
-        """Process the next chunk of the archive. Return the number of members whose header ends in this chunk."""
+        """Process the next chunk of the archive, of any length.
+
+        Returns:
+            The number of members whose header (with the records that precede it) ends in this chunk.
+        """
         before, at = self.members, 0
         while at < len(piece):
             if self._skip >= len(piece) - at:
@@ -384,6 +457,7 @@ class MemberCount:
         return self.members - before
 
     def _count_header(self, block: bytes) -> None:
+        """Process a complete header block: count it if it begins a member, and determine what follows it."""
         if block == ZEROS:
             return
         flag = chr(block[156])
@@ -399,18 +473,26 @@ class MemberCount:
             self._size = None
 
     def _take_records(self, block: bytes) -> None:
+        """Process the complete pax records of an extension header, which may state the next member's size."""
         size = _find_stated_size(dict(_iter_pax_records(block)))
         self._size = self._size if size is None else size
         self._wanted, self._on_block = BLOCK_BYTES, self._count_header
 
     def _take_map(self, block: bytes) -> None:
+        """Process a map of an old GNU sparse file. After the last map, the member's content is skipped."""
         if not block[MAP_FLAG]:
             self._skip, self._on_block = self._stored, self._count_header
 
     def _compute_padded_size(self, field: bytes, flag: str) -> int:
-        """Compute the number of bytes between a header and the next one.
+        """Compute the number of bytes between a header and the next one, a multiple of 512.
 
-        Returns 0 if the parser will reject the header.
+        Args:
+            field: The size in the header.
+            flag: The header's type flag, as a character.
+
+        Returns:
+            The number; 0 for a member without content, or if the size is invalid, so that `TarReader` will reject the
+            header.
         """
         if flag in "123456":
             return 0

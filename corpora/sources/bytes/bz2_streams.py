@@ -28,10 +28,12 @@ WINDOW_BYTES = 1 << 24  # of an object, which cannot be mapped into memory
 
 
 class StreamPiece(NamedTuple):
-    """A chunk of decompressed bytes that is `offset` bytes into a compressed stream.
+    """A chunk of decompressed bytes of a compressed stream.
 
-    `stream` is the byte in the file at which this stream begins, or -1 for an uncompressed file. A UTF-16 text is
-    converted to UTF-8, and `offset` then counts UTF-8 bytes.
+    Attributes:
+        stream: Byte in the file at which the compressed stream begins, or -1 for an uncompressed file.
+        offset: Position of the chunk in the decompressed stream. If UTF-16 is converted, it counts UTF-8 bytes.
+        data: The bytes.
     """
 
     stream: int
@@ -40,7 +42,7 @@ class StreamPiece(NamedTuple):
 
 
 def build_stream_fault(stream: int, position: int, truncated: bool) -> DamagedBytes:
-    """Build the error for a damaged stream.
+    """Build the error for a damaged stream or uncompressed text.
 
     Args:
         stream: Byte in the file at which the stream begins, or -1 for an uncompressed file.
@@ -53,7 +55,13 @@ def build_stream_fault(stream: int, position: int, truncated: bool) -> DamagedBy
 
 
 def read_plain_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
-    """Yield bytes `start` to `stop` of an uncompressed file in chunks."""
+    """Yield bytes `start` to `stop` of an uncompressed file in chunks of at most PIECE_BYTES.
+
+    Ends early, without an error, if the file does.
+
+    Raises:
+        OSError: During iteration, if the file cannot be read.
+    """
     with path.open("rb") as file:
         if start:  # a pipe can be read, but not sought in
             file.seek(start)
@@ -63,7 +71,7 @@ def read_plain_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece
 
 
 def read_bz2_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
-    """Yield the decompressed bytes of the bzip2 streams that begin in bytes `start` to `stop` of a file.
+    """Yield the decompressed bytes of the bzip2 streams that begin in bytes `start` to `stop` of a file, in chunks.
 
     Args:
         path: Path of the file.
@@ -71,7 +79,7 @@ def read_bz2_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
         stop: Byte after the last stream. No stream is read past it.
 
     Raises:
-        DamagedBytes: If a stream is damaged or truncated.
+        DamagedBytes: During iteration, if a stream is damaged or truncated.
     """
     with path.open("rb") as file:
         while start < stop:
@@ -83,7 +91,7 @@ def read_bz2_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
 
 
 def _open_bz2_stream(file: BinaryIO, start: int, stop: int) -> PackedStream:
-    """Return the stream that begins at byte `start`. It is not read past byte `stop`."""
+    """Return the bzip2 stream that begins at byte `start` of an open file. It is not read past byte `stop`."""
 
     def fault(position: int, error: Exception | None) -> DamagedBytes:
         return build_stream_fault(start, position, truncated=error is None)
@@ -92,9 +100,12 @@ def _open_bz2_stream(file: BinaryIO, start: int, stop: int) -> PackedStream:
 
 
 def read_zstd_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]:
-    """Yield the decompressed bytes of a zstd file. Raises DamagedBytes.
+    """Yield the decompressed bytes of a zstd file in chunks of at most PIECE_BYTES.
 
     Zstd files are never split, so `start` must be 0 and `stop` the size of the file.
+
+    Raises:
+        DamagedBytes: During iteration, if the file is damaged or truncated.
     """
     offset = 0
     try:
@@ -107,7 +118,10 @@ def read_zstd_pieces(path: Path, start: int, stop: int) -> Iterator[StreamPiece]
 
 
 def choose_reader(path: Path) -> Callable[[Path, int, int], Iterator[StreamPiece]]:
-    """Return the function that reads a file, according to its file extension."""
+    """Return the function that reads a file by its extension: as bzip2 (.bz2), as zstd (.zst), or uncompressed.
+
+    It is called with the path and the first and last byte of a range, and yields the range's chunks.
+    """
     if path.name.endswith(".bz2"):
         return read_bz2_pieces
     return read_zstd_pieces if path.name.endswith(".zst") else read_plain_pieces
@@ -119,12 +133,12 @@ def is_utf16(data: bytes) -> bool:
 
 
 def as_utf8(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
-    """Convert UTF-16 text with a byte order mark to UTF-8. Any other text is yielded unchanged.
+    """Convert chunks of UTF-16 text with a byte order mark to UTF-8. Chunks of any other text are yielded unchanged.
 
     Unpaired surrogates are preserved, so that a page that contains one is not valid XML.
 
     Raises:
-        DamagedBytes: If the text ends within a character.
+        DamagedBytes: During iteration, if the text ends within a character.
     """
     first = next(pieces, None)
     if first is None:
@@ -147,7 +161,7 @@ def as_utf8(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
 
 
 def find_streams(path: Path) -> list[int]:
-    """Find the first byte of each bzip2 stream in a file, by the ten bytes at the start of a nonempty stream.
+    """Find the first byte of each nonempty bzip2 stream in a file, in ascending order, by the ten bytes at its start.
 
     The compressed file is read once, at about 1.2 GB/s. These ten bytes occur by chance once in 2^77 bytes.
     """
@@ -161,9 +175,9 @@ def find_streams(path: Path) -> list[int]:
 
 
 def _iter_windows(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield overlapping windows of a file's bytes, each with the byte offset of its start.
+    """Yield (byte offset, bytes) of overlapping windows of about 16 MB of a file.
 
-    Because of the overlap, the bytes that start a stream are always complete in one of the windows.
+    Because of the overlap, the ten bytes that start a bzip2 stream are always complete in one of the windows.
     """
     kept, base = b"", 0
     while data := file.read(WINDOW_BYTES):
@@ -174,6 +188,7 @@ def _iter_windows(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def _find_starts(data: mmap.mmap | bytes) -> Iterator[int]:
+    """Yield the positions in data at which a nonempty bzip2 stream begins, in ascending order."""
     lead = len(STREAM_START) + 1
     at = data.find(BLOCK_START)
     while at >= 0:
@@ -189,7 +204,10 @@ def verify_pieces(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
     Chunks of a damaged block are never yielded.
 
     The last 47 MB of a stream are held back, so a typical stream of a hundred pages is yielded completely or not at
-    all. Raises DamagedBytes as `pieces` does.
+    all.
+
+    Raises:
+        DamagedBytes: During iteration, when `pieces` raises it, after the chunks of earlier streams.
     """
     held: deque[StreamPiece] = deque()
     size = 0
@@ -212,13 +230,14 @@ def verify_pieces(pieces: Iterator[StreamPiece]) -> Iterator[StreamPiece]:
 
 
 def is_stream_start(file: BinaryIO, offset: int) -> bool:
-    """Return True if a bzip2 stream with at least one block begins at this byte of an open file."""
+    """Return True if a bzip2 stream with at least one block begins at byte `offset` of an open file."""
     file.seek(offset)
     head = file.read(len(STREAM_START) + 1 + len(BLOCK_START))
     return head.startswith(STREAM_START) and head[4:] == BLOCK_START
 
 
 def _read_first_bytes(path: Path) -> bytes:
+    """Return the first two bytes of a file, which may be a byte order mark."""
     with path.open("rb") as file:
         return file.read(2)
 
@@ -226,8 +245,14 @@ def _read_first_bytes(path: Path) -> bytes:
 def read_at(path: Path, stream: int, offset: int, length: int) -> bytes:
     """Read `length` decompressed bytes from byte `offset` of the stream that begins at byte `stream` of a file.
 
-    If `stream` is -1, the file is not compressed. Reading continues into the following streams if necessary. Raises
-    DamagedBytes.
+    If `stream` is -1, the file is not compressed. Reading continues into the following streams if necessary. UTF-16 is
+    converted to UTF-8, and `offset` and `length` then count UTF-8 bytes.
+
+    Returns:
+        The bytes; fewer if the file ends before.
+
+    Raises:
+        DamagedBytes: If the stream is damaged or truncated.
     """
     size = path.stat().st_size
     pieces, skip = as_utf8(choose_reader(path)(path, max(0, stream), size)), offset

@@ -18,7 +18,7 @@ def with_packed_endings(*endings: str) -> tuple[str, ...]:
 
 
 def is_packed(name: str) -> bool:
-    """Return True if a file name has the extension of a compressed file."""
+    """Return True if a file name has the extension of a compressed file: .gz, .zst, .bz2 or .xz, in any case."""
     return name.lower().endswith(PACKED_ENDINGS)
 
 
@@ -37,5 +37,9 @@ def find_ending(name: str) -> str:
 
 
 def _split_ending(name: str) -> tuple[str, str]:
+    """Split a name into the part before its extension and the extension with its dot, which is "" if there is none.
+
+    An extension has at most 10 letters and digits.
+    """
     stem, dot, last = name.rpartition(".")
     return (stem, dot + last) if stem and last.isalnum() and len(last) <= MAX_ENDING_CHARACTERS else (name, "")

@@ -35,9 +35,9 @@ class DamagedBytes(ValueError):
     """Raised if bytes of a raw file cannot be read any further. The message names the bytes and describes the damage.
 
     position:  byte in the file at which the damage was found
-    stream:    byte at which the damaged compressed stream begins, or -1 if there is none or more than one
+    stream:    byte at which the damaged compressed stream begins, or -1 if there is none or it is not known
     truncated: True if the data ends too early
-    remedy:    how to fix the problem
+    remedy:    a sentence that says how to fix the problem
     """
 
     def __init__(
@@ -61,13 +61,19 @@ class BadRecord(ValueError):
 
 
 def needs_memory(error: BaseException | None) -> bool:
-    """Return True if compressed bytes are not damaged, but need more memory than xz and zstd decompressors may use."""
+    """Return True if an error says that xz or zstd would need more memory than allowed, not that bytes are damaged.
+
+    False for None.
+    """
     return isinstance(error, (*DAMAGE_ERRORS["xz"], *DAMAGE_ERRORS["zst"])) and "memory" in str(error).lower()
 
 
 @contextmanager
 def explain_damage(path: Path) -> Iterator[None]:
-    """Convert errors about damaged bytes in this block to an InputError that names the file (a context manager)."""
+    """Convert the errors of unreadable or damaged bytes in this block to an InputError (a context manager).
+
+    These are the `READ_FAULTS`. The message names the file at `path` and a remedy.
+    """
     try:
         yield
     except READ_FAULTS as error:

@@ -57,7 +57,7 @@ def parse_raw_path(text: str) -> Path:
 
 
 def build_object_path(address: ObjectAddress) -> "ObjectPath":
-    """Build the path of an object from its address in the object store."""
+    """Build the path of an object, or of a prefix of several objects, from its address in the object store."""
     path = ObjectPath("/" + address.root)
     path.address = address
     return path
@@ -79,41 +79,65 @@ class ObjectPath(PosixPath):
         return build_object_path(replace(self.address, pieces=(*self.address.pieces[:-1], name)))
 
     def absolute(self) -> "ObjectPath":
-        """Return this path, which is always absolute."""
+        """Return this object's path unchanged, since it is always absolute."""
         return self
 
     def expanduser(self) -> "ObjectPath":
-        """Return this path, which never contains `~`."""
+        """Return the path unchanged, since it never contains `~`."""
         return self
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if the object exists."""
+        """Return True if the file exists.
+
+        There must be an object with exactly this address.
+
+        Raises:
+            OSError: If the store does not answer.
+        """
         try:
             return self._place.find_size("") is not None
         except InputError as error:
             raise _to_os_error(error, str(self)) from error
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if the object exists."""
+        """Return True if the file exists.
+
+        There must be an object with exactly this address.
+
+        Raises:
+            OSError: If the store does not answer.
+        """
         return self.is_file()
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Return False: an object store has no folders."""
+        """Return False. The path is never that of a folder.
+
+        An object store has no folders.
+        """
         return False
 
     def list_objects(self) -> dict[str, int]:
-        """Return the size in bytes of each object with this prefix, by its name relative to the prefix."""
+        """List the objects below this prefix: their sizes in bytes, by their names relative to the prefix.
+
+        Raises:
+            OSError: If the store does not answer.
+        """
         try:
             return self._place.list_files("")
         except InputError as error:
             raise _to_os_error(error, str(self)) from error
 
     def join_name(self, name: str) -> "ObjectPath":
-        """Return the path of the object with a name relative to this prefix."""
+        """Return the path of the object whose name, relative to this prefix, is `name`. It may contain slashes."""
         return build_object_path(replace(self.address, pieces=(*self.address.pieces, *name.split("/"))))
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return the object's size in the form of a file's status; times are 0. Raises FileNotFoundError."""
+        """Return the size in bytes in the form of a file's status. All times are 0.
+
+        Raises:
+            FileNotFoundError: If there is no such object.
+            OSError: If the store does not answer.
+        """
         try:
             size = self._place.find_size("")
         except InputError as error:
@@ -123,28 +147,50 @@ class ObjectPath(PosixPath):
         return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, size, 0, 0, 0))
 
     def read_stamp(self) -> list[Any]:
-        """Return the object's size and ETag, which change with its content."""
+        """Return a list of values that change with the content.
+
+        They are the size in bytes and the ETag of the object.
+
+        Raises:
+            OSError: If the object does not exist or cannot be read.
+        """
         with ObjectReader(self) as reader:
             return [reader.size, reader.etag]
 
     def open(self, mode: str = "r", buffering: int = -1, *args: Any, **more: Any) -> Any:
-        """Open the object for reading with random access. `mode` must be "rb"."""
+        """Open the file as a seekable binary stream. `mode` must be "rb".
+
+        The stream of the object is buffered unless `buffering` is 0.
+
+        Raises:
+            OSError: If the object does not exist or cannot be read.
+        """
         assert mode == "rb", "an object is read as bytes"
         reader = ObjectReader(self)
         return io.BufferedReader(reader, READ_BYTES) if buffering else reader
 
     def read_bytes(self) -> bytes:
-        """Read all bytes of the object."""
+        """Return all bytes of the file.
+
+        Raises:
+            OSError: If the object does not exist or cannot be read.
+        """
         with ObjectReader(self) as reader:
             return reader.readall()
 
     @cached_property
     def _place(self) -> Place:
+        """The object as a `Place`, through which the store is asked."""
         return Place(str(self.address))
 
 
 class ObjectReader(io.RawIOBase):
-    """A stream of an object's bytes, read by range requests. Raises OSError with an error number."""
+    """A stream of an object's bytes, read by range requests. Raises OSError with an error number.
+
+    Attributes:
+        size: Size of the object in bytes.
+        etag: Its ETag, which changes with its content; "" if the store has none.
+    """
 
     def __init__(self, path: ObjectPath) -> None:
         self._address, self._position = str(path), 0
@@ -168,7 +214,15 @@ class ObjectReader(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Set the position of the next read, and return it."""
+        """Set the position of the next read, and return it.
+
+        No request is sent.
+
+        Args:
+            offset: Number of bytes.
+            whence: What `offset` is relative to: `os.SEEK_SET` (the beginning), `os.SEEK_CUR` (the current position) or
+                `os.SEEK_END` (the end).
+        """
         self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
         return self._position
 
@@ -177,17 +231,32 @@ class ObjectReader(io.RawIOBase):
         return self._position
 
     def readall(self) -> bytes:
-        """Read all remaining bytes."""
+        """Return all bytes from the current position to the object's end.
+
+        Raises:
+            OSError: If the store does not answer.
+        """
         return self._read(max(0, self.size - self._position))
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill the buffer and return the number of bytes read, which is smaller than the buffer only at the end."""
+        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
+
+        It is smaller than the buffer only at the end.
+
+        Raises:
+            OSError: If the store does not answer.
+        """
         view = memoryview(buffer).cast("B")
         data = self._read(min(len(view), max(0, self.size - self._position)))
         view[: len(data)] = data
         return len(data)
 
     def _read(self, size: int) -> bytes:
+        """Request `size` bytes from the current position on, which must exist, and advance the position.
+
+        Raises:
+            OSError: If the store does not answer.
+        """
         if not size:
             return b""
         try:
@@ -199,7 +268,7 @@ class ObjectReader(io.RawIOBase):
 
 
 def _to_os_error(error: InputError, address: str) -> OSError:
-    """Convert an object-store error to the corresponding operating-system error."""
+    """Convert an object-store error to an OSError with the number EIO, the message and the object's address."""
     message = str(error).removeprefix(f"Cannot read {address}: ").rstrip(".")
     return OSError(errno.EIO, message, address)
 
@@ -208,11 +277,15 @@ def open_for_library(path: Path, buffering: int = -1) -> Any:
     """Return a path or open file that can be passed to a library which opens files by name.
 
     Ordinary files are returned as paths. Objects, zip members, pipes, and paths that are not valid UTF-8 (which Arrow
-    does not support) are opened.
+    does not support) are returned as open binary files.
 
     Args:
         path: Path of the file.
-        buffering: As in `open`; 0 disables buffering.
+        buffering: As in `open`, for objects and zip members; 0 disables buffering.
+
+    Raises:
+        OSError: If the file is opened here and cannot be.
+        InputError: If it is a pipe into which nothing is written.
     """
     if isinstance(path, ObjectPath | MemberPath):
         return path.open("rb", buffering)
@@ -223,7 +296,7 @@ def open_for_library(path: Path, buffering: int = -1) -> Any:
 
 
 def choose_column_bytes(path: Path) -> int:
-    """Return how many bytes of a Parquet column to read at a time.
+    """Return how many bytes of a Parquet column to read at a time: 1 MB of an object, else 64 kB.
 
     More bytes are read from an object, because each read is a request.
     """
@@ -235,6 +308,9 @@ def find_matching_objects(path: ObjectPath) -> tuple[ObjectPath, list[str]]:
 
     Returns:
         The prefix before the first wildcard, and the matching names relative to this prefix, sorted.
+
+    Raises:
+        OSError: If the store does not answer.
     """
     pieces = path.address.pieces
     fixed = next((i for i, piece in enumerate(pieces) if WILDCARDS & set(piece)), len(pieces))
@@ -243,7 +319,9 @@ def find_matching_objects(path: ObjectPath) -> tuple[ObjectPath, list[str]]:
 
 
 def is_glob_match(pieces: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return True if a path matches a glob pattern. Both are given as lists of path components.
+    """Return True if a path matches a glob pattern, in which `**` stands for any number of components.
+
+    Both are given as lists of path components.
 
     >>> is_glob_match(["a", "b", "c.txt"], ["a", "**", "*.txt"]), is_glob_match(["a", "c.txt"], ["*.txt"])
     (True, False)

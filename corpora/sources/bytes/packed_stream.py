@@ -25,7 +25,7 @@ class Decompressor(Protocol):
 
     @property
     def eof(self) -> bool:
-        """True if the end of the stream was reached."""
+        """True if the end of the compressed stream was reached."""
 
     @property
     def needs_input(self) -> bool:
@@ -33,10 +33,13 @@ class Decompressor(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """The bytes found after the end of the stream."""
+        """The bytes found after the end of the compressed stream."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Decompress data, and return at most `max_length` bytes."""
+        """Give the decompressor further compressed bytes, and return at most `max_length` decompressed bytes.
+
+        If `needs_input` is False, `data` may be b"".
+        """
 
 
 class GzipDecompressor:
@@ -47,21 +50,25 @@ class GzipDecompressor:
 
     @property
     def eof(self) -> bool:
-        """True if the end of the member was reached."""
+        """True if the end of the compressed stream was reached."""
         return self._inner.eof
 
     @property
     def needs_input(self) -> bool:
-        """True if all given bytes have been consumed."""
+        """True if more compressed bytes are needed before more can be returned."""
         return not self._inner.unconsumed_tail
 
     @property
     def unused_data(self) -> bytes:
-        """The bytes found after the end of the member."""
+        """The bytes found after the end of the compressed stream."""
         return self._inner.unused_data
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Decompress data, and return at most `max_length` bytes."""
+        """Give the decompressor further compressed bytes, and return at most `max_length` decompressed bytes.
+
+        Raises:
+            zlib.error: If the bytes are damaged or not gzip.
+        """
         return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
 
 
@@ -73,7 +80,7 @@ DECOMPRESSORS: Mapping[str, Callable[[], Decompressor]] = {
 
 
 def format_max_memory() -> str:
-    """Format the decompressors' memory limit for a message."""
+    """Return the memory limit of the xz decompressor for a message, as in "200 MB"."""
     return f"{MAX_DECODER_BYTES // 1_000_000} MB"
 
 
@@ -89,7 +96,7 @@ class PackedStream:
         position: Byte in the file at which these chunks begin.
         fault: Builds the error to raise from a byte position and the library's error, or None if the bytes end too
             early.
-        first: Bytes of the stream that were read before.
+        first: Bytes of the stream that were already read from the file. They precede `packed`.
     """
 
     def __init__(self, packing: str, packed: Iterator[bytes], position: int, fault: FaultMaker, first: bytes = b""):
@@ -120,7 +127,10 @@ class PackedStream:
 
 
 def read_in_pieces(file: BinaryIO, start: int, stop: int, size: int) -> Iterator[bytes]:
-    """Yield bytes `start` to `stop` of an open file (or to its end) in chunks of `size` bytes."""
+    """Yield bytes `start` up to, but not including, `stop` of an open file, in chunks of `size` bytes.
+
+    The last chunk may be shorter. Ends early, without an error, if the file does.
+    """
     file.seek(start)
     while start < stop and (data := file.read(min(size, stop - start))):
         yield data

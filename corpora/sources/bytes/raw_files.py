@@ -39,7 +39,10 @@ BLOCK_BYTES = 1 << 20  # of lines that are read at once: they and what is made o
 class Line(NamedTuple):
     """A line or row of a file, without its line ending.
 
-    `data` is None if the line is longer than allowed. `offset` is the position of its first byte in the file.
+    Attributes:
+        offset: Position of its first byte in the (decompressed) file.
+        length: Number of bytes. It includes the line ending only if the line is longer than allowed.
+        data: Its bytes; None if the line is longer than allowed.
     """
 
     offset: int
@@ -48,7 +51,9 @@ class Line(NamedTuple):
 
 
 def open_raw(path: Path) -> BufferedIOBase:
-    """Open a raw file for reading, and decompress it according to its file extension.
+    """Open a raw file for reading, and decompress it according to its file extension (.gz, .bz2, .xz or .zst).
+
+    The stream raises one of `READ_FAULTS`, which `explain_damage` converts, if the bytes are damaged.
 
     Raises:
         InputError: If the file cannot be opened.
@@ -63,13 +68,15 @@ def open_raw(path: Path) -> BufferedIOBase:
             return unpacked
         return BufferedReader(_XzFile(path)) if name.endswith(".xz") else open_file(path)
     except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+        raise InputError(
+            f"Cannot read {path}: {error.strerror or error}. Check the path and its permissions."
+        ) from error
 
 
 class _XzFile(RawIOBase):
-    """The decompressed content of a file's xz streams, with a memory limit, which the standard library does not offer.
+    """A stream of the decompressed bytes of a file's xz streams, with a memory limit (unlike the standard library's).
 
-    Raises InputError if the streams need more memory, and errors that `explain_damage` handles if they are damaged.
+    While reading, raises InputError if the streams need more memory, and lzma.LZMAError if they are damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -82,7 +89,14 @@ class _XzFile(RawIOBase):
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill part of a buffer. Return the number of bytes written, which is 0 only at the end."""
+        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
+
+        These are decompressed bytes. There may be fewer than the buffer could hold.
+
+        Raises:
+            InputError: If a stream needs more memory than allowed.
+            lzma.LZMAError: If a stream is damaged or truncated.
+        """
         view = memoryview(buffer).cast("B")
         if not self._left:
             try:
@@ -97,13 +111,16 @@ class _XzFile(RawIOBase):
         return size
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the stream.
+
+        The compressed file is closed, too.
+        """
         self._file.close()
         super().close()
 
 
 def read_again(path: Path, offset: int, length: int) -> bytes:
-    """Read `length` bytes from byte `offset` of a file's decompressed content.
+    """Read `length` bytes from byte `offset` of a file's decompressed content; fewer if the content ends before.
 
     A compressed file is read from its beginning.
 
@@ -116,7 +133,7 @@ def read_again(path: Path, offset: int, length: int) -> bytes:
 
 
 def pass_bytes(stream: BufferedIOBase, size: int) -> None:
-    """Skip the first `size` bytes of a stream."""
+    """Move a stream that is at its beginning to byte `size`, by seeking or, if it cannot seek, by reading."""
     if stream.seekable():
         stream.seek(size)
         return
@@ -130,8 +147,12 @@ class Lines:
 
     Line i is data[starts[i]:ends[i]], which is empty if it is longer than allowed.
 
+    data:    bytes of the file that contain the lines
+    starts:  int64 [N], index in `data` of each line's first byte
+    ends:    int64 [N], index in `data` of the byte after each line
+    lengths: int64 [N], length of each line in bytes; it includes the line ending only for a line that is longer than
+             allowed
     offset:  position of `data` in the file
-    lengths: length of each line in bytes; it includes the line ending only for a line that is longer than allowed
     """
 
     data: bytes
@@ -142,7 +163,7 @@ class Lines:
 
     @classmethod
     def from_lines(cls, lines: Sequence[bytes]) -> "Lines":
-        """Create an object from lines, as if they were a file."""
+        """Create a Lines object from separate lines, as if they were a file with one newline between two lines."""
         lengths = np.array([*map(len, lines)], np.int64)
         ends = np.cumsum(lengths + 1) - 1
         return cls(b"\n".join(lines), ends - lengths, ends, lengths)
@@ -157,23 +178,26 @@ class Lines:
         return (self.data[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True))
 
     def get_line(self, row: int) -> Line:
-        """Return the line with this index, including its position in the file."""
+        """Return line number `row` (from 0) with its position in the file.
+
+        Its data is None if it is longer than allowed.
+        """
         data, length = self[row], int(self.lengths[row])
         return Line(self.offset + int(self.starts[row]), length, data if len(data) == length else None)
 
     def select(self, rows: Int64s) -> "Lines":
-        """Return the lines with these indices."""
+        """Return the lines with the given indices (int64), in that order, without copying their bytes."""
         return Lines(self.data, self.starts[rows], self.ends[rows], self.lengths[rows], self.offset)
 
     def join(self) -> bytes:
-        """Return the bytes of all lines, each followed by a newline."""
+        """Return the bytes of all lines, of which there must be at least one, each followed by a newline."""
         view = memoryview(self.data)
         breaks = np.flatnonzero(self.starts[1:] != self.ends[:-1] + 1) + 1  # what is adjacent is one piece
         firsts, lasts = self.starts[np.r_[0, breaks]].tolist(), self.ends[np.r_[breaks, len(self)] - 1].tolist()
         return b"\n".join([*(view[first:last] for first, last in zip(firsts, lasts, strict=True)), b""])
 
     def without_blank(self) -> "Lines":
-        """Return the lines that are not blank."""
+        """Return the lines that contain anything but white space. Lines that are longer than allowed are kept."""
         if not len(self):
             return self
         firsts = np.frombuffer(self.data, np.uint8)[np.minimum(self.starts, len(self.data) - 1)]
@@ -184,14 +208,21 @@ class Lines:
 
 
 def read_lines(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Line]:
-    """Yield the lines that begin in bytes `start` to `stop` one at a time. Arguments are as for `read_blocks`."""
+    """Yield the lines that begin in bytes `start` to `stop` one at a time, each with its position.
+
+    Args:
+        stream: The file's content, positioned at its beginning. It must be seekable if `start` is not 0.
+        start: Byte offset in the content. A line that begins before it is skipped.
+        stop: Byte offset in the content at which to stop; None for the end of the content.
+        max_bytes: Maximum length of a line. A longer line is yielded with None as data.
+    """
     for lines in read_blocks(stream, start, stop, max_bytes):
         places = zip((lines.offset + lines.starts).tolist(), lines.lengths.tolist(), lines, strict=True)
         yield from (Line(at, length, data if len(data) == length else None) for at, length, data in places)
 
 
 def read_blocks(stream: BufferedIOBase, start: int, stop: int | None, max_bytes: int) -> Iterator[Lines]:
-    """Yield the lines that begin in bytes `start` to `stop`, in blocks. The last line is read to its end.
+    """Yield the lines that begin in bytes `start` to `stop`, in blocks of about 1 MB. The last line is read to its end.
 
     Args:
         stream: The file's content, positioned at its beginning. It must be seekable if `start` is not 0.
@@ -214,9 +245,13 @@ def read_blocks(stream: BufferedIOBase, start: int, stop: int | None, max_bytes:
 
 
 def _cut_block(data: bytes, offset: int, passed: int, max_bytes: int) -> Lines:
-    """Split a block of bytes into lines.
+    r"""Split a block of bytes, which begins with a line, into lines at "\n" or "\r\n".
 
-    `passed` is the number of bytes of the last line that were skipped after the block.
+    Args:
+        data: The block.
+        offset: Position of the block in the file.
+        passed: Number of bytes of the last line that were skipped after the block, because it is too long.
+        max_bytes: Maximum length of a line.
     """
     view = np.frombuffer(data, np.uint8)
     breaks = np.flatnonzero(view == ord("\n"))
@@ -234,6 +269,11 @@ def seek_line(stream: BufferedIOBase, start: int, stop: int | None) -> int:
 
     This way, a line that spans several slices is read only once.
 
+    Args:
+        stream: A seekable stream.
+        start: Byte offset in the stream.
+        stop: Byte offset at which the search for the line may end; None for no limit.
+
     Returns:
         The position of the line, which is at least `stop` if no line begins before `stop`.
     """
@@ -242,10 +282,12 @@ def seek_line(stream: BufferedIOBase, start: int, stop: int | None) -> int:
 
 
 def skip_line(stream: BufferedIOBase, max_bytes: int | None = None) -> int:
-    """Skip the rest of a line, in steps of 64 kB, or stop once at least `max_bytes` bytes were read.
+    """Skip the rest of the current line with its line ending, or stop once at least `max_bytes` bytes were read.
+
+    At most 64 kB are held in memory. None is no limit.
 
     Returns:
-        The number of bytes read.
+        The number of bytes read, which is 0 only at the end of the stream.
     """
     passed = 0
     while (max_bytes is None or passed < max_bytes) and (data := stream.readline(1 << 16)):
@@ -284,6 +326,13 @@ def decode(data: bytes, encoding: str, offset: int = 0) -> str:
 
 
 def _decode_detected(data: bytes, offset: int) -> str:
+    """Decode bytes by their byte order mark, as UTF-8 if they are valid, or as windows-1252.
+
+    `offset` is their position in the file; only bytes at position 0 can have a byte order mark.
+
+    Raises:
+        UnicodeDecodeError: If the bytes are not even windows-1252.
+    """
     if not offset and (wide := guess_wide_encoding(data[:HEAD_BYTES])):
         return data.decode(wide).removeprefix("\ufeff")
     try:
@@ -293,11 +342,11 @@ def _decode_detected(data: bytes, offset: int) -> str:
 
 
 def check_encoding(name: str, encoding: str) -> None:
-    """Check that an encoding exists, and that lines can be found in its bytes.
+    """Check that an encoding exists, and that line breaks and JSON can be found in its bytes as in ASCII.
 
     Args:
         name: Name of the source, for error messages.
-        encoding: Python's name of an encoding, or "auto".
+        encoding: Python's name of an encoding, or "auto", which is always accepted.
 
     Raises:
         InputError: If the encoding is unknown, or is not compatible with ASCII.

@@ -37,7 +37,9 @@ class NotWide(OSError):
 
 
 def find_source_encoding(path: Path) -> str:
-    """Detect the encoding from which a file of lines must be converted. Returns "" for UTF-8 and windows-1252.
+    """Detect the encoding from which a file of lines must be converted, such as "utf-16-le" or "cp1251".
+
+    Returns "" for UTF-8 and windows-1252, which are read without conversion.
 
     Raises:
         InputError: If the file cannot be read, or its encoding cannot be determined.
@@ -59,6 +61,9 @@ def find_source_encoding(path: Path) -> str:
 def open_lines(path: Path, codec: str) -> BufferedIOBase:
     """Open a file for reading, decompress it, and convert it from the encoding `codec` ("" for none) to UTF-8.
 
+    While reading, the stream raises NotWide if a UTF-16 or UTF-32 text is invalid. Invalid bytes of other encodings are
+    kept, so that only their line is not UTF-8.
+
     Raises:
         InputError: If the file cannot be opened.
     """
@@ -67,14 +72,21 @@ def open_lines(path: Path, codec: str) -> BufferedIOBase:
 
 
 def read_lines_again(path: Path, offset: int, length: int, encoding: str) -> bytes:
-    """Read `length` bytes from byte `offset` of a file's decompressed and converted lines. Raises InputError."""
-    with open_lines(path, find_source_encoding(path) if encoding == AUTO else "") as stream:
+    """Read `length` bytes from byte `offset` of a file's decompressed lines.
+
+    If `encoding` is "auto", the bytes are those after conversion to UTF-8.
+
+    Raises:
+        InputError: If the file cannot be read, or its encoding cannot be determined.
+    """
+    codec = find_source_encoding(path) if encoding == AUTO else ""
+    with open_lines(path, codec) as stream, explain_damage(path):
         pass_bytes(stream, offset)
         return stream.read(length)
 
 
 class _RecodedFile(RawIOBase):
-    """A stream's text converted to UTF-8, without its byte order mark. Raises NotWide."""
+    """A stream of another stream's text, converted from the encoding `codec` to UTF-8, without its byte order mark."""
 
     def __init__(self, stream: BufferedIOBase, codec: str) -> None:
         self._stream, self._codec = stream, codec
@@ -88,7 +100,13 @@ class _RecodedFile(RawIOBase):
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill part of a buffer. Return the number of bytes written, which is 0 only at the end."""
+        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
+
+        These are UTF-8 bytes. There may be fewer than the buffer could hold.
+
+        Raises:
+            NotWide: If the text is not valid UTF-16 or UTF-32 as detected.
+        """
         view = memoryview(buffer).cast("B")
         while not self._left and not self._ended:
             self._left = memoryview(self._read_next())
@@ -98,6 +116,11 @@ class _RecodedFile(RawIOBase):
         return size
 
     def _read_next(self) -> bytes:
+        """Read and convert the next 64 kB. The result may be b"" before the end, which sets `_ended`.
+
+        Raises:
+            NotWide: If the text is not valid UTF-16 or UTF-32 as detected.
+        """
         data = self._stream.read(PIECE_BYTES)
         self._ended = not data
         try:
@@ -109,6 +132,9 @@ class _RecodedFile(RawIOBase):
         return text.encode(errors=self._errors)
 
     def close(self) -> None:
-        """Close the stream."""
+        """Close the stream.
+
+        The stream with the original text is closed, too.
+        """
         self._stream.close()
         super().close()

@@ -43,7 +43,7 @@ MAX_LOWER_ZEROS = 0.02  # and among those of the lower half
 
 
 def find_marked_encoding(head: bytes) -> str:
-    """Return the wide encoding (UTF-16 or UTF-32) that a text's byte order mark indicates, or "" if there is none."""
+    """Return the wide encoding that a text's byte order mark indicates, such as "utf-16-le", or "" if there is none."""
     return next((codec for mark, codec in MARKS if head.startswith(mark)), "")
 
 
@@ -66,6 +66,7 @@ def guess_wide_encoding(head: bytes) -> str:
 
 
 def _guess_by_zeros(head: bytes) -> str:
+    """Guess UTF-16 or UTF-32 from which bytes of a character are zero. Returns a codec such as "utf-16-le", or ""."""
     zeros = [head[at::4].count(0) / (len(head) / 4) for at in range(4)]
     for codec, upper, lower in (
         ("utf-32-le", (2, 3), (0,)),
@@ -80,7 +81,10 @@ def _guess_by_zeros(head: bytes) -> str:
 
 
 def _guess_utf16_by_letters(head: bytes) -> str:
-    """Guess UTF-16 from its characters: letters of few scripts, separated by spaces, line endings, kana or the like."""
+    """Guess UTF-16 from its characters: letters of few scripts, separated by spaces, line endings, kana or the like.
+
+    Returns "utf-16-le", "utf-16-be", or "" if neither fits clearly better.
+    """
     if _is_utf_8(head) or len(PRINTABLE_BYTE.findall(head)) >= MAX_ASCII_SHARE * len(head):
         return ""
     shares = {codec: _compute_sign_share(head, codec) for codec in ("utf-16-le", "utf-16-be")}
@@ -89,6 +93,10 @@ def _guess_utf16_by_letters(head: bytes) -> str:
 
 
 def _is_utf_8(head: bytes) -> bool:
+    """Return True if bytes are the beginning of a UTF-8 text without zero bytes.
+
+    A cut-off last character is allowed.
+    """
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
@@ -97,9 +105,10 @@ def _is_utf_8(head: bytes) -> bool:
 
 
 def _compute_sign_share(head: bytes, codec: str) -> float:
-    """Compute the share of characters that would rarely be as frequent in any other encoding.
+    """Compute the share of characters, decoded with `codec`, that would rarely be as frequent in any other encoding.
 
-    It is 0 if the other characters are not letters of a single script.
+    These are printable ASCII, kana and East Asian punctuation. The share is 0 if over 2% of the characters are neither
+    these nor common letters, or if the bytes cannot be decoded.
     """
     try:
         text = codecs.getincrementaldecoder(codec)().decode(head)
@@ -148,13 +157,16 @@ SYLLABLES = frozenset("이다는의에을를가고하지사기인한로은어서
 
 
 def guess_encoding(data: bytes, whole: bool = True) -> str:
-    """Guess the encoding of a text. Returns UTF-8 even if a few bytes are invalid, and UNKNOWN if the guess fails.
+    r"""Guess the encoding of a text that is not UTF-16 or UTF-32.
 
     Args:
         data: The text, or its beginning.
         whole: False if `data` is only the beginning of the text.
 
-    >>> guess_encoding("渡し舟は霧のために遅れた。".encode("shift_jis")), guess_encoding(b"caf\\xe9")
+    Returns:
+        A codec of `SCORES` such as "cp1251"; "utf-8" even if a few bytes are invalid; UNKNOWN if the guess fails.
+
+    >>> guess_encoding("渡し舟は霧のために遅れた。".encode("shift_jis")), guess_encoding(b"caf\xe9")
     ('cp932', 'cp1252')
     """
     if data.isascii():
@@ -170,7 +182,12 @@ def guess_encoding(data: bytes, whole: bool = True) -> str:
 
 
 def _guess_by_letters(sample: bytes, cut: bool) -> str:
-    """Return the encoding whose decoded characters fit its languages, or UNKNOWN if there is none or more than one."""
+    """Return the encoding whose decoded characters fit its languages, or UNKNOWN if there is none or more than one.
+
+    Args:
+        sample: Bytes of the text.
+        cut: True if the sample may end within a character.
+    """
     scores: dict[str, float] = {}
     beyond = 0.0
     for codec in SCORES:
@@ -187,27 +204,38 @@ def _guess_by_letters(sample: bytes, cut: bool) -> str:
 
 
 def _compute_share(characters: Counter[str], accept: Callable[[str], bool]) -> float:
+    """Compute the share of the counted characters for which `accept` returns True; 0 if there are none."""
     total = characters.total()
     return sum(count for character, count in characters.items() if accept(character)) / total if total else 0.0
 
 
 def _is_east_asian(character: str) -> bool:
+    """Return True for a common Chinese character or a full-width form of ASCII."""
     return "\u4e00" <= character <= "\u9fff" or "\uff01" <= character <= "\uff5e"
 
 
 def _score_japanese(characters: Counter[str]) -> float:
-    """Return 1 if at least a fifth is kana and all other characters are frequent signs or kanji; otherwise less."""
+    """Return how well counted characters fit Japanese text, from 0 to 1.
+
+    1 means that at least a fifth is kana and all others are kanji or East Asian punctuation.
+    """
     kana = _compute_share(characters, lambda c: "\u3041" <= c <= "\u30ff")
     fits = _compute_share(characters, lambda c: "\u3000" <= c <= "\u30ff" or _is_east_asian(c))
     return fits * min(1.0, kana / 0.2)
 
 
 def _score_korean(characters: Counter[str]) -> float:
+    """Return how well counted characters fit Korean text, from 0 to 1.
+
+    1 means that all are hangul or punctuation, and at least 15% are among the most frequent syllables.
+    """
     fits = _compute_share(characters, lambda c: "\uac00" <= c <= "\ud7a3" or c in PUNCTUATION)
     return fits * min(1.0, _compute_share(characters, SYLLABLES.__contains__) / 0.15)
 
 
 def _make_chinese_scorer(frequent: frozenset[str]) -> Callable[[Counter[str]], float]:
+    """Create the function that scores characters, from 0 to 1, as Chinese with the given most frequent characters."""
+
     def score(characters: Counter[str]) -> float:
         fits = _compute_share(characters, lambda c: c in PUNCTUATION or _is_east_asian(c))
         return fits * min(1.0, _compute_share(characters, frequent.__contains__) / MIN_FREQUENT_SHARE)
@@ -216,7 +244,10 @@ def _make_chinese_scorer(frequent: frozenset[str]) -> Callable[[Counter[str]], f
 
 
 def _score_cyrillic(characters: Counter[str]) -> float:
-    """Return 1 if most characters are lower-case letters with a normal share of vowels; otherwise less."""
+    """Return how well counted characters fit text in Cyrillic letters, from 0 to 1.
+
+    1 means that all are Cyrillic letters or punctuation, most of them lower-case, with a normal share of vowels.
+    """
     small = _compute_share(characters, lambda c: "а" <= c <= "џ")  # noqa: RUF001
     vowels = _compute_share(characters, VOWELS.__contains__)
     fits = _compute_share(characters, lambda c: "\u0400" <= c <= "\u0491" or c in CYRILLIC_SIGNS)
@@ -227,6 +258,7 @@ def _score_cyrillic(characters: Counter[str]) -> float:
 
 
 def _score_western(characters: Counter[str]) -> float:
+    """Return the share of the counted characters that are accented letters or quotes of Western languages."""
     return _compute_share(characters, WESTERN_SIGNS.__contains__)
 
 

@@ -19,9 +19,10 @@ from corpora.store.places.files import read_machine_id
 
 
 def read_state(path: Path) -> str:
-    """Return a string that changes whenever a file does: machine, size, time and inode.
+    """Return a string that changes whenever a file does: "MACHINE SIZE MTIME INODE", separated by spaces.
 
-    For a folder, it covers all files in the folder.
+    For a folder, it consists of the states of all files in the folder and its subfolders. For a zip member, it is the
+    state of the archive.
 
     Returns "" if the state cannot be determined (a pipe, an object in an object store), and "gone" if the file does not
     exist.
@@ -40,13 +41,13 @@ def read_state(path: Path) -> str:
 
 
 def format_change(path: Path) -> str:
-    """Format the message about a file that changed while it was read."""
+    """Format the message about a file that changed while it was read, which names the file."""
     shown = str(path).encode(errors="backslashreplace").decode()
     return f"{shown} changed while it was read. Run again when nothing writes it any more."
 
 
 def read_states(paths: Iterable[str]) -> dict[str, str]:
-    """Return the state of each file by its path, as `read_state` returns it."""
+    """Return the state of each file by its path, as `read_state` determines it, to pass to `hold_unchanged`."""
     return {path: read_state(parse_raw_path(path)) for path in paths}
 
 

@@ -33,7 +33,7 @@ class WarcMember(io.RawIOBase):
     """The decompressed bytes of a gzip member, or of a whole file that is uncompressed or zstd-compressed.
 
     stream:     byte in the file at which the member begins, or -1 if the file is not compressed
-    end:        byte after the member, known once it was read to its end
+    end:        byte after the member, known once it was read to its end; for zstd only the byte after its first
     num_starts: number of lines read so far that look like the start of a record header
     """
 
@@ -51,9 +51,12 @@ class WarcMember(io.RawIOBase):
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill part of a buffer.
+        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
 
-        Return the number of bytes written, which is 0 only at the end. Raises DamagedBytes.
+        These are decompressed bytes. There may be fewer than the buffer could hold.
+
+        Raises:
+            DamagedBytes: If the compressed bytes are damaged or truncated.
         """
         view = memoryview(buffer).cast("B")
         if not self._left:
@@ -67,11 +70,17 @@ class WarcMember(io.RawIOBase):
         return size
 
     def _iter_plain_pieces(self, file: BinaryIO, start: int) -> Iterator[bytes]:
+        """Yield the bytes of an uncompressed file from byte `start` on, in chunks."""
         for piece in read_in_pieces(file, start, FILE_END, PIECE_BYTES):
             self.end += len(piece)
             yield piece
 
     def _iter_zstd_pieces(self, file: BinaryIO, start: int) -> Iterator[bytes]:
+        """Yield the decompressed bytes of a zstd file in chunks.
+
+        Raises:
+            DamagedBytes: During iteration, if the file is damaged or needs a dictionary.
+        """
         file.seek(start)
         try:
             with pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd") as stream:
@@ -83,6 +92,12 @@ class WarcMember(io.RawIOBase):
             raise DamagedBytes(f"its zstd stream cannot be read: {error}", start, remedy=remedy) from error
 
     def _iter_gzip_pieces(self, file: BinaryIO, start: int) -> Iterator[bytes]:
+        """Yield the decompressed bytes of the gzip member that begins at byte `start` of a file, in chunks.
+
+        Raises:
+            DamagedBytes: During iteration, if the member is damaged or truncated.
+        """
+
         def fault(position: int, error: Exception | None) -> DamagedBytes:
             if error is None:
                 return DamagedBytes(f"the file is cut off in the gzip member at byte {start}", position, truncated=True)
@@ -110,7 +125,8 @@ def iter_members(path: Path, start: int, stop: int) -> Iterator[WarcMember]:
         stop: Members that begin at or after this byte are not read.
 
     Raises:
-        DamagedBytes: If the bytes after a member are not another member, or a member is damaged.
+        DamagedBytes: During iteration, if the bytes after a member are neither another member nor zero padding. Reading
+            a damaged member raises it, too.
     """
     with path.open("rb") as file:
         if (packing := find_packing(path)) != "gz":
@@ -137,6 +153,11 @@ def is_member_start(path: Path, at: int) -> bool:
 
 
 def _is_member_start(file: BinaryIO, at: int) -> bool:
+    """Return True if a gzip member begins at byte `at` of an open file, and False for padding or the end of the file.
+
+    Raises:
+        DamagedBytes: If anything else begins there.
+    """
     file.seek(at)
     head = file.read(len(GZIP_START))
     if GZIP_START.startswith(head):
@@ -149,10 +170,18 @@ def _is_member_start(file: BinaryIO, at: int) -> bool:
 
 
 def find_next_member(path: Path, at: int, stop: int = FILE_END) -> int | None:
-    """Find the next byte, at or after `at`, at which a gzip member with a record seems to begin, or None.
+    """Find the next byte, at or after `at`, at which a gzip member with a record seems to begin.
 
     The match may be false, because a page that is itself an archive can contain such bytes. Before splitting a file
     here, the caller must check that the preceding members end here too.
+
+    Args:
+        path: Path of the file.
+        at: First byte to search.
+        stop: The member must begin before this byte.
+
+    Returns:
+        The byte's position in the file; None if there is none.
     """
     with path.open("rb") as file:
         for position in _find_all(file, GZIP_START, at, stop):
@@ -167,7 +196,7 @@ def find_next_member(path: Path, at: int, stop: int = FILE_END) -> int | None:
 
 
 def _find_all(file: BinaryIO, mark: bytes, start: int, stop: int) -> Iterator[int]:
-    """Yield the positions of `mark` in bytes `start` to `stop`."""
+    """Yield the positions of the byte string `mark` in bytes `start` to `stop` of an open file, in ascending order."""
     file.seek(start)
     buffer, base = b"", start
     while base < stop and (piece := file.read(PIECE_BYTES)):

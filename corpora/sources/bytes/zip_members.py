@@ -41,7 +41,13 @@ class BadArchive(ValueError):
 
 
 class Member(NamedTuple):
-    """A member of a zip archive. `kind` is the reason why the member cannot be read, or "" if it can."""
+    """A member of a zip archive.
+
+    Attributes:
+        name: Its decoded path in the archive.
+        info: Its entry in the archive's list.
+        kind: The reason why the member is not read, such as "hidden file"; "" if it is read.
+    """
 
     name: str
     info: zipfile.ZipInfo
@@ -49,7 +55,9 @@ class Member(NamedTuple):
 
 
 def list_members(archive: Path) -> list[Member]:
-    """List the members of a zip archive, without folders.
+    """List the members of a zip archive, without folders, in the order of the archive's list.
+
+    Members that were replaced by a later one of the same name come last; their `kind` says so.
 
     Raises:
         BadArchive: If the file is not a zip archive, is damaged, has too many members, or members share bytes.
@@ -60,12 +68,33 @@ def list_members(archive: Path) -> list[Member]:
 
 
 def _read_list(archive: Path) -> tuple[Mapping[str, Member], tuple[Member, ...]]:
+    """Return an archive's members by name, and a tuple of those replaced by a later member of the same name.
+
+    They are cached until the archive changes.
+
+    Raises:
+        BadArchive: If the list cannot be read or used.
+        OSError: If the archive cannot be opened.
+    """
     return _parse_list(archive, str(archive), *read_stamp(archive))
 
 
 @lru_cache(maxsize=8)
 def _parse_list(archive: Path, name: str, *stamp: Any) -> tuple[Mapping[str, Member], tuple[Member, ...]]:
-    """Return the members by name, and a tuple of those replaced by a later member of the same name; cached."""
+    """Parse the list of a zip archive's members, without folders; cached by all arguments.
+
+    Args:
+        archive: Path of the archive.
+        name: The path as a string, which tells apart archives in different object stores.
+        stamp: Values that change with the archive's content, as `read_stamp` returns them.
+
+    Returns:
+        The members by name, and a tuple of those replaced by a later member of the same name.
+
+    Raises:
+        BadArchive: If the list cannot be read or used.
+        OSError: If the archive cannot be opened.
+    """
     with archive.open("rb") as stream:
         try:
             with zipfile.ZipFile(stream) as opened:
@@ -88,7 +117,7 @@ def _parse_list(archive: Path, name: str, *stamp: Any) -> tuple[Mapping[str, Mem
 
 
 def _decode_name(info: zipfile.ZipInfo) -> str:
-    """Return a member's name, decoded as UTF-8 even if the archive does not declare it."""
+    """Return a member's name, decoded as UTF-8 if it is valid UTF-8, even if the archive does not declare it."""
     if info.flag_bits & UTF_8_FLAG or info.filename.isascii():
         return info.filename
     try:
@@ -98,6 +127,7 @@ def _decode_name(info: zipfile.ZipInfo) -> str:
 
 
 def _find_kind(info: zipfile.ZipInfo) -> str:
+    """Return the reason why a member is not read (hidden, encrypted or in another packing); "" if it is read."""
     parts = info.filename.split("/")
     if parts[0] == "__MACOSX" or parts[-1].startswith("._"):
         return HIDDEN_FILE  # what macOS writes next to a file
@@ -107,7 +137,14 @@ def _find_kind(info: zipfile.ZipInfo) -> str:
 
 
 def read_stamp(path: Path) -> list[Any]:
-    """Return values that change with a file's content: size, times and inode, or the path's own `read_stamp()`."""
+    """Return values that change with a file's content, as a list.
+
+    For a file on disk: size, modification and change time in nanoseconds, and inode. An object or zip member determines
+    them itself.
+
+    Raises:
+        OSError: If the file cannot be found.
+    """
     if hasattr(path, "read_stamp"):
         return list(path.read_stamp())
     seen = path.stat()
@@ -115,7 +152,7 @@ def read_stamp(path: Path) -> list[Any]:
 
 
 def build_member_path(archive: Path, member: str) -> "MemberPath":
-    """Build the path of a member in a zip archive."""
+    """Build the path of the member with the name `member` in a zip archive. It need not exist."""
     path = MemberPath(f"{archive}{INNER}{member}")
     path.archive, path.member = archive, member
     return path
@@ -146,43 +183,58 @@ class MemberPath(PosixPath):
 
     @property
     def parent(self) -> Path:  # type: ignore[override]
-        """The folder of the archive."""
+        """The folder that contains the archive."""
         return self.archive.parent
 
     @property
     def parents(self) -> Sequence[Path]:  # type: ignore[override]
-        """The folder of the archive, and its parent folders."""
+        """The folder that contains the archive, followed by its parent folders up to the root."""
         return self.archive.parents
 
     def absolute(self) -> "MemberPath":
-        """Return the path with the absolute path of the archive."""
+        """Return the same member's path with the absolute path of the archive."""
         return build_member_path(self.archive.absolute(), self.member)
 
     def expanduser(self) -> "MemberPath":
-        """Return this path, which never contains `~`."""
+        """Return the path unchanged, since it never contains `~`."""
         return self
 
     def is_symlink(self) -> bool:
-        """Return False. Members are not links."""
+        """Return False, since zip members are not links."""
         return False
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if the member exists."""
+        """Return True if the file exists.
+
+        The archive must be readable and have a member with this name.
+        """
         try:
             return self.member in _read_list(self.archive)[0]
         except (BadArchive, FileNotFoundError):
             return False
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if the member exists."""
+        """Return True if the file exists.
+
+        The archive must be readable and have a member with this name.
+        """
         return self.is_file()
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Return False: members are files."""
+        """Return False. The path is never that of a folder.
+
+        A zip member is a file.
+        """
         return False
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return the member's uncompressed size in the form of a file's status; times are 0."""
+        """Return the size in bytes in the form of a file's status. All times are 0.
+
+        The size is that of the uncompressed member.
+
+        Raises:
+            OSError: If there is no such member, or the archive cannot be read.
+        """
         return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, self._find_info().file_size, 0, 0, 0))
 
     @property
@@ -191,7 +243,11 @@ class MemberPath(PosixPath):
         return self._find_info().compress_type != zipfile.ZIP_STORED
 
     def compute_sha256(self) -> str:
-        """Compute the SHA-256 (hex) of the member's compressed bytes."""
+        """Compute the SHA-256 digest of the member's compressed bytes, as hex digits.
+
+        Raises:
+            OSError: If the member cannot be found or read.
+        """
         info, digest = self._find_info(), hashlib.sha256()
         with self._open_packed(info) as stream:
             left = info.compress_size
@@ -201,23 +257,43 @@ class MemberPath(PosixPath):
         return digest.hexdigest()
 
     def read_stamp(self) -> list[Any]:
-        """Return the stamp of the archive, which changes with the member's content."""
+        """Return a list of values that change with the content.
+
+        They are those of the member's archive: its size, times and inode, or its size and ETag.
+        """
         return read_stamp(self.archive)
 
     def open(self, mode: str = "r", buffering: int = -1, *args: Any, **more: Any) -> Any:
-        """Open the member for reading with random access. `mode` must be "rb"."""
+        """Open the file as a seekable binary stream. `mode` must be "rb".
+
+        The stream of the uncompressed member is always buffered.
+
+        Raises:
+            OSError: If the member cannot be found. The stream raises it if the bytes are damaged.
+        """
         assert mode == "rb", "a member is read as bytes"
         info = self._find_info()
         stream = self._open_packed(info)
         return io.BufferedReader(_UnpackedMember(zipfile.ZipExtFile(stream, "r", info, None, True)))
 
     def read_bytes(self) -> bytes:
-        """Read all uncompressed bytes of the member."""
+        """Return all bytes of the file.
+
+        The member is decompressed.
+
+        Raises:
+            OSError: If the member cannot be found, or is damaged.
+        """
         with self.open("rb") as stream:
             data: bytes = stream.read()
             return data
 
     def _find_info(self) -> zipfile.ZipInfo:
+        """Return the member's entry in the archive's list.
+
+        Raises:
+            OSError: If the archive cannot be read. This is FileNotFoundError if it has no such member.
+        """
         try:
             member = _read_list(self.archive)[0].get(self.member)
         except BadArchive as error:
@@ -227,7 +303,11 @@ class MemberPath(PosixPath):
         return member.info
 
     def _open_packed(self, info: zipfile.ZipInfo) -> IO[bytes]:
-        """Open the archive at the member's first compressed byte. Raises OSError if no member begins there."""
+        """Open the archive at the first compressed byte of the member with this entry.
+
+        Raises:
+            OSError: If no member begins where the entry says.
+        """
         stream: IO[bytes] = self.archive.open("rb")
         stream.seek(info.header_offset)
         head = stream.read(HEAD_BYTES)
@@ -254,26 +334,54 @@ class _UnpackedMember(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Set the position of the next read, and return it."""
+        """Set the position of the next read, and return it.
+
+        It counts uncompressed bytes.
+
+        Args:
+            offset: Number of bytes.
+            whence: What `offset` is relative to: `os.SEEK_SET` (the beginning), `os.SEEK_CUR` (the current position) or
+                `os.SEEK_END` (the end).
+
+        Raises:
+            OSError: If the bytes in between are damaged.
+        """
         return int(self._translate_faults(lambda: self._inner.seek(offset, whence)))
 
     def tell(self) -> int:
-        """Return the position of the next read."""
+        """Return the position of the next read.
+
+        It counts uncompressed bytes.
+        """
         return self._inner.tell()
 
     def readinto(self, buffer: Any) -> int:
-        """Fill part of a buffer. Return the number of bytes written, which is 0 only at the end."""
+        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
+
+        These are uncompressed bytes. There may be fewer than the buffer could hold.
+
+        Raises:
+            OSError: If the bytes are damaged.
+        """
         view = memoryview(buffer).cast("B")
         data = self._translate_faults(lambda: self._inner.read1(len(view)))
         view[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
-        """Close the archive."""
+        """Close the stream.
+
+        The archive is closed, too.
+        """
         self._inner.close()
         super().close()
 
     def _translate_faults(self, read: Any) -> Any:
+        """Call `read` without arguments and return its result.
+
+        Raises:
+            OSError: If `read` raises an error about damaged bytes.
+        """
         try:
             return read()
         except MEMBER_FAULTS as error:

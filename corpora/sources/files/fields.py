@@ -26,7 +26,7 @@ REQUIRED = ("text", "key")  # if they are asked for
 
 
 def with_text(fields: Fields) -> dict[str, Names]:
-    """Return the field map, with "text" mapped to the name "text" if it contains no text field."""
+    """Return a map of fields to names, with "text" mapped to the name "text" if it contains no text field."""
     return {"text": "text", **fields}
 
 
@@ -39,7 +39,7 @@ def find_fields(value: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
             that exists is used.
 
     Returns:
-        The values by attribute of `Record`.
+        The values by attribute of `Record`: strings, or an integer for "revision"; None if there is no value.
 
     Raises:
         BadRecord: If the text or a named key is missing, or a value has the wrong type.
@@ -78,6 +78,7 @@ def choose_names(fields: Fields, has: Callable[[str], bool]) -> dict[str, str]:
 
 
 def _pick_first(names: tuple[str, ...], has: Callable[[str], bool]) -> str:
+    """Return the first name for which `has` returns True, or the first of all if there is none."""
     return next((name for name in names if has(name)), names[0])
 
 
@@ -91,12 +92,12 @@ def format_names(names: Names) -> str:
 
 
 def describe_remedy(field: str) -> str:
-    """Describe what to do about a field that is not found, for a message."""
+    """Return the sentence of a message that says how to name the right column for a field. It has no full stop."""
     return f"Name the right one in the source's `fields`, as with --set source.fields.{field}=NAME"
 
 
 def find_value(value: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a name or, if there is none, at a dot-separated path of names.
+    """Return the value in a JSON object or row at a name or, if there is none, at a dot-separated path of names.
 
     Returns None if neither exists.
 
@@ -113,7 +114,10 @@ def find_value(value: Mapping[str, Any], path: str) -> Any:
 
 
 def parse_object(line: str) -> dict[str, Json]:
-    """Parse a JSON object. Raises BadRecord if the line is not valid JSON or is another kind of value.
+    """Parse a line as a JSON object.
+
+    Raises:
+        BadRecord: If the line is not valid JSON, or is another kind of value.
 
     >>> parse_object('{"text": "a"}')
     {'text': 'a'}
@@ -128,7 +132,7 @@ def parse_object(line: str) -> dict[str, Json]:
 
 
 def split_objects(line: Line) -> list[Line]:
-    """Split a line that consists of several JSON objects separated only by spaces. Returns [] for any other line.
+    """Split a line that consists of several JSON objects separated only by white space. Returns [] for any other line.
 
     >>> [each.data for each in split_objects(Line(9, 16, b'{"a": 1} {"b":2}'))]
     [b'{"a": 1}', b'{"b":2}']
@@ -149,17 +153,20 @@ def split_objects(line: Line) -> list[Line]:
 
 
 def skip_spaces(text: str, at: int) -> int:
-    """Return the index after any JSON white space at `at`."""
+    """Return the index of the first character from `at` on that is not JSON white space."""
     return SPACES.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
 
 
 def convert(given: Any, field: str, path: str = "") -> str | int | None:
-    """Convert a field's value to the type of the `Record` attribute.
+    """Convert a field's value to the type of the `Record` attribute: an integer for "revision", otherwise a string.
 
     Args:
         given: The value, or None if it is missing.
         field: Name of the attribute of `Record`.
         path: Name or path under which the value was found, for messages.
+
+    Returns:
+        The converted value; None if it is missing.
 
     Raises:
         BadRecord: If the value has the wrong type.
@@ -170,7 +177,16 @@ def convert(given: Any, field: str, path: str = "") -> str | int | None:
 def _to_string(given: Any, path: str, name: str) -> str | None:
     """Return a string unchanged, or a number or date as a string (unless it is the text).
 
-    Returns None for a missing value.
+    Args:
+        given: The value. Bytes must be UTF-8.
+        path: Name or path of the field, for messages.
+        name: Name of the attribute of `Record`.
+
+    Returns:
+        The string; None for a missing value.
+
+    Raises:
+        BadRecord: If the value has another type, or cannot be encoded as UTF-8.
     """
     if given is None:
         return None
@@ -188,7 +204,11 @@ def _to_string(given: Any, path: str, name: str) -> str | None:
 
 
 def _decode_bytes(given: bytes, path: str) -> str:
-    """Decode bytes, which some Parquet writers store instead of strings. Raises BadRecord."""
+    """Decode bytes, which some Parquet writers store instead of strings, as UTF-8.
+
+    Raises:
+        BadRecord: If they are not UTF-8. The message names `path`, the field.
+    """
     try:
         return given.decode()
     except UnicodeDecodeError as error:
@@ -196,6 +216,11 @@ def _decode_bytes(given: bytes, path: str) -> str:
 
 
 def _check_surrogates(text: str, path: str) -> None:
+    """Check that a string has no unpaired surrogates.
+
+    Raises:
+        BadRecord: If it has one. The message names `path`, the field.
+    """
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -203,9 +228,12 @@ def _check_surrogates(text: str, path: str) -> None:
 
 
 def _to_revision(value: Any, path: str) -> int | None:
-    """Return an integer, which may be given as a string of digits.
+    """Return an integer of at most 64 bits, which may be given as a string of digits.
 
     Returns None if the field is missing, null or empty.
+
+    Raises:
+        BadRecord: If it is something else. The message names `path`, the field.
     """
     if value is None or value == "":
         return None

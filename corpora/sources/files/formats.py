@@ -70,18 +70,25 @@ class JsonLines:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Split a file into slices (byte ranges that are read independently) of 8 MB.
+        """Cut a file into slices, byte ranges that are read independently.
 
-        A compressed or UTF-16 file is a single slice.
+        A file of JSON lines is cut every 1 MB.
+
+        A compressed, UTF-16 or UTF-32 file is a single slice.
+
+        Raises:
+            InputError: If the file cannot be read, or its encoding does not fit the setting.
         """
         return cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a slice (byte range of a file), one for each nonblank line that begins in it.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each nonblank line that begins in the slice is a record.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.
@@ -103,7 +110,7 @@ class JsonLines:
             wide: Encoding of the file if it must be converted to UTF-8, otherwise "".
 
         Raises:
-            InputError: If the file cannot be read to its end.
+            InputError: During iteration, if the file cannot be read to its end.
         """
         path = parse_raw_path(piece.file.path)
         with open_lines(path, wide) as stream, explain_damage(path):
@@ -111,26 +118,53 @@ class JsonLines:
                 yield lines.without_blank()
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the line at a record's locator, without the line ending. UTF-16 is converted to UTF-8."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a line, without its line ending. If the file was converted to UTF-8 for reading, so are these
+        bytes.
+
+        Raises:
+            InputError: If the file cannot be read.
+        """
         return read_lines_again(file, locator.offset, locator.length, self.encoding)
 
     def read_head(self, path: Path, max_bytes: int) -> Iterator[Line]:
-        """Yield the lines that begin in the first `max_bytes` bytes of a file.
+        """Yield the values or lines that begin in the first `max_bytes` bytes of a file.
 
-        Raises InputError if it cannot be read.
+        They are those of JSON lines.
+
+        Raises:
+            InputError: During iteration, if the file cannot be read.
         """
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             yield from read_lines(stream, 0, max_bytes, self.max_record_bytes)
 
     def parse(self, data: bytes, offset: int) -> dict[str, Json]:
-        """Parse a line into a dictionary of its fields.
+        """Parse a line or value into a dictionary of its fields.
 
-        `offset` is the line's position in the file. Raises BadRecord.
+        It must be a JSON object.
+
+        Args:
+            data: The bytes of the line.
+            offset: The line's position in the file.
+
+        Raises:
+            BadRecord: If the line cannot be decoded or is not a JSON object.
         """
         return parse_object(decode(data, self.encoding, offset))
 
     def _read_plain_records(self, lines: Lines, file: RawFile, recoded: bool, tally: Tally) -> list[Record | None]:
-        """Return a record for each line whose fields can be found without fully parsing it, and None for others."""
+        """Build the records of the lines whose fields can be found without fully parsing the line.
+
+        Args:
+            lines: Nonblank lines of the file.
+            file: The file.
+            recoded: True if the lines were converted to UTF-8.
+            tally: Knows whether any records crashed earlier and must be skipped. Records are not counted here.
+
+        Returns:
+            A record for each of these lines, and None for each line that must be fully parsed.
+        """
         if tally.has_quarantine or (self.encoding != AUTO and codecs.lookup(self.encoding).name != UTF_8):
             return [None] * len(lines)
         found, plain = find_columns(lines, self.fields)
@@ -142,12 +176,24 @@ class JsonLines:
         return [record if is_plain else None for record, is_plain in zip(records, plain.tolist(), strict=True)]
 
     def _parse_records(self, line: Line, file: RawFile, recoded: bool, tally: Tally) -> Iterator[Record]:
+        """Yield the record of a fully parsed line, or several records if newlines are missing between objects.
+
+        Only the additional records are counted in the tally.
+        """
         record = self._build_record(line, file, tally, recoded)
         joined = split_objects(line) if record.drop is not None and record.drop.damaged else []
         tally.records += max(0, len(joined) - 1)
         yield from (self._build_record(each, file, tally, recoded) for each in joined) if joined else (record,)
 
     def _build_record(self, line: Line, file: RawFile, tally: Tally, recoded: bool) -> Record:
+        """Build the record of a line by fully parsing it. A line that is too long or damaged yields a dropped record.
+
+        Args:
+            line: The line.
+            file: The file that contains it.
+            tally: Knows which records crashed earlier and must be skipped.
+            recoded: True if the file was converted to UTF-8, so that offsets are relative to the converted content.
+        """
         locator = build_locator(file, line.offset, line.length, recoded)
         if line.data is None:
             return drop_too_large(locator, self.max_record_bytes)
@@ -168,7 +214,9 @@ class ParquetRows:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Split a file into slices (byte ranges that are read independently), one for each row group.
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A Parquet file is cut at its row groups.
 
         Raises:
             InputError: If the file cannot be read.
@@ -176,14 +224,16 @@ class ParquetRows:
         return cut_at(file, parquet.cut_groups(parse_raw_path(file.path), file.size_bytes))
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a slice (byte range of a file), one for each row of the row groups that begin in it.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each row of the Parquet row groups that begin in the slice is a record.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
-            InputError: During iteration, if the file or a row group cannot be read.
+            InputError: During iteration, if the file or a row group cannot be read, or a column in `fields` is missing.
         """
         path, file = parse_raw_path(piece.file.path), piece.file
         fields = choose_names(self.fields, partial(parquet.has_column, parquet.read_columns(path)))
@@ -205,7 +255,13 @@ class ParquetRows:
                 yield drop_damaged(locator, raw, error)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the row at a locator as JSON, or b"" if there is none."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a Parquet row, as JSON; b"" if there is no such row.
+
+        Raises:
+            InputError: If the file cannot be read.
+        """
         return parquet.read_raw_row(file, locator.stream, locator.offset)
 
 
@@ -216,15 +272,20 @@ class WholeFile(ABC):
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return a single slice that contains the whole file."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        The file is one slice and a single record.
+        """
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield a single record for the file.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        The file is a single record, which is dropped if it is too large or damaged.
 
         Args:
             piece: The slice, which is the whole file.
-            tally: Counts the record, and knows which records are in quarantine.
+            tally: Counts the record, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.
@@ -235,10 +296,23 @@ class WholeFile(ABC):
             yield self._read_stream(stream, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the decompressed bytes of the file at a locator."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is the decompressed file, up to the length in the locator.
+
+        Raises:
+            InputError: If the file cannot be read.
+        """
         return read_again(file, locator.offset, locator.length)
 
     def _read_stream(self, stream: BufferedIOBase, file: RawFile, tally: Tally) -> Record:
+        """Build the record of a file from its decompressed content. One that is too large or damaged is dropped.
+
+        Args:
+            stream: The content, positioned at its beginning.
+            file: The file.
+            tally: Knows whether the record crashed earlier and must be skipped.
+        """
         data = stream.read(self.max_record_bytes + 1)
         if len(data) > self.max_record_bytes:
             return drop_too_large(build_locator(file, 0, file.size_bytes), self.max_record_bytes)
@@ -250,7 +324,18 @@ class WholeFile(ABC):
 
     @abstractmethod
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build a record from the bytes of a file. Raises BadRecord if they do not conform to the format."""
+        """Build the record of a file from its decompressed bytes.
+
+        Each format implements this.
+
+        Args:
+            data: All decompressed bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record crashed earlier and must be skipped.
+
+        Raises:
+            BadRecord: If the bytes do not conform to the format.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,16 +349,28 @@ class TextFile(WholeFile):
     books: bool = False
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build a record from the bytes of a text. Raises BadRecord if they cannot be decoded."""
+        """Build the record of a file from its decompressed bytes.
+
+        Its text is the decoded file.
+
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record crashed earlier and must be skipped.
+
+        Raises:
+            BadRecord: If the bytes cannot be decoded.
+        """
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         book = read_gutenberg_book(data, locator, self.max_record_bytes) if self.books else None
         return book or build_record(locator, data, {"text": self.decode_text(data)})
 
     def decode_text(self, data: bytes) -> str:
-        """Decode the bytes of a text.
+        """Decode the bytes of a text with the format's encoding, which is guessed if it is "auto".
 
-        Raises BadRecord if they are invalid in the encoding, or if it cannot be guessed.
+        Raises:
+            BadRecord: If the bytes are invalid in the encoding, or it cannot be guessed.
         """
         encoding = self.encoding
         if encoding == AUTO and not guess_wide_encoding(data[:HEAD_BYTES]):
@@ -288,7 +385,18 @@ class MarkdownFile(TextFile):
     """The Markdown format, in which a file becomes one record."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build a record with the rendered text of a Markdown file. Raises BadRecord if it cannot be decoded."""
+        """Build the record of a file from its decompressed bytes.
+
+        Its text is that of the rendered Markdown, as its readers see it.
+
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record crashed earlier and must be skipped.
+
+        Raises:
+            BadRecord: If the bytes cannot be decoded.
+        """
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         from corpora.sources.files.markdown import read_markdown  # not above: as for pages
@@ -302,7 +410,15 @@ class PageFile(WholeFile):
     """The HTML format, in which a file becomes one record. The encoding is the declared or detected one."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build a record with the main text of a page. A rejected page yields a dropped record."""
+        """Build the record of a file from its decompressed bytes.
+
+        Its text is the main text of an HTML page. A rejected page is dropped with the reason.
+
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record crashed earlier and must be skipped.
+        """
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
         if not data.strip():
@@ -333,7 +449,14 @@ class BookFile(WholeFile):
     books: bool = False
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build the record of a book. An encrypted or too large book yields a dropped record.
+        """Build the record of a file from its decompressed bytes.
+
+        Its text is that of an EPUB book. An encrypted or too large book is dropped.
+
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record crashed earlier and must be skipped.
 
         Raises:
             BadRecord: If the file is damaged.
@@ -362,13 +485,14 @@ def has_gutenberg_name(data: bytes) -> bool:
 def read_gutenberg_book(data: bytes, locator: Locator, max_bytes: int, paragraphs: Sequence[str] = ()) -> Record | None:
     """Build the record of a Project Gutenberg book as the source kind "bookcorpus" does.
 
-    Returns None for any other text.
-
     Args:
         data: The bytes of the file.
         locator: Location of the file in the raw files.
         max_bytes: Maximum size of a book in bytes.
-        paragraphs: The paragraphs of the book if the file is an EPUB.
+        paragraphs: The paragraphs of the book if the file is an EPUB; empty if it is a text.
+
+    Returns:
+        The record, which is a dropped one if the book is unusable; None if the text is not a Project Gutenberg book.
     """
     if not paragraphs and not has_gutenberg_name(data):
         return None
@@ -406,7 +530,15 @@ def find_stop(piece: Slice) -> int | None:
 
 
 def cut_lines(file: RawFile, encoding: str) -> list[Slice]:
-    """Split a file of lines into slices of 8 MB. A compressed, UTF-16 or UTF-32 file is a single slice."""
+    """Split a file of lines into slices of 1 MB. A compressed, UTF-16 or UTF-32 file is a single slice.
+
+    Args:
+        file: The file.
+        encoding: The source's setting `encoding`.
+
+    Raises:
+        InputError: If the file cannot be read, or its encoding does not fit the setting.
+    """
     path = parse_raw_path(file.path)
     if is_packed(file.name) or (isinstance(path, MemberPath) and path.is_packed):
         return [slice_whole_file(file)]
@@ -415,10 +547,18 @@ def cut_lines(file: RawFile, encoding: str) -> list[Slice]:
 
 
 def find_line_encoding(path: Path, encoding: str) -> str:
-    """Return the encoding of a file of lines if it must be converted to UTF-8 while reading, otherwise "".
+    """Return the encoding of a file of lines if it must be converted to UTF-8 while reading, such as "utf-16-le".
+
+    Args:
+        path: Path of the file.
+        encoding: The source's setting `encoding`. Only "auto" allows a conversion.
+
+    Returns:
+        The encoding; "" if the bytes are read without conversion.
 
     Raises:
-        InputError: If the file has a UTF-16 or UTF-32 byte order mark, and `encoding` is not "auto".
+        InputError: If the file cannot be read, its encoding cannot be determined, or it has a UTF-16 or UTF-32 byte
+            order mark and `encoding` is not "auto".
     """
     if encoding == AUTO:
         return find_source_encoding(path)
@@ -432,7 +572,7 @@ def find_line_encoding(path: Path, encoding: str) -> str:
 
 
 def format_meta(**facts: Json) -> str | None:
-    """Format metadata about a record as JSON, for its `meta`.
+    """Format metadata about a record as a JSON object with sorted keys, for its `meta`.
 
     Empty values are omitted; returns None if none is left.
     """
@@ -441,5 +581,11 @@ def format_meta(**facts: Json) -> str | None:
 
 
 def build_record(locator: Locator, raw: bytes, fields: dict[str, Any]) -> Record:
-    """Build a record from the fields that were found. If its text is empty, it is dropped with the reason "empty"."""
+    """Build a record from the fields that were found. If its text is blank, it is dropped with the reason "empty".
+
+    Args:
+        locator: The position of the record.
+        raw: Bytes that identify the record.
+        fields: Values by attribute of `Record`, with at least "text".
+    """
     return Record(locator=locator, raw=raw, drop=None if fields["text"].strip() else Drop("empty"), **fields)

@@ -79,9 +79,15 @@ class TextColumns:
 
 @dataclass(slots=True)
 class _ColumnStatistics:
-    """Statistics of a column.
+    """Statistics of a column, from the rows that were read.
 
-    `letters` counts the letters in the words of all values. `different` counts each distinct value only once.
+    values:    number of values
+    strings:   number of values that are strings, or bytes that are valid text
+    letters:   number of letters in the words of all values
+    different: the same, but each distinct value counts only once
+    marked:    number of strings with several HTML tags
+    days:      number of dates and of strings that begin with a date
+    long:      number of strings that are too long for a key or label
     """
 
     values: int = 0
@@ -93,16 +99,21 @@ class _ColumnStatistics:
     long: int = 0
 
     def add(self, other: "_ColumnStatistics") -> None:
+        """Add the statistics of an equally named column of another file to these, in place."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def is_text(self, name: str) -> bool:
+        """Return True if the column with this name contains text.
+
+        Nearly all values must be strings, and they must have enough letters or the name must fit.
+        """
         if not self.letters or self.strings < MIN_STRING_SHARE * self.values:
             return False
         return self.letters >= MIN_LETTERS_PER_TEXT * self.strings or _strip_path(name).lower() in TEXT_NAMES
 
     def score(self) -> float:
-        """Return the number of letters in distinct values.
+        """Return how much text the column has: its number of letters in distinct values.
 
         It is halved for HTML, because a plain-text column may exist.
         """
@@ -111,7 +122,13 @@ class _ColumnStatistics:
 
 @dataclass(slots=True)
 class _FileHead:
-    """The beginning of a file. `readable` is False if any of it could not be read."""
+    """The beginning of a file, or of a sheet of a workbook.
+
+    file:     the file
+    rows:     number of rows read for statistics
+    readable: False if any of it could not be read
+    columns:  statistics by column name or path
+    """
 
     file: RawFile
     rows: int
@@ -120,17 +137,20 @@ class _FileHead:
 
 
 def has_fields(form: RecordFormat) -> bool:
-    """Return True if the records of a format have named fields."""
+    """Return True if the records of a format have named fields (JSON, tables, Parquet and Excel)."""
     return isinstance(form, JsonLines | TextTable | ParquetRows | SheetRows)
 
 
 def guess_text_columns(source: FilesSource, files: Sequence[RawFile], earlier: Sequence[str] = ()) -> TextColumns:
-    """Guess which columns of raw files contain the text.
+    """Guess which columns of raw files contain the text, from their first rows.
 
     Args:
         source: The source that the files belong to.
         files: The raw files. Files without named fields are ignored.
         earlier: Column names found before. They come first in the result.
+
+    Returns:
+        The names, and what is known about other columns. A file that cannot be read is not an error here.
     """
     tables = [file for file in files if has_fields(source.choose_format(file.name))]
     if not tables:
@@ -153,7 +173,11 @@ def guess_text_columns(source: FilesSource, files: Sequence[RawFile], earlier: S
 
 
 def _choose_text_columns(heads: Sequence[_FileHead], earlier: Sequence[str]) -> tuple[tuple[str, ...], list[_FileHead]]:
-    """Choose the names of the text columns. Return them and the files without any text column."""
+    """Choose the names of the text columns: `earlier`, and more for files that have a text column but none of these.
+
+    Returns:
+        The names, and the heads of readable files without any text column.
+    """
     names = list(earlier)
     left = [head for head in heads if head.columns and not _find_text_name(head, names)]
     while left:
@@ -167,11 +191,12 @@ def _choose_text_columns(heads: Sequence[_FileHead], earlier: Sequence[str]) -> 
 
 
 def _find_text_name(head: _FileHead, names: Sequence[str]) -> str:
-    """Return the first of the names that is a column of the file, or "" if there is none."""
+    """Return the first of the given names that is a column of the file, or "" if there is none."""
     return next((name for name in names if name in head.columns), "")
 
 
 def _merge_columns(heads: Sequence[_FileHead]) -> dict[str, _ColumnStatistics]:
+    """Add up the statistics of equally named columns in several files."""
     whole: dict[str, _ColumnStatistics] = {}
     for head in heads:
         for name, column in head.columns.items():
@@ -182,6 +207,14 @@ def _merge_columns(heads: Sequence[_FileHead]) -> dict[str, _ColumnStatistics]:
 def _describe_columns(
     heads: Sequence[_FileHead], names: tuple[str, ...], without: Sequence[_FileHead], seen: Mapping[str, set[int]]
 ) -> TextColumns:
+    """Build the result of `guess_text_columns`.
+
+    Args:
+        heads: The beginnings of all files that were read.
+        names: Names of the text columns.
+        without: The files among them that have records but no text.
+        seen: Hashes of the distinct values of each column.
+    """
     endings: dict[str, Counter[str]] = {name: Counter() for name in names}
     using = [head for head in heads if _find_text_name(head, names)]
     for head in using:
@@ -204,21 +237,24 @@ def _describe_columns(
 
 
 def _split_name(name: str) -> list[str]:
+    """Split the last part of a column's path into lower-case words: ["customer", "id"] for "meta.customerId"."""
     return [word.lower() for word in NAME_WORDS.findall(_strip_path(name))]
 
 
 def _strip_path(name: str) -> str:
+    """Return the last part of a column's path: "url" for "meta.url"."""
     return name.rpartition(".")[2].strip()
 
 
 def _read_head(source: FilesSource, file: RawFile, max_rows: int, seen: dict[str, set[int]] | None = None) -> _FileHead:
-    """Read the first rows of a file.
+    """Read the first rows of a file, and record its columns. A file that cannot be read has `readable` set to False.
 
     Args:
         source: The source that the file belongs to.
         file: The file.
         max_rows: Maximum number of rows to read.
-        seen: Hashes of the values seen before, by column. If None, only the column names are recorded.
+        seen: Hashes of the values seen before, by column; new ones are added. If None, only the column names are
+            recorded, and statistics are empty.
     """
     head = _FileHead(file, 0, True, {})
     try:
@@ -236,7 +272,13 @@ def _read_head(source: FilesSource, file: RawFile, max_rows: int, seen: dict[str
 
 
 def _read_heads(source: FilesSource, file: RawFile, seen: dict[str, set[int]]) -> list[_FileHead]:
-    """Read the beginning of a file, or of each sheet of a workbook, because each sheet has its own columns."""
+    """Read the beginning of a file, or of each sheet of a workbook, because each sheet has its own columns.
+
+    Args:
+        source: The source that the file belongs to.
+        file: The file.
+        seen: Hashes of the values seen before, by column. New ones are added.
+    """
     form = source.choose_format(file.name)
     if not isinstance(form, SheetRows):
         return [_read_head(source, file, HEAD_ROWS, seen)]
@@ -253,9 +295,18 @@ def _read_heads(source: FilesSource, file: RawFile, seen: dict[str, set[int]]) -
 
 
 def _iter_rows(form: RecordFormat, path: Path, head: _FileHead) -> Iterator[Mapping[str, Any]]:
-    """Yield the first records of a file as dictionaries, and add its columns to `head`.
+    """Yield the first records of a file as dictionaries, and add the names of its columns to `head`.
 
-    Raises InputError and OpenQuote.
+    Sets `head.readable` to False if a row or line cannot be parsed.
+
+    Args:
+        form: The format of the file.
+        path: Path of the file.
+        head: What is known about the file, changed in place.
+
+    Raises:
+        InputError: During iteration, if the file cannot be read.
+        OpenQuote: During iteration, if a quote in a table is never closed.
     """
     if isinstance(form, ParquetRows):
         head.columns.update({name: _ColumnStatistics() for name in parquet.read_columns(path) if name})
@@ -277,6 +328,16 @@ def _iter_rows(form: RecordFormat, path: Path, head: _FileHead) -> Iterator[Mapp
 
 
 def _iter_objects(form: JsonLines, path: Path, head: _FileHead) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects in the first 400 kB of a JSON file. Sets `head.readable` to False if one cannot be parsed.
+
+    Args:
+        form: The format of the file, which knows its encoding.
+        path: Path of the file.
+        head: What is known about the file, changed in place.
+
+    Raises:
+        InputError: During iteration, if the file cannot be read.
+    """
     for line in form.read_head(path, HEAD_BYTES):
         if line.data is None or not line.data.strip():
             continue
@@ -287,9 +348,14 @@ def _iter_objects(form: JsonLines, path: Path, head: _FileHead) -> Iterator[Mapp
 
 
 def iter_fields(row: Mapping[str, Any], path: str = "", depth: int = MAX_DEPTH) -> Iterator[tuple[str, Any]]:
-    """Yield (path, value) for each value in an object, including nested objects. Lists and nulls are omitted.
+    """Yield (path, value) for each value in an object and in the objects inside it. Lists and nulls are omitted.
 
     In a source's `fields` setting, the path refers to this value.
+
+    Args:
+        row: The object.
+        path: Path of the object itself; "" for the outermost one.
+        depth: How many levels of inner objects are entered.
 
     >>> list(iter_fields({"id": 7, "meta": {"note": "a", "tags": ["b"]}, "none": None}))
     [('id', 7), ('meta.note', 'a')]
@@ -304,7 +370,7 @@ def iter_fields(row: Mapping[str, Any], path: str = "", depth: int = MAX_DEPTH) 
 
 
 def _add_value(column: _ColumnStatistics, value: Any, seen: set[int]) -> None:
-    """Add a value to the statistics of its column."""
+    """Add a value to the statistics of its column, and its hash to `seen`, the hashes of earlier values."""
     column.values += 1
     text = _to_text(value)
     new = hash(text if text is not None else str(value)) not in seen
@@ -352,5 +418,6 @@ def count_letters(text: str) -> int:
 
 
 def _count_letters(text: str) -> int:
+    """Count all letters of a text, of any script."""
     ascii_letters = len(text.encode("ascii", "ignore").translate(None, NO_LETTERS))
     return ascii_letters + (0 if text.isascii() else len(OTHER_LETTER.findall(ASCII.sub("", text))))

@@ -102,7 +102,7 @@ def find_layout(head: bytes) -> ValueLayout:
 
 
 def _is_lines(head: bytes) -> bool:
-    """Return True if the first two nonblank lines start with an object, and the first line is a complete one."""
+    """Return True if the first two nonblank lines of a file start with an object, and the first one is complete."""
     lines = head.lstrip().split(b"\n", 1)
     try:
         return len(lines) > 1 and lines[1].lstrip()[:1] == b"{" and isinstance(json.loads(lines[0]), dict)
@@ -111,7 +111,14 @@ def _is_lines(head: bytes) -> bool:
 
 
 def _add_array_size(sizes: dict[ValueLayout, int], stack: list[tuple[int, int]], stop: int, head: bytes) -> None:
-    """Add the size of an array of objects to `sizes` if it is enclosed only by objects."""
+    """Add the size of the innermost open array to `sizes` if it contains objects and is enclosed only by objects.
+
+    Args:
+        sizes: Bytes of each array by its layout, changed in place.
+        stack: The open brackets from the outermost, each as (bracket, index of the byte after it).
+        stop: Index at which the array ends.
+        head: The first bytes of the file.
+    """
     if not 1 < len(stack) <= MAX_ARRAY_DEPTH + 1 or stack[-1][0] != ARRAY:
         return
     around, start = bytes(opener for opener, _ in stack[:-1]), stack[-1][1]
@@ -121,7 +128,7 @@ def _add_array_size(sizes: dict[ValueLayout, int], stack: list[tuple[int, int]],
 
 
 def read_values(stream: BufferedIOBase, max_bytes: int, layout: ValueLayout) -> Iterator[Line]:
-    """Yield the bytes of each value in a file.
+    """Yield the bytes of each value in a file, in order, with its position.
 
     Args:
         stream: The content of the file.
@@ -138,7 +145,13 @@ def read_values(stream: BufferedIOBase, max_bytes: int, layout: ValueLayout) -> 
 
 
 class _ValueCutter:
-    """Extracts values from consecutive chunks of a file."""
+    """Extracts JSON values from consecutive chunks of a file.
+
+    Args:
+        max_bytes: Maximum size of a value. `data` is None for a larger one.
+        layout: Layout of the values.
+        offset: Position of the first chunk in the file.
+    """
 
     def __init__(self, max_bytes: int, layout: ValueLayout, offset: int) -> None:
         self._max = max_bytes
@@ -156,7 +169,7 @@ class _ValueCutter:
         self._done: list[Line] = []
 
     def feed(self, piece: bytes) -> list[Line]:
-        """Process the next chunk, and return the values that end in it."""
+        """Process the next chunk of the file, and return the values that end in it."""
         at = 0
         while at < len(piece):
             at = self._read_inside(piece, at) if self._open else self._skip_to_value(piece, at)
@@ -165,13 +178,17 @@ class _ValueCutter:
         return done
 
     def close(self) -> list[Line]:
-        """Return the remaining values, including one that is still incomplete."""
+        """Return the last value if it is not complete yet, after the last chunk."""
         if self._open:
             self._end()
         return self._done
 
     def _skip_to_value(self, piece: bytes, at: int) -> int:
-        """Advance to the next value, or past its start. Returns the new index in the chunk."""
+        """Advance from index `at` of a chunk, which is between values, to the next value or past its start.
+
+        Returns:
+            The new index in the chunk.
+        """
         space = BETWEEN.match(piece, at)
         at = space.end() if space else at
         if at == len(piece):
@@ -221,7 +238,11 @@ class _ValueCutter:
             self._done.append(Line(self._start, self._length, data))
 
     def _read_inside(self, piece: bytes, at: int) -> int:
-        """Advance to the end of the current value or of the chunk. Returns the new index in the chunk."""
+        """Advance from index `at` of a chunk, which is inside a value, to the end of the value or of the chunk.
+
+        Returns:
+            The new index in the chunk.
+        """
         begin = at
         while at < len(piece):
             if self._in_string:
@@ -246,6 +267,7 @@ class _ValueCutter:
         return at
 
     def _read_token(self, match: "re.Match[bytes]") -> None:
+        """Process a bracket or a string inside a value."""
         sign = match[0][-1]
         if match[0][0] == QUOTE:
             self._end_string(match)
@@ -257,7 +279,11 @@ class _ValueCutter:
             self._num_open[opener] -= 1
 
     def _skip_string(self, piece: bytes, at: int) -> int:
-        """Advance to the end of the current string or of the chunk. Returns the new index in the chunk."""
+        """Advance from index `at` of a chunk, which is inside a string, to the end of the string or of the chunk.
+
+        Returns:
+            The new index in the chunk.
+        """
         match = REST.match(piece, at + self._escaped)
         assert match is not None
         self._end_string(match)
@@ -278,7 +304,9 @@ class JsonFile(JsonLines):
     texts: bool = False
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Split a file into slices (byte ranges that are read independently) if each line is a value.
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A JSON file is cut every 1 MB if each line is a value.
 
         Any other file is a single slice.
 
@@ -289,11 +317,13 @@ class JsonFile(JsonLines):
         return JsonLines.slices(self, file) if self.read_layout(path).lines else [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a slice (byte range of a file), one for each value.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each JSON value is a record.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.
@@ -309,15 +339,21 @@ class JsonFile(JsonLines):
                 yield reader._build_record(value, piece.file, tally, bool(wide))
 
     def read_layout(self, path: Path) -> ValueLayout:
-        """Detect the layout of the values in a file. Raises InputError if the file cannot be read."""
+        """Detect the layout of the values in a file from its first megabyte.
+
+        Raises:
+            InputError: If the file cannot be read.
+        """
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             return find_layout(stream.read(HEAD_BYTES))
 
     def read_head(self, path: Path, max_bytes: int) -> Iterator[Line]:
-        """Yield the values that begin in the first `max_bytes` bytes of a file.
+        """Yield the values or lines that begin in the first `max_bytes` bytes of a file.
+
+        The bytes are counted from the beginning of the array that contains the values, if there is one.
 
         Raises:
-            InputError: If the file cannot be read.
+            InputError: During iteration, if the file cannot be read.
         """
         layout = self.read_layout(path)
         if layout.lines:
@@ -330,7 +366,17 @@ class JsonFile(JsonLines):
                 yield value
 
     def parse(self, data: bytes, offset: int) -> dict[str, Json]:
-        """Parse a value into a dictionary of its fields. Raises BadRecord."""
+        """Parse a line or value into a dictionary of its fields.
+
+        A string becomes {"text": string} if `texts` is True.
+
+        Args:
+            data: The bytes of the value.
+            offset: The value's position in the file.
+
+        Raises:
+            BadRecord: If the value cannot be decoded or parsed, or is of another type.
+        """
         text = decode(data, self.encoding, offset)
         if not self.texts or not data.startswith(b'"'):
             return parse_object(text)

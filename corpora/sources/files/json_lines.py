@@ -21,15 +21,16 @@ NULL, QUOTE, OBJECT = b'n"{'  # what a value begins with
 
 
 def find_columns(lines: Lines, fields: Fields) -> tuple[dict[str, list[Any]], Bools]:
-    """Find the values of record fields in many lines at once.
+    """Find the values of record fields in many lines of JSON at once.
 
     Args:
         lines: Lines of a file.
-        fields: For each attribute of `Record`, its name or path in an object, as for `find_fields`.
+        fields: For each attribute of `Record`, its name or dot-separated path in an object. If several are given, the
+            first one that exists is used.
 
     Returns:
-        A list of values for each field, and a bool array `(lines,)`. It is False for lines that must be fully parsed
-        instead, because they are not plain, lack a field, or are longer than a block.
+        By attribute of `Record`, a list with one value for each line, and a bool array `(lines,)`. It is False for
+        lines that must be fully parsed instead, because they are not plain, lack a field, or are longer than a block.
     """
     wanted = {name: list_names(given) for name, given in with_text(fields).items()}
     spans, plain = find_values(lines, [name for names in wanted.values() for name in names])
@@ -52,9 +53,13 @@ def find_columns(lines: Lines, fields: Fields) -> tuple[dict[str, list[Any]], Bo
 
 
 def find_values(lines: Lines, paths: Sequence[str]) -> tuple[Int64s, Bools]:
-    """Find the values at names or paths in many lines at once.
+    """Find the values at names or dot-separated paths in many lines of JSON at once.
 
-    Each name is looked up unchanged first, then as a path, as `find_value` does.
+    Each name is looked up unchanged first, then as a path ("a.b": the key "b" of the object "a").
+
+    Args:
+        lines: Lines of a file, which should be JSON objects.
+        paths: The names or paths.
 
     Returns:
         An int64 array `(lines, paths, 2)` with the first byte and the end of each value in `lines.data`, ABSENT if
@@ -70,9 +75,16 @@ def find_values(lines: Lines, paths: Sequence[str]) -> tuple[Int64s, Bools]:
 
 
 def _find_paths(data: Bytes, starts: Int64s, ends: Int64s, paths: Sequence[str]) -> tuple[Int64s, Bools]:
-    """Find the values at paths in UTF-8 objects, where object i is data[starts[i]:ends[i]].
+    """Find the values at names or dot-separated paths in JSON objects. It is not checked that they are UTF-8.
 
-    Returns what `find_values` does.
+    Args:
+        data: uint8, the bytes of all objects.
+        starts, ends: int64 `(n,)`. Object i is data[starts[i]:ends[i]].
+        paths: The names or paths.
+
+    Returns:
+        int64 `(n, paths, 2)` with the first byte and the end of each value in `data`, ABSENT if there is none, and bool
+        `(n,)`, which is False for objects that must be fully parsed instead.
     """
     parts = {path: path.partition(".") for path in paths}
     names = [*dict.fromkeys([*paths, *(first for first, dot, _ in parts.values() if dot)])]
@@ -94,7 +106,12 @@ def _find_paths(data: Bytes, starts: Int64s, ends: Int64s, paths: Sequence[str])
 
 
 def read_first_bytes(lines: Lines, spans: Int64s) -> Bytes:
-    """Return the first byte of each value, or "n" (as in "null") for a missing value."""
+    """Return the first byte of the value at each span (uint8, in the shape of the spans), "n" for a missing value.
+
+    Args:
+        lines: The lines.
+        spans: int64 `(..., 2)`, first byte and end of each value in `lines.data`. The first byte is ABSENT if missing.
+    """
     starts = spans[..., 0]
     firsts = np.frombuffer(lines.data, np.uint8)[starts]
     return np.where(np.asarray(starts >= 0), firsts, np.uint8(NULL))
@@ -104,15 +121,23 @@ def pick_first(spans: Int64s, wanted: Bools) -> Int64s:
     """Return the span of the first wanted value in each line, int64 `(lines, 2)`.
 
     It is ABSENT if no value is wanted.
+
+    Args:
+        spans: int64 `(lines, names, 2)`, the spans of several values of each line.
+        wanted: bool `(lines, names)`.
     """
     picked = spans[np.arange(len(spans)), wanted.argmax(axis=1)]
     return np.where(wanted.any(axis=1, keepdims=True), picked, ABSENT)
 
 
 def read_strings(lines: Lines, spans: Int64s, plain: Bools) -> pa.Array:
-    """Read the strings at spans. The result is null where the span is ABSENT.
+    """Read the JSON strings at spans, one for each line, as an Arrow array of large strings without escapes.
 
-    For a string with an unpaired surrogate, the entry in `plain` is set to False.
+    Args:
+        lines: The lines.
+        spans: int64 `(lines, 2)`, first byte and end of each string with its quotes. The result is null if it is
+            ABSENT.
+        plain: bool `(lines,)`. Set to False in place for a string with an unpaired surrogate.
     """
     starts, ends = spans.T.copy()
     offsets, out = np.zeros(len(starts) + 1, np.int64), np.empty(int((ends - starts).sum()), np.uint8)
@@ -123,11 +148,12 @@ def read_strings(lines: Lines, spans: Int64s, plain: Bools) -> pa.Array:
 
 
 def read_value(lines: Lines, span: Int64s) -> Any:
-    """Parse the value at a span with Python's json module."""
+    """Parse the JSON value at a span `(2,)`, which is first byte and end in `lines.data`, with Python's json module."""
     return DECODER.raw_decode(lines.data[span[0] : span[1]].decode())[0]
 
 
 def _is_utf_8(data: bytes) -> bool:
+    """Return True if bytes are valid UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError:

@@ -46,7 +46,18 @@ def find_spans(
 
 @kernel
 def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends: Int64s, spans: Int64s) -> bool:
-    """Find the values in one line. Return False if the line must be fully parsed instead."""
+    """Find the values of named keys in one line of JSON.
+
+    Args:
+        data: UTF-8 bytes.
+        at, end: The line is data[at:end].
+        names: The wanted keys in UTF-8, concatenated.
+        name_ends: The end of each key in `names`.
+        spans: int64 `(names, 2)`, initialized to ABSENT. Filled with the first byte and the end of each value.
+
+    Returns:
+        False if the line must be fully parsed instead.
+    """
     name: Integer = ABSENT
     begin = at
     nested, depth, state = np.uint64(0), 0, _VALUE  # nested: a bit for each bracket, 1 for {
@@ -111,9 +122,12 @@ def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends
 
 @kernel
 def _find_string_end(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Return the end of a JSON string, including its closing quote, or -1 if it is not closed.
+    """Return the index after the closing quote of a JSON string, or -1 if the string is invalid or not closed.
 
-    `at` is the first byte after the opening quote.
+    Args:
+        data: UTF-8 bytes.
+        at: Index of the first byte after the opening quote.
+        end: End of the line.
     """
     while at < end:
         if at + 64 <= end:
@@ -139,6 +153,7 @@ def _find_string_end(data: Bytes, at: Integer, end: Integer) -> Integer:
 
 @kernel
 def _read_four_digits(data: Bytes, at: Integer) -> Integer:
+    """Return the number that the four hexadecimal digits from index `at` on mean, or -1 if they are not digits."""
     number = np.int64(0)
     for place in range(at, at + 4):
         digit = _HEX[data[place]]
@@ -150,7 +165,10 @@ def _read_four_digits(data: Bytes, at: Integer) -> Integer:
 
 @kernel
 def _find_scalar_end(data: Bytes, at: Integer, end: Integer) -> Integer:
-    """Return the end of the number or literal at `at`, or -1 if there is none."""
+    """Return the index after the number, true, false or null at `at`, or -1 if there is none before `end`.
+
+    Numbers of 4,000 characters or more give -1, too.
+    """
     for literal, size in ((0, 4), (5, 4), (10, 5)):
         if data[at] == _LITERALS[literal]:
             return at + size if _is_equal(data, at, end, _LITERALS, literal, size) else -1
@@ -178,6 +196,7 @@ def _find_scalar_end(data: Bytes, at: Integer, end: Integer) -> Integer:
 
 @kernel
 def _find_digits_end(data: Bytes, at: Integer, end: Integer) -> Integer:
+    """Return the index of the first byte from `at` on, and before `end`, that is not a decimal digit."""
     while at < end and 48 <= data[at] <= 57:
         at += 1
     return at
@@ -185,7 +204,17 @@ def _find_digits_end(data: Bytes, at: Integer, end: Integer) -> Integer:
 
 @kernel
 def _find_name(data: Bytes, start: Integer, end: Integer, names: Bytes, name_ends: Int64s) -> Integer:
-    """Return the index of a key in `names`, ABSENT if it is not one of them, or -2 for a key with an escape."""
+    """Return the index of the wanted key that equals data[start:end].
+
+    Args:
+        data: UTF-8 bytes.
+        start, end: The key as it is written in the line, without its quotes.
+        names: The wanted keys in UTF-8, concatenated.
+        name_ends: The end of each key in `names`.
+
+    Returns:
+        The index; ABSENT (-1) if it is not a wanted key, -2 if it contains an escape.
+    """
     for at in range(start, end):
         if data[at] == _BACKSLASH:
             return -2
@@ -200,6 +229,10 @@ def _find_name(data: Bytes, start: Integer, end: Integer, names: Bytes, name_end
 
 @kernel
 def _is_equal(data: Bytes, at: Integer, end: Integer, others: Bytes, other: Integer, size: Integer) -> bool:
+    """Return True if the `size` bytes of `data` from `at` on equal those of `others` from index `other` on.
+
+    False if they reach beyond `end`.
+    """
     if at + size > end:
         return False
     for place in range(size):
@@ -215,8 +248,8 @@ def copy_strings(data: Bytes, starts: Int64s, ends: Int64s, out: Bytes, offsets:
     Args:
         data: JSON bytes; string i is data[starts[i]:ends[i]], including its quotes.
         starts, ends: Start and end of each string in `data`. A string that starts at ABSENT is empty.
-        out: Filled with the concatenated strings.
-        offsets: int64 `(n + 1,)`. Filled with the end of each string in `out`, from index 1 on.
+        out: Filled with the concatenated strings. Its size must be at least the sum of ends - starts.
+        offsets: int64 `(n + 1,)`, with 0 at index 0. Filled with the end of each string in `out`, from index 1 on.
         plain: bool `(n,)`. Set to False for strings that contain an unpaired surrogate.
     """
     to = np.int64(0)

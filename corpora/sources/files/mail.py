@@ -68,10 +68,13 @@ class NotAMailbox(ValueError):
 class _Message:
     """A message of a mailbox that is being read.
 
-    lines:  lines read so far, or None if the message is too large
-    begins: indices in `lines` at which another message may begin
-    length: length of the body in bytes according to the message header, or -1 if it is not stated
-    end:    byte offset after this body, or -1 if it is not known
+    start:   byte offset of its first line
+    stop:    byte offset after its last line so far
+    lines:   lines read so far, or None if the message is too large
+    begins:  indices in `lines` at which another message may begin
+    length:  length of the body in bytes according to the message header, or -1 if it is not stated
+    end:     byte offset after this body, or -1 if it is not known
+    in_head: True until the first blank line
     """
 
     start: int
@@ -83,7 +86,7 @@ class _Message:
     in_head: bool = True
 
     def add_line(self, line: Line, max_bytes: int) -> None:
-        """Add a line. If the message exceeds `max_bytes`, all its lines are discarded."""
+        """Add the next line to the message. If it then exceeds `max_bytes`, all its lines are discarded."""
         if not self.in_head and self.length >= 0 and self.end < 0:
             self.end = line.offset + self.length
         if self.in_head and line.data is not None:
@@ -97,13 +100,13 @@ class _Message:
             self.lines.append(line)
 
     def can_end_at(self, offset: int) -> bool:
-        """Return True if the stated body length ends here, with or without a blank line after it."""
+        """Return True if the stated body length ends at this byte offset of the mailbox, or one or two bytes before."""
         return 0 <= self.end <= offset <= self.end + 2
 
     def iter_pieces(self, whole: bool) -> Iterator[Line]:
-        """Yield the message.
+        """Yield the message as one `Line`, whose data is None if it is too large.
 
-        If `whole` is False, the stated length is wrong, and each possible message is yielded separately.
+        If `whole` is False, the stated length is wrong, and the message is cut where others may begin.
         """
         if self.lines is None:
             yield Line(self.start, self.stop - self.start, None)
@@ -114,14 +117,14 @@ class _Message:
 
 
 def read_messages(lines: Iterator[Line], max_bytes: int) -> Iterator[Line]:
-    """Yield the messages of a mailbox.
+    """Yield the messages of a mailbox, each as one `Line` that includes its separator line `From ...`.
 
     Args:
         lines: The lines of the mailbox.
         max_bytes: Maximum size of a message in bytes. `data` is None for a larger one.
 
     Raises:
-        NotAMailbox: If the first nonblank line does not begin a message.
+        NotAMailbox: During iteration, if the first nonblank line does not begin a message.
     """
     message: _Message | None = None
     blank = True
@@ -143,7 +146,7 @@ def read_messages(lines: Iterator[Line], max_bytes: int) -> Iterator[Line]:
 
 
 def _join_lines(lines: list[Line]) -> Line:
-    """Join the lines of a message with newlines between them."""
+    """Join the lines of a message to one `Line`, with the line breaks that were between them."""
     pieces = [lines[0].data or b""]
     for before, line in pairwise(lines):
         pieces += [b"\n" if line.offset - before.offset - before.length == 1 else b"\r\n", line.data or b""]
@@ -170,6 +173,8 @@ ENCRYPTED = frozenset(("application/pkcs7-mime", "application/x-pkcs7-mime", "mu
 class Mail:
     """The content of a mail message.
 
+    text:      text of all text parts, with blank lines between them
+    subject:   the subject, or None
     sender:    address of the sender, or None
     date:      day in the sender's time zone as YYYY-MM-DD, or None
     left_out:  number of parts that are not text, such as attachments
@@ -189,7 +194,7 @@ class Mail:
 
 
 def read_mail(data: bytes) -> Mail:
-    """Parse a mail message from its bytes.
+    """Parse a mail message from its bytes to its text, subject, sender and day.
 
     Raises:
         BadRecord: If Python's parser fails, or the message has more than MAX_PARTS parts.
@@ -212,7 +217,11 @@ def read_mail(data: bytes) -> Mail:
 
 
 def _read_texts(message: "Message[Any, Any]") -> tuple[list[ShownText], int]:
-    """Return the texts of a message in order, and the number of parts that are not text."""
+    """Return the texts of a message in order, and the number of parts that are not text.
+
+    Raises:
+        BadRecord: If it has more than MAX_PARTS parts, or an HTML part cannot be parsed.
+    """
     texts: list[ShownText] = []
     left_out = num_parts = 0
     waiting = [message]
@@ -236,13 +245,21 @@ def _read_texts(message: "Message[Any, Any]") -> tuple[list[ShownText], int]:
 
 
 def _choose_form(parts: list[Any]) -> Any:
-    """Choose among alternative forms of a text: a plain one that contains words, otherwise the last readable one."""
+    """Choose among parts that are alternative forms of a text: a plain one with words, or the last readable one.
+
+    `parts` is not empty.
+    """
     plain = [part for part in parts if part.get_content_type() == "text/plain" and _read_text(part, "text/plain").text]
     other = [part for part in parts if part.get_content_type() == "text/html" or part.is_multipart()]
     return (plain or other[-1:] or parts)[0]
 
 
 def _read_text(part: "Message[Any, Any]", kind: str) -> ShownText:
+    """Return the text of a part; `kind` is its type, "text/plain" or "text/html".
+
+    Raises:
+        BadRecord: If an HTML page is too large or too deeply nested.
+    """
     payload = part.get_payload(decode=True)
     data = payload if isinstance(payload, bytes) else b""
     charset = str(part.get_content_charset() or "")
@@ -255,7 +272,7 @@ def _read_text(part: "Message[Any, Any]", kind: str) -> ShownText:
 
 
 def read_html(html: str) -> ShownText:
-    """Extract all text of an HTML page, with blank lines between blocks.
+    """Extract all displayed text of an HTML page, with blank lines between blocks, and count the hidden blocks.
 
     Raises:
         BadRecord: If the page is too large or too deeply nested.
@@ -267,10 +284,12 @@ def read_html(html: str) -> ShownText:
 
 
 def _join_flowed(text: str, without_space: bool) -> str:
-    """Join lines that the sender's mail program wrapped (RFC 3676). Quoted lines stay unchanged.
+    r"""Join lines that the sender's mail program wrapped (RFC 3676). Quoted lines stay unchanged.
 
-    >>> _join_flowed("The ferry \\nwas late.\\n-- \\nAda", False)
-    'The ferry was late.\\n-- \\nAda'
+    `without_space` is True if the space at the end of a wrapped line is not part of the text.
+
+    >>> _join_flowed("The ferry \nwas late.\n-- \nAda", False)
+    'The ferry was late.\n-- \nAda'
     """
     lines: list[str] = []
     flows = False
@@ -285,7 +304,7 @@ def _join_flowed(text: str, without_space: bool) -> str:
 
 
 def _read_header(message: "Message[Any, Any]", name: str) -> str | None:
-    """Return a header field with its encoded words decoded, or None if it is missing or empty."""
+    """Return the header field `name` of a message with its encoded words decoded, or None if it is missing or empty."""
     value = message.get(name)
     if value is None:
         return None
@@ -298,15 +317,15 @@ def _read_header(message: "Message[Any, Any]", name: str) -> str | None:
 
 
 def _read_raw_header(message: "Message[Any, Any]", name: str) -> str:
-    """Return a header field. Unencoded non-ASCII bytes are decoded as UTF-8 or, if invalid, as windows-1252."""
+    """Return the header field `name`, which must exist. Bytes that are not ASCII are read as UTF-8 or windows-1252."""
     raw = next(str(value) for key, value in message.raw_items() if key.lower() == name)
     return decode_html(raw.encode("utf-8", "surrogateescape")).text
 
 
 def _decode_word(piece: bytes, charset: str | None) -> str:
-    """Decode the bytes of an encoded word.
+    """Decode the bytes of an encoded word in its charset.
 
-    Plain words, which `decode_header` returns as Latin-1 bytes, are supported too.
+    If the charset is None, they are a plain word, which `decode_header` returns as Latin-1 bytes.
     """
     if charset is None:
         return piece.decode("raw-unicode-escape", "replace")
@@ -314,7 +333,7 @@ def _decode_word(piece: bytes, charset: str | None) -> str:
 
 
 def _to_day(text: str | None) -> str | None:
-    """Return the day of a date in the sender's time zone, or None if it is not a valid date."""
+    """Return the day of a mail date in the sender's time zone as YYYY-MM-DD, or None if it is missing or invalid."""
     try:
         return parsedate_to_datetime(text).date().isoformat() if text else None
     except (ValueError, TypeError, OverflowError, IndexError):
@@ -326,7 +345,18 @@ class MailFile(WholeFile):
     """The `.eml` format, in which a file is a message and becomes one record."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build the record of a message. Raises BadRecord if it cannot be read."""
+        """Build the record of a file from its decompressed bytes.
+
+        Its text is that of a mail message.
+
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record crashed earlier and must be skipped.
+
+        Raises:
+            BadRecord: If the message cannot be read.
+        """
         return build_mail_record(data, strip_mbox_framing(data) if data.startswith(b"From ") else data, locator, tally)
 
 
@@ -337,15 +367,20 @@ class MailboxFile:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return a single slice that contains the whole file."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A mailbox is one slice, since a message cannot be found without the ones before it.
+        """
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a mailbox, one for each message.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each message of a mailbox is a record.
 
         Args:
             piece: The slice, which is the whole file.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end or is not a mailbox.
@@ -368,18 +403,24 @@ class MailboxFile:
                 raise InputError(f"{path} is no mailbox: {error}. Rename it, or take it out of `path`.") from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the message at a locator, including its mbox separator line."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a message, including its mbox separator line.
+
+        Raises:
+            InputError: If the file cannot be read.
+        """
         return read_again(file, locator.offset, locator.length)
 
 
 def build_mail_record(raw: bytes, data: bytes, locator: Locator, tally: Tally) -> Record:
-    """Build the record of a message.
+    """Build the record of a message. An encrypted one without readable text is dropped.
 
     Args:
         raw: The message as it is in the file, used as the record's `raw`.
         data: The message to parse, without mbox framing.
         locator: Location of the message in the raw files.
-        tally: Knows which records are in quarantine.
+        tally: Knows which records crashed earlier and must be skipped.
 
     Raises:
         BadRecord: If the message cannot be read.

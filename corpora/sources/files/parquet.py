@@ -41,13 +41,21 @@ class ParquetRow(NamedTuple):
 
 
 def cut_groups(path: Path, size_bytes: int) -> list[int]:
-    """Return the first byte of each slice of a file, one for each row group. Raises InputError if it cannot be read."""
+    """Return the first byte of each slice of a Parquet file, one for each row group. The first is 0.
+
+    `size_bytes` is the size of the file.
+
+    Raises:
+        InputError: If the file cannot be read.
+    """
     with open_parquet(path) as table:
         return [0, *compute_group_starts(table, size_bytes)[1:]]
 
 
 def count_rows(path: Path, start: int, stop: int) -> int:
     """Count the rows of the row groups that begin in bytes `start` to `stop`, according to the file's footer.
+
+    A row group begins where `compute_group_starts` says.
 
     Raises:
         InputError: If the file cannot be read.
@@ -58,15 +66,15 @@ def count_rows(path: Path, start: int, stop: int) -> int:
 
 
 def read_rows(path: Path, start: int, stop: int, fields: Mapping[str, str]) -> Iterator[ParquetRow]:
-    """Yield the rows of the row groups that begin in bytes `start` to `stop`.
+    """Yield the rows of the Parquet row groups that begin in bytes `start` to `stop`.
 
     Args:
         path: Path of the file.
-        start, stop: Byte range in the file.
+        start, stop: Byte range in the file, as `compute_group_starts` counts.
         fields: Column name for each attribute of `Record`. All these columns must exist.
 
     Raises:
-        InputError: If a column is missing, or the file cannot be read.
+        InputError: During iteration, if a column is missing, or the file cannot be read.
     """
     with open_parquet(path) as table:
         _check_columns(table, path, fields)
@@ -78,18 +86,31 @@ def read_rows(path: Path, start: int, stop: int, fields: Mapping[str, str]) -> I
 def iter_all_batches(
     table: pq.ParquetFile, path: Path, rows: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of all row groups in batches, as `iter_group_batches` does."""
+    """Yield the rows of all row groups in batches of at most `rows` rows.
+
+    Args:
+        table: The open file.
+        path: Path of the file, for error messages.
+        rows: Maximum number of rows in a batch.
+        columns: Columns to read. If None, all columns are read.
+
+    Raises:
+        InputError: During iteration, if a row group cannot be read, or its number of rows differs from the footer's.
+    """
     for group in range(table.num_row_groups):
         yield from iter_group_batches(table, group, path, rows, columns)
 
 
 def read_raw_row(path: Path, group: int, number: int) -> bytes:
-    """Return a row as JSON, or b"" if it does not exist.
+    """Return a row of a Parquet file as JSON, or b"" if it does not exist.
 
     Args:
         path: Path of the file.
         group: Byte offset at which the row group is considered to begin (see `compute_group_starts`).
         number: Index of the row in its row group.
+
+    Raises:
+        InputError: If the file cannot be read.
     """
     for row in read_rows(path, group, group + 1, {}):
         if row.number == number:
@@ -98,15 +119,18 @@ def read_raw_row(path: Path, group: int, number: int) -> bytes:
 
 
 def to_row_json(values: dict[str, Any]) -> bytes:
-    """Return a row as one line of UTF-8 JSON. Unpaired surrogates are escaped.
+    r"""Return the values of a Parquet row, by column name, as one line of UTF-8 JSON.
 
-    >>> to_row_json({"text": "é", "id": 7, "hash": b"\\x01\\xff"}).decode()
+    Bytes become hexadecimal digits, times ISO 8601. Unpaired surrogates are escaped.
+
+    >>> to_row_json({"text": "é", "id": 7, "hash": b"\x01\xff"}).decode()
     '{"text": "é", "id": 7, "hash": "01ff"}'
     """
     return _ENCODER.encode(values).encode(errors="backslashreplace")
 
 
 def _to_json_value(value: Any) -> str:
+    """Return a string for a value that JSON does not have: hexadecimal digits for bytes, ISO 8601 for times."""
     if isinstance(value, bytes):
         return value.hex()
     return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
@@ -137,7 +161,7 @@ def open_parquet(path: Path) -> pq.ParquetFile:
 def iter_group_batches(
     table: pq.ParquetFile, group: int, path: Path, rows: int, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a row group in batches of at most `rows` rows.
+    """Yield the rows of one row group in batches of at most `rows` rows.
 
     Args:
         table: The open file.
@@ -147,8 +171,8 @@ def iter_group_batches(
         columns: Columns to read. If None, all columns are read.
 
     Raises:
-        InputError: If the group cannot be read, or after the last batch, if the number of rows differs from the
-            footer's. The number is not checked for list columns.
+        InputError: During iteration, if the group cannot be read; after the last batch, if the number of rows differs
+            from the footer's. The number is not checked for list columns.
     """
     metadata, read = table.metadata.row_group(group), 0
     try:
@@ -171,7 +195,11 @@ def iter_group_batches(
 
 
 def read_columns(path: Path) -> dict[str, bool]:
-    """Return the column names of a file, each with True if the column contains other columns. Raises InputError."""
+    """Return the column names of a Parquet file, each with True if the column contains other columns.
+
+    Raises:
+        InputError: If the file cannot be read.
+    """
     with open_parquet(path) as table:
         return {field.name: pa.types.is_struct(field.type) for field in table.schema_arrow}
 
@@ -189,11 +217,21 @@ def is_text_type(kind: pa.DataType) -> bool:
 
 
 def has_column(columns: Mapping[str, bool], field: str) -> bool:
-    """Return True if a field is a column, or may be inside one."""
+    """Return True if a field is a column, or may be inside one.
+
+    Args:
+        columns: The column names, as `read_columns` returns them.
+        field: A column name, or a dot-separated path that begins with one.
+    """
     return field in columns or columns.get(field.partition(".")[0], False)
 
 
 def _check_columns(table: pq.ParquetFile, path: Path, fields: Mapping[str, str]) -> None:
+    """Check that the file has all columns in `fields`, which maps attributes of `Record` to columns.
+
+    Raises:
+        InputError: If one is missing. The message names the file at `path`.
+    """
     columns = {field.name: pa.types.is_struct(field.type) for field in table.schema_arrow}
     for name, column in fields.items():
         if not has_column(columns, column):
@@ -206,6 +244,10 @@ def compute_group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
 
     The true offset is stored with the group's columns, but Arrow 26 crashes when they are accessed in a file with a
     damaged footer. The computed offsets are always distinct and inside the file.
+
+    Args:
+        table: The open file.
+        size_bytes: Size of the file.
     """
     metadata, starts = table.metadata, list[int]()
     sizes = [max(metadata.row_group(group).total_byte_size, 1) for group in range(metadata.num_row_groups)]
@@ -216,13 +258,18 @@ def compute_group_starts(table: pq.ParquetFile, size_bytes: int) -> list[int]:
 
 
 def _iter_group_rows(table: pq.ParquetFile, group: int, start: int, path: Path) -> Iterator[ParquetRow]:
+    """Yield the rows of the row group with index `group`, which is considered to begin at byte `start` of the file.
+
+    Raises:
+        InputError: During iteration, if the group cannot be read. The message names the file at `path`.
+    """
     rows = (row for batch in iter_group_batches(table, group, path, BATCH_ROWS) for row in list_batch_rows(batch))
     for number, (values, fault) in enumerate(rows):
         yield ParquetRow(start, number, values, fault)
 
 
 def list_batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
-    """Return the rows of a batch as (values by column, fault). The fault is "" if the row can be used.
+    """Return the rows of a batch as (values by column, fault). The fault is "" if the row can be used, or says why not.
 
     If any value cannot be converted, for example because it is not valid UTF-8, the rows are converted one at a time.
     """
@@ -234,12 +281,18 @@ def list_batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
 
 
 def list_values(column: pa.Array) -> list[Any]:
-    """Return the values of a column, converted as by `list_batch_rows`."""
+    """Return the values of an Arrow column as Python objects.
+
+    A value that Python cannot represent, such as a string that is not UTF-8, becomes bytes, a string or None.
+    """
     return [row[""] for row, _ in list_batch_rows(pa.RecordBatch.from_arrays([column], [""]))]
 
 
 def _to_microseconds(column: pa.Array) -> pa.Array:
-    """Convert times from nanoseconds, which Python does not support, to microseconds."""
+    """Return a column with times in microseconds if it has nanoseconds, which Python does not support.
+
+    Any other column is returned unchanged.
+    """
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         return column.cast(pa.timestamp("us", column.type.tz), safe=False)
     if pa.types.is_time64(column.type) and column.type.unit == "ns":
@@ -248,9 +301,12 @@ def _to_microseconds(column: pa.Array) -> pa.Array:
 
 
 def _read_one_row(row: pa.RecordBatch) -> tuple[dict[str, Any], str]:
-    """Convert one row.
+    """Convert a batch of one row, in which a value may be impossible to convert.
 
     A time outside Python's range becomes a string, and a string that is not valid UTF-8 becomes bytes.
+
+    Returns:
+        The values by column, and a description of the last fault, or "" if there is none.
     """
     values: dict[str, Any] = {}
     fault = ""

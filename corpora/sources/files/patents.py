@@ -36,11 +36,13 @@ class TextOrPatents(TextFile):
     """The format of a file that is a single text or, if it begins like a patent file, many patents."""
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for the text, or one record for each patent.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        A text is one record, and so is each patent in a patent file.
 
         Args:
             piece: The slice, which is the whole file.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.
@@ -58,6 +60,7 @@ class TextOrPatents(TextFile):
                 yield self._build_record(build_locator(piece.file, offset, length), data, tally)
 
     def _build_record(self, locator: Locator, data: bytes | None, tally: Tally) -> Record:
+        """Build the record of a patent. One that is too large (None) or cannot be read yields a dropped record."""
         if data is None:
             return drop_too_large(locator, self.max_record_bytes)
         if drop := tally.enter(locator):
@@ -69,9 +72,9 @@ class TextOrPatents(TextFile):
 
 
 def _iter_patents(stream: BufferedIOBase, max_bytes: int) -> Iterator[tuple[int, int, bytes | None]]:
-    """Yield the offset, length and bytes of each patent.
+    """Yield the byte offset, the length in bytes and the content of each patent of a patent file.
 
-    The bytes are None if the patent has more than `max_bytes` bytes. Lines before the first patent are skipped.
+    The content is None if the patent has more than `max_bytes` bytes. Lines before the first patent are skipped.
     """
     offset = size = 0
     held: list[bytes] = []
@@ -91,10 +94,13 @@ def _iter_patents(stream: BufferedIOBase, max_bytes: int) -> Iterator[tuple[int,
 
 
 def read_patent(text: str) -> dict[str, Any]:
-    """Parse a patent. Returns its "text", "key" (the patent number), "title" and "date" (YYYY-MM-DD or None).
+    """Parse a patent to the fields of its record.
 
     Args:
         text: The patent, starting with its line PATN.
+
+    Returns:
+        A dictionary with the keys "text", "key" (the patent number), "title" (or None) and "date" (YYYY-MM-DD or None).
 
     Raises:
         BadRecord: If the patent has no number.
@@ -126,4 +132,5 @@ def read_patent(text: str) -> dict[str, Any]:
 
 
 def _join_lines(lines: list[str]) -> str:
+    """Join the lines of a patent's field with spaces. Empty lines are left out."""
     return " ".join(filter(None, lines))

@@ -101,7 +101,16 @@ def find_row_ends_plain(data: bytes, state: int, delimiter: int, quote: int) -> 
 
 @kernel
 def find_row_ends(data: Bytes, state: int, delimiter: int, quote: int) -> tuple[Int64s, int]:
-    """Find the newlines that end a row of a table, as `find_row_ends_plain` does."""
+    """Find the newlines that end a row of a table, in compiled code.
+
+    Args:
+        data: A chunk of the file.
+        state: The state after the preceding byte: FIELD_START, PLAIN, QUOTED or QUOTE_SEEN, which are 0 to 3.
+        delimiter, quote: The delimiter and the quote as byte values.
+
+    Returns:
+        The index after each of these newlines, int64, and the state after the last byte.
+    """
     ends = np.empty(data.size, np.int64)
     num_ends = 0
     for at in range(data.size):
@@ -134,7 +143,7 @@ def read_rows(stream: BufferedIOBase, max_bytes: int, delimiter: str, quote: str
             always followed.
 
     Raises:
-        OpenQuote: If the last quote is never closed, and the lines after it are not rows of the table.
+        OpenQuote: At the end, if the last quote is never closed, and the lines after it are not rows of the table.
     """
     pieces = iter(lambda: stream.read(PIECE_BYTES), b"")
     first = next(pieces, b"")
@@ -181,14 +190,20 @@ def read_rows(stream: BufferedIOBase, max_bytes: int, delimiter: str, quote: str
 
 @dataclass(frozen=True, slots=True)
 class _TableShape:
-    """The shape of a table's rows, used to recognize rows that an unpaired quote has joined into one."""
+    """The shape of a table's rows, used to recognize rows that an unpaired quote has joined into one.
+
+    Attributes:
+        delimiter: The character between fields.
+        quote: The character that encloses fields.
+        columns: Number of columns. If 0, no rows are recognized as joined.
+    """
 
     delimiter: str
     quote: str
     columns: int
 
     def is_joined(self, data: bytes) -> bool:
-        """Return True if a multi-line row is not a valid row, but most of its lines are.
+        """Return True if the bytes of a multi-line row are not a valid row, but most of its lines are.
 
         In tab-separated tables, a row counts as joined too if all its lines are valid rows, because quoted text has no
         such lines.
@@ -208,14 +223,17 @@ class _TableShape:
         )
 
     def is_run(self, data: bytes) -> bool:
-        """Return True if a quote spans so many lines that it cannot be a field, and all these lines are valid rows."""
+        """Return True if a quote spans so many lines that it cannot be a field, and all of them are valid rows.
+
+        The first and last line of `data` are not considered.
+        """
         lines = data.split(b"\n")[1:-1]
         return (
             self.columns > 2 - (self.delimiter == "\t") and len(lines) > MIN_RUN_LINES and all(map(self._is_row, lines))
         )
 
     def is_joined_to_the_end(self, data: bytes) -> bool:
-        """Return True if most lines after an unclosed quote are valid rows.
+        """Return True if most of the lines after an unclosed quote are valid rows.
 
         Otherwise the file is truncated within a field.
         """
@@ -223,12 +241,14 @@ class _TableShape:
         return self.columns > 1 and len(lines) > MAX_CUT_LINES and self._are_rows(lines[1:])
 
     def _are_rows(self, lines: list[bytes]) -> bool:
+        """Return True if at least three quarters of the nonblank lines are valid rows."""
         full = [line for line in lines if line.strip()]
         sign, needed = self.delimiter.encode(), MIN_ROW_SHARE * max(1, len(full))
         fitting = [line for line in full if line.count(sign) >= self.columns - 1]
         return len(fitting) >= needed and sum(map(self._is_row, fitting)) >= needed
 
     def _is_row(self, data: bytes) -> bool:
+        """Return True if bytes are a row with the right number of fields."""
         try:
             return len(parse_row(data.decode("latin-1"), self.delimiter, self.quote)) == self.columns
         except BadRecord:
@@ -236,7 +256,10 @@ class _TableShape:
 
 
 def _split_lines(offset: int, raw: bytes) -> list[Line]:
-    """Split joined rows into their lines, each of which is a row."""
+    """Split the bytes of joined rows into their lines, each of which is a row.
+
+    `offset` is the position of the first byte in the file.
+    """
     lines = []
     for line in raw.split(b"\n") if not raw.endswith(b"\n") else raw[:-1].split(b"\n"):
         text = line.removesuffix(b"\r")
@@ -246,6 +269,14 @@ def _split_lines(offset: int, raw: bytes) -> list[Line]:
 
 
 def _build_row(offset: int, data: bytes, length: int, max_bytes: int) -> Line:
+    """Build the `Line` of a row.
+
+    Args:
+        offset: Position of the row in the file.
+        data: The row with its line ending; incomplete if it is too long.
+        length: Number of bytes of the row with its line ending.
+        max_bytes: A longer row, without its line ending, gets None as data.
+    """
     text = data.removesuffix(b"\n").removesuffix(b"\r")
     if len(data) < length or len(text) > max_bytes:
         return Line(offset, length, None)
@@ -298,13 +329,18 @@ def parse_row(row: str, delimiter: str, quote: str) -> list[str]:
 
 @cache
 def _build_field_pattern(delimiter: str, quote: str) -> "re.Pattern[str]":
+    """Build the pattern of a field and the delimiter after it, with the groups "quoted", "plain" and "end"; cached."""
     d, q = re.escape(delimiter), re.escape(quote)
     quoted = f"{q}(?P<quoted>[^{q}]*+(?:{q}{q}[^{q}]*+)*+){q}"
     return re.compile(f"(?:{quoted}|(?!{q})(?P<plain>[^{d}]*+))(?P<end>{d}|\\Z)")
 
 
 def name_fields(header: list[str], row: list[str]) -> dict[str, Any]:
-    """Return the fields of a row by column name. Raises BadRecord if the row has more or fewer fields than columns."""
+    """Return the fields of a row by column name.
+
+    Raises:
+        BadRecord: If the row has more or fewer fields than the header has columns.
+    """
     if len(row) != len(header):
         raise BadRecord(f"{len(row)} fields where the header names {len(header)}")
     return dict(zip(header, row, strict=True))
@@ -341,21 +377,28 @@ class TextTable:
     has_names: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Split an uncompressed file without quoted newlines into slices (byte ranges) of 8 MB.
+        """Cut a file into slices, byte ranges that are read independently.
 
-        Any other file is a single slice.
+        A table without quotes is cut every 1 MB if it is uncompressed. Any other file is one slice, since newlines may
+        be inside quotes.
+
+        Raises:
+            InputError: If the file cannot be read, or its encoding does not fit the setting.
         """
         return [slice_whole_file(file)] if self.quote else cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a slice (byte range of a file), one for each nonblank row that begins in it.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each nonblank row of a table that begins in the slice is a record.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
-            InputError: During iteration, if the file or its header cannot be read, or a quote is never closed.
+            InputError: During iteration, if the file or its header cannot be read, a column in `fields` is missing, or
+                a quote is never closed.
         """
         path = parse_raw_path(piece.file.path)
         wide = "" if piece.start else find_line_encoding(path, self.encoding)
@@ -374,7 +417,14 @@ class TextTable:
                 ) from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the row at a record's locator, without the line ending. UTF-16 is converted to UTF-8."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a row, without its line ending. If the file was converted to UTF-8 for reading, so are these
+        bytes.
+
+        Raises:
+            InputError: If the file cannot be read.
+        """
         return read_lines_again(file, locator.offset, locator.length, self.encoding)
 
     def fit_to_file(self, path: Path) -> tuple["TextTable", list[str] | None]:
@@ -394,6 +444,15 @@ class TextTable:
         return self._fit_to_file(path)
 
     def _fit_to_file(self, path: Path) -> tuple["TextTable", list[str] | None]:
+        """Adapt the format to a file whose first line states no delimiter.
+
+        Returns:
+            The adapted format and the column names. The names are None for an empty file.
+
+        Raises:
+            InputError: If the file or its header cannot be read.
+            OpenQuote: If a quote is never closed.
+        """
         usual = self._read_first_rows(path)
         if not usual:
             return self._with_settled_fields([]), None
@@ -418,17 +477,28 @@ class TextTable:
     def _read_stated_delimiter(self, path: Path) -> str:
         """Return the delimiter that a file's first line states, as in `sep=;`, or "" if there is none.
 
-        Raises InputError.
+        Raises:
+            InputError: If the file cannot be read.
         """
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             match = STATED_DELIMITER.fullmatch(stream.readline(MAX_STATED_BYTES).removeprefix(codecs.BOM_UTF8))
         return match[1].decode() if match else ""
 
     def _with_settled_fields(self, columns: list[str]) -> "TextTable":
+        """Return a copy in which each of `fields` has one name, the first one among the table's columns."""
         return replace(self, fields=choose_names(self.fields, columns.__contains__))
 
     def iter_rows(self, path: Path, columns: list[str]) -> Iterator[dict[str, Any] | None]:
-        """Yield the fields of each row by column name, or None for a row that cannot be parsed. Raises InputError."""
+        """Yield the fields of each row after the header by column name, or None for a row that cannot be parsed.
+
+        Args:
+            path: Path of the file. The format must have been adapted to it.
+            columns: The column names, as `fit_to_file` returns them.
+
+        Raises:
+            InputError: During iteration, if the file cannot be read.
+            OpenQuote: During iteration, if a quote is never closed.
+        """
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             cut = self._read_rows(stream, 0, None, len(columns))
             rows = (row for row in cut if row.data is not None and row.data.strip())
@@ -441,6 +511,15 @@ class TextTable:
     def _read_records(
         self, stream: BufferedIOBase, piece: Slice, columns: list[str], tally: Tally, recoded: bool
     ) -> Iterator[Record]:
+        """Yield the records of the rows that begin in a slice, without the header, and count them in the tally.
+
+        Args:
+            stream: The file's content.
+            piece: The slice.
+            columns: The column names.
+            tally: Counts the records.
+            recoded: True if the content was converted to UTF-8; it is then read to its end.
+        """
         rows = self._read_rows(stream, piece.start, None if recoded else find_stop(piece), len(columns))
         if piece.start == 0:
             skipped = (row for row in rows if row.data is None or row.data.strip())
@@ -449,6 +528,12 @@ class TextTable:
             yield self._build_record(row, columns, piece.file, tally, recoded)
 
     def _read_rows(self, stream: BufferedIOBase, start: int, stop: int | None, columns: int = 0) -> Iterator[Line]:
+        """Yield the rows that begin in bytes `start` to `stop` (None: the end) of a stream.
+
+        With quotes, yield all rows.
+
+        `columns` is the number of columns, which helps to recognize rows joined by an unpaired quote; 0 if unknown.
+        """
         if not self.quote:
             return read_lines(stream, start, stop, self.max_record_bytes)
         return read_rows(stream, self.max_record_bytes, self.delimiter, self.quote, columns)
@@ -456,33 +541,56 @@ class TextTable:
     def _read_first_rows(self, path: Path) -> list[list[str]]:
         """Return the fields of a file's first rows, starting with the column names, or [] for an empty file.
 
-        Raises InputError and OpenQuote.
+        A row that cannot be parsed is [].
+
+        Raises:
+            InputError: If the file or its first row cannot be read.
+            OpenQuote: If a quote is never closed.
         """
         try:
             first = self._read_sample(path, SAMPLE_ROWS)
         except OpenQuote:
             one = replace(self, quote="") if self.delimiter == "\t" else self  # whose quotes end in their lines
-            first = self._read_sample(path, SAMPLE_ROWS, len(self._parse_fields(one._read_sample(path, 1)[0])))
-        fields = []
-        for row in first:
+            header = self._parse_header(one._read_sample(path, 1)[0], path)
+            first = self._read_sample(path, SAMPLE_ROWS, max(1, len(header)))
+        fields = [self._parse_header(row, path) for row in first[:1]]
+        for row in first[1:]:
             try:
                 fields.append(self._parse_fields(row) if row.data is not None else [])
-            except BadRecord as error:
-                if not fields:
-                    raise InputError(
-                        f"{path}: its header cannot be read: {error}. Fix it, or set `encoding`."
-                    ) from error
+            except BadRecord:
                 fields.append([])
         return fields
 
+    def _parse_header(self, row: Line, path: Path) -> list[str]:
+        """Return the fields of a file's first row; [] if it is too long.
+
+        Raises:
+            InputError: If the row cannot be decoded or parsed. The message names the file at `path`.
+        """
+        try:
+            return self._parse_fields(row) if row.data is not None else []
+        except BadRecord as error:
+            raise InputError(f"{path}: its header cannot be read: {error}. Fix it, or set `encoding`.") from error
+
     def _read_sample(self, path: Path, max_rows: int, columns: int = 0) -> list[Line]:
-        """Return the first `max_rows` nonblank rows of a file. Raises InputError and OpenQuote."""
+        """Return the first `max_rows` nonblank rows that begin in a file's first megabyte, from the header on.
+
+        `columns` is the number of columns, which helps to recognize rows joined by an unpaired quote; 0 if unknown.
+
+        Raises:
+            InputError: If the file cannot be read.
+            OpenQuote: If a quote is never closed.
+        """
         with open_lines(path, find_line_encoding(path, self.encoding)) as stream, explain_damage(path):
             rows = (row for row in self._read_rows(stream, 0, None, columns) if row.data is None or row.data.strip())
             return list(islice(_take_first(rows, SAMPLE_BYTES), self.rows_above, self.rows_above + max_rows))
 
     def _check_named(self, columns: list[str], path: Path) -> None:
-        """Raise InputError unless each column named in `fields` exists exactly once."""
+        """Check that each column named in `fields` exists exactly once in `columns`.
+
+        Raises:
+            InputError: If one does not. The message names the file at `path`.
+        """
         for name, names in self.fields.items():
             if columns.count(str(names)) != 1:
                 problem = "twice" if names in columns else "not"
@@ -493,10 +601,23 @@ class TextTable:
                 )
 
     def _parse_fields(self, row: Line) -> list[str]:
-        """Parse the fields of a row. Raises BadRecord."""
+        """Return the fields of a row as strings.
+
+        Raises:
+            BadRecord: If the row cannot be decoded or parsed.
+        """
         return parse_row(decode(row.data or b"", self.encoding, row.offset), self.delimiter, self.quote)
 
     def _build_record(self, row: Line, columns: list[str], file: RawFile, tally: Tally, recoded: bool) -> Record:
+        """Build the record of a table row. A row that is too long or cannot be parsed yields a dropped record.
+
+        Args:
+            row: The row.
+            columns: The column names.
+            file: The file that contains the row.
+            tally: Knows which records crashed earlier and must be skipped.
+            recoded: True if the file was converted to UTF-8, so that offsets are relative to the converted content.
+        """
         locator = build_locator(file, row.offset, row.length, recoded)
         if row.data is None:
             return drop_too_large(locator, self.max_record_bytes)
@@ -513,7 +634,7 @@ class TextTable:
 
 
 def _take_first(rows: Iterator[Line], size: int) -> Iterator[Line]:
-    """Yield the rows that begin in the first `size` bytes."""
+    """Yield the rows that begin in the first `size` bytes of the file."""
     for row in rows:
         if row.offset > size:
             return
@@ -521,10 +642,11 @@ def _take_first(rows: Iterator[Line], size: int) -> Iterator[Line]:
 
 
 def _score_split(rows: Sequence[Sequence[str]]) -> tuple[bool, int, int]:
-    """Score how well a delimiter splits rows. Higher is better.
+    """Score how well a delimiter splits the first rows of a table into fields. Higher is better.
 
-    Returns True if more than half of the rows have as many fields as the first row, the number of these rows, and the
-    number of fields.
+    Returns:
+        (True if the rows have several fields and at least half of the others have as many as the first, the number of
+        these rows, the number of fields of the first row).
     """
     columns = len(rows[0]) if rows else 0
     alike = sum(len(row) == columns for row in rows[1:])
@@ -532,7 +654,7 @@ def _score_split(rows: Sequence[Sequence[str]]) -> tuple[bool, int, int]:
 
 
 def is_data(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
-    """Return True if the first row of a table is not a header.
+    """Return True if the first row of a table is data, not a header.
 
     This is the case if it contains a sentence, or a number in a column where the rows below have numbers too.
 

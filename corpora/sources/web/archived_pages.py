@@ -78,7 +78,7 @@ class Response:
 
 
 def read_response(record: ParsedRecord) -> Response:
-    """Parse the HTTP response in a WARC response record.
+    """Parse the HTTP response in a WARC response record. The body is not decoded.
 
     Raises:
         BadRecord: If there is no status line, or the head is too long.
@@ -138,7 +138,17 @@ def join_chunks(body: bytes) -> bytes:
 
 
 def _decode(body: bytes, coding: str, max_bytes: int) -> bytes:
-    """Undo one content coding. A body that is already markup is returned unchanged, whatever the head says."""
+    """Undo one content coding of a body. A body that is already markup is returned unchanged, whatever the head says.
+
+    Args:
+        body: The bytes.
+        coding: Name of the coding in lower case. Others than gzip, deflate, br and zstd are ignored.
+        max_bytes: Maximum length of the result.
+
+    Raises:
+        TooLarge: If the result is longer.
+        BadRecord: If the body is corrupt.
+    """
     try:
         if coding in ("gzip", "x-gzip") and body.startswith(GZIP_START):
             return _decompress_zlib(body, 31, max_bytes)
@@ -155,7 +165,19 @@ def _decode(body: bytes, coding: str, max_bytes: int) -> bytes:
 
 
 def _decompress_zlib(body: bytes, wbits: int, max_bytes: int) -> bytes:
-    """Decompress a zlib, raw deflate or gzip stream, including all members of a gzip stream. Raises TooLarge."""
+    """Decompress a zlib, raw deflate or gzip stream, including all members of a gzip stream.
+
+    What there is of a truncated stream is returned.
+
+    Args:
+        body: The compressed bytes.
+        wbits: The format, as for `zlib.decompressobj`.
+        max_bytes: Maximum length of the result.
+
+    Raises:
+        TooLarge: If the result is longer.
+        zlib.error: If the bytes are corrupt.
+    """
     unpacked, at = bytearray(), 0
     while True:
         decompressor = zlib.decompressobj(wbits=wbits)
@@ -170,6 +192,11 @@ def _decompress_zlib(body: bytes, wbits: int, max_bytes: int) -> bytes:
 
 
 def _read_all(reader: BrotliReader | ZstdReader, max_bytes: int) -> bytes:
+    """Read a decompressing stream to its end.
+
+    Raises:
+        TooLarge: If there are more than `max_bytes` bytes.
+    """
     unpacked = reader.read(max_bytes + 1)
     if len(unpacked) > max_bytes:
         raise TooLarge
@@ -177,6 +204,7 @@ def _read_all(reader: BrotliReader | ZstdReader, max_bytes: int) -> bytes:
 
 
 def _join_values(values: list[bytes]) -> str:
+    """Join the values of an HTTP field with commas, in lower case; "" if there are none."""
     return decode_western(b",".join(values)).lower()
 
 
@@ -200,10 +228,13 @@ class ArchivedPages:
     split: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a `.gz` archive every 8 MB if it is compressed record by record. Any other archive is one slice.
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A `.gz` archive is cut every 1 MB if it is compressed record by record and `split` is True. Others are one
+        slice.
 
         Raises:
-            InputError: If the file is not a WARC archive.
+            InputError: If the file is not a WARC archive, or its beginning is damaged.
         """
         try:
             is_warc, is_packed_by_record = inspect_first_member(parse_raw_path(file.path))
@@ -216,7 +247,13 @@ class ArchivedPages:
         return cut_every(file, SLICE_BYTES)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one `Record` for each WARC record, in file order.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each WARC record is a record, which is dropped if it is no page.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the archive is damaged or truncated.
@@ -229,7 +266,13 @@ class ArchivedPages:
             raise _to_input_error(piece.file, fault) from fault
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a WARC record, head and block. Raises InputError if they cannot be decompressed."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a WARC record, with its head and block.
+
+        Raises:
+            InputError: If they cannot be decompressed.
+        """
         try:
             return read_record(file, locator.stream, locator.offset, locator.length)
         except DamagedBytes as fault:
@@ -241,7 +284,7 @@ class ArchivedPages:
         Args:
             cut: The bytes of the WARC record.
             file: The archive.
-            tally: Knows whether the record is quarantined.
+            tally: Knows whether the record crashed earlier and must be skipped.
         """
         locator = Locator(file=file.name, sha256=file.sha256, stream=cut.stream, offset=cut.offset, length=cut.length)
         record = Record(locator=locator, text="", raw=cut.data[:IDENTITY_BYTES])
@@ -274,7 +317,7 @@ class ArchivedPages:
         )
 
     def _judge_head(self, head: WarcHead, host: str) -> Drop | None:
-        """Return the reason for dropping a page because of its head alone; None if the page must be read."""
+        """Return a `Drop` for a page because of its host or because the crawler cut it off; None if it must be read."""
         if (self.hosts and not is_within(host, self.hosts)) or is_within(host, self.blocked_hosts):
             return Drop("host", host)
         if head.truncated and not self.truncated:
@@ -286,12 +329,15 @@ class ArchivedPages:
         return (self.first_day or "") <= day <= (self.last_day or "9999")
 
     def _extract_content(self, parsed: ParsedRecord, head: WarcHead, is_whole: bool) -> WebPage | Drop:
-        """Extract the page of a WARC record, or return the reason why there is none.
+        """Extract the page of a WARC record, or return a `Drop` with the reason why there is none.
 
         Args:
             parsed: The record's head and block.
             head: The parsed fields of the head.
             is_whole: False if the record is longer than allowed, so that its block is incomplete.
+
+        Raises:
+            BadRecord: If the HTTP response is corrupt.
         """
         if head.kind == "conversion":
             return self._extract_plain_text(parsed, head, is_whole)
@@ -317,7 +363,16 @@ class ArchivedPages:
         return replace(page, num_replaced=html.num_replaced)
 
     def _extract_plain_text(self, parsed: ParsedRecord, head: WarcHead, is_whole: bool) -> WebPage | Drop:
-        """Read a page from a WET archive, where it was converted to plain text with one block of the page per line."""
+        """Read a page from a WET archive, where it was converted to plain text with one block of the page per line.
+
+        Args:
+            parsed: The record's head and block.
+            head: The parsed fields of the head.
+            is_whole: False if the record is longer than allowed, so that its block is incomplete.
+
+        Returns:
+            The page; a `Drop` if it has another type, is too large or empty.
+        """
         if head.media_type != "text/plain":
             return Drop("content type", head.media_type)
         if not is_whole:
@@ -327,11 +382,17 @@ class ArchivedPages:
         return WebPage(text=text, num_replaced=num_replaced) if text else Drop("empty")
 
     def _drop_too_large(self) -> Drop:
+        """Build the `Drop` for a record or page that is longer than allowed."""
         return Drop("too large", f"over {self.max_record_bytes} bytes")
 
 
 def judge_kind(head: WarcHead, host: str) -> Drop | None:
-    """Return the reason why a WARC record is not a web page, judged by its head; None if it may be one."""
+    """Return a `Drop` if a WARC record is not a web page, judged by its head; None if it may be one.
+
+    Args:
+        head: The fields of the record's head.
+        host: Host of its URL; "" if it has none.
+    """
     if head.kind not in ("response", "conversion"):
         return Drop(f"not a page: {head.kind if head.kind in KINDS else 'unknown'}")
     if head.kind == "response" and head.media_type != "application/http":
@@ -365,11 +426,12 @@ def is_within(host: str, hosts: tuple[str, ...]) -> bool:
 
 
 def is_like_html(body: bytes) -> bool:
-    """Return True if the first 1,024 bytes of a body contain a tag that is typical of the beginning of a page."""
+    """Return True if the first 1,024 bytes of a body contain a tag such as `<html>` or `<title>`."""
     return bool(MARKUP.search(body[:1024]))
 
 
 def _build_meta(truncated: str, content: WebPage) -> str | None:
+    """Return the JSON for a record's `meta`: facts about its page and how it was truncated; None if there are none."""
     facts = {"canonical": content.canonical, "lang": content.language, "replaced": content.num_replaced}
     facts["hidden"] = content.hidden
     kept: dict[str, object] = {key: value for key, value in (facts | {"truncated": truncated}).items() if value}
@@ -378,4 +440,5 @@ def _build_meta(truncated: str, content: WebPage) -> str | None:
 
 
 def _to_input_error(file: RawFile, fault: DamagedBytes) -> InputError:
+    """Build the InputError for a damaged archive, which names the file and where the damage was seen."""
     return InputError(f"{file.path}: {fault} (seen at byte {fault.position} of {file.size_bytes}). {fault.remedy}")

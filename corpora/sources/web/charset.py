@@ -81,8 +81,7 @@ def decode_html(body: bytes, http_charset: str = "") -> DecodedText:
 
     A page without a byte order mark is decoded with the charset in the HTTP head, or else the one in its `<meta>` tag
     or XML declaration. If none is declared, or windows-1252 is, UTF-8 is tried first, then windows-1252. This function
-    never
-    fails: bytes that the codec cannot decode become U+FFFD.
+    never fails: bytes that the codec cannot decode become U+FFFD.
 
     Args:
         body: The bytes of the page.
@@ -126,7 +125,7 @@ def _find_declared_codec(body: bytes) -> str | None:
 
 
 def _iter_meta_labels(head: bytes) -> Iterator[bytes]:
-    """Yield the encodings declared by `<meta>` tags at the beginning of a page, ignoring comments."""
+    """Yield the encodings that `<meta>` tags in the first bytes of a page declare, ignoring comments."""
     last = head.rfind(b"-->") + 3  # a comment that does not end is none, and looking for its end takes long
     visible, at = COMMENT.sub(b"", head[:last]) + head[last:] if last > 2 else head, 0
     while tag := META.search(visible, at):
@@ -137,6 +136,7 @@ def _iter_meta_labels(head: bytes) -> Iterator[bytes]:
 
 
 def _decode(body: bytes, codec: str) -> DecodedText:
+    """Decode a page with a codec. Invalid bytes become U+FFFD and are counted."""
     with suppress(UnicodeDecodeError):
         if codec == "utf-8":  # to count what a whole page replaces costs as much as to decode it
             return DecodedText(body.decode(codec), codec, 0)
@@ -148,7 +148,7 @@ def _decode(body: bytes, codec: str) -> DecodedText:
 
 
 def _build_numbered_labels() -> dict[str, str]:
-    """Map the numbered labels to codecs: ISO 8859 in its five spellings, and Windows code pages in three."""
+    """Return the Python codec by numbered label: ISO 8859 in its five spellings, and Windows code pages in three."""
     codecs_by_label: dict[str, str] = {}
     for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16):
         codec = {1: "cp1252", 9: "cp1254", 11: "cp874"}.get(number, f"iso8859_{number}")

@@ -67,9 +67,10 @@ def parse_attributes(written: str, wanted: re.Pattern[str] = ANY_NAME) -> Attrib
 
 
 def collect_metas(tree: Tree) -> dict[str, str]:
-    """Map the `property`, `name`, `itemprop` or `http-equiv` of each `<meta>` tag (in lower case) to its content.
+    """Collect the contents of a page's `<meta>` tags by name in lower case.
 
-    If a name occurs several times, the first content is used.
+    The name is the tag's `property`, `name`, `itemprop` or `http-equiv`. If it occurs several times, the first content
+    is used.
     """
     metas: dict[str, str] = {}
     for written in tree.metas:
@@ -87,14 +88,22 @@ def find_published_day(tree: Tree, metas: dict[str, str], url: str, last_day: st
     Args:
         tree: The page.
         metas: As returned by `collect_metas`.
-        url: URL of the page.
+        url: URL of the page, which may contain the day.
         last_day: Latest day to accept, as YYYY-MM-DD; later days are ignored.
     """
     return next((day for day in _iter_days(tree, metas, url) if day <= last_day), None)
 
 
 def _iter_days(tree: Tree, metas: dict[str, str], url: str) -> Iterator[str]:
-    """Yield candidates for the day of publication, most trustworthy first."""
+    """Yield candidates for the day of publication as YYYY-MM-DD, the most trustworthy first.
+
+    They are taken from data scripts and `<meta>` tags, the URL, and `<time>` tags.
+
+    Args:
+        tree: The page.
+        metas: As returned by `collect_metas`.
+        url: URL of the page.
+    """
     published = (written for script in tree.scripts for written in PUBLISHED.findall(script))
     metas_with_days = (metas[name] for name in DATE_NAMES if name in metas)
     yield from _read_days((*published, *metas_with_days))
@@ -108,6 +117,7 @@ def _iter_days(tree: Tree, metas: dict[str, str], url: str) -> Iterator[str]:
 
 
 def _read_days(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the first date in each string that has one, as YYYY-MM-DD."""
     for text in texts:
         if day := read_day(text):
             yield day
@@ -133,6 +143,7 @@ def read_day(text: str) -> str | None:
 
 
 def _to_iso_day(year: str, month: str, day: str) -> str | None:
+    """Return a date as YYYY-MM-DD; None if it does not exist or is before 1990."""
     try:
         parsed = date(int(year), int(month), int(day))
     except ValueError:  # the 30th of February
@@ -141,7 +152,10 @@ def _to_iso_day(year: str, month: str, day: str) -> str | None:
 
 
 def find_language(tree: Tree, metas: dict[str, str]) -> str | None:
-    """Return the language that a page declares, as a lower-case primary subtag ("en" for "en-GB"), or None."""
+    """Return the language that a page declares, as a lower-case primary subtag ("en" for "en-GB"), or None.
+
+    It is looked for in the attributes of `<html>`, then in `metas`, the result of `collect_metas`.
+    """
     html = parse_attributes(tree.html)
     tags = (html.get("lang"), html.get("xml:lang"), metas.get("content-language"), metas.get("og:locale"))
     matches = (LANGUAGE.match(tag) for tag in tags if tag)
@@ -167,7 +181,7 @@ def find_canonical_address(tree: Tree, metas: dict[str, str], url: str) -> str |
 
 
 def find_license_address(tree: Tree) -> str | None:
-    """Return the URL of the license that a page links to; None if there is none."""
+    """Return the URL of the license that a page links to, as it is written in the link; None if there is none."""
     links = (parse_attributes(written) for written in tree.links if "license" in written.lower())
     return next((link["href"] for link in links if link.get("rel") == "license" and link.get("href")), None)
 

@@ -70,7 +70,7 @@ def split_hidden(tree: Tree, blocks: list[Block], max_share: float = MAX_HIDDEN_
 
 
 def _find_inside(tree: Tree, elements: list[int]) -> list[int]:
-    """Return the indices of all blocks inside any of the elements."""
+    """Return the indices of all blocks inside any of the elements, which are given by index, in ascending order."""
     changes = np.zeros(len(tree.blocks) + 1, np.int64)
     np.add.at(changes, tree.spans[elements, 0], 1)
     np.add.at(changes, tree.spans[elements, 1], -1)
@@ -78,13 +78,13 @@ def _find_inside(tree: Tree, elements: list[int]) -> list[int]:
 
 
 def _drop_blocks(tree: Tree, blocks: list[Block], positions: list[int]) -> list[Block]:
-    """Return `blocks` without those that share an element with any of the page's blocks at `positions`."""
+    """Return the blocks that do not share their innermost element with any of the page's blocks at `positions`."""
     nodes = {tree.blocks[place].node for place in positions}
     return [block for block in blocks if block.node not in nodes] if nodes else blocks
 
 
 def _find_hidden_elements(tree: Tree) -> list[int]:
-    """Return the indices of the elements that are hidden by their own attributes."""
+    """Return the indices of the elements that are hidden by their own attributes, in document order."""
     candidates = np.flatnonzero(compute_marks(tree)[0] & BIT["not shown"]).tolist()
     return [element for element in candidates if _is_hidden(tree.written.read(element))]
 
@@ -138,9 +138,14 @@ def _find_ancestors(tree: Tree, elements: list[int]) -> set[int]:
 
 
 def _find_addresses(tree: Tree, element: int, address: str) -> set[str]:
-    """Return the normalized URLs that an element declares as its own.
+    """Return the normalized URLs that an element declares as its own; empty if there are none.
 
     If an article declares none, the URL that its headline links to is used.
+
+    Args:
+        tree: The page.
+        element: Index of the element.
+        address: The page's URL, to which relative URLs refer.
     """
     data, start, stop = tree.written.data, int(tree.written.starts[element]), int(tree.written.stops[element])
     found: list[str] = []
@@ -153,7 +158,10 @@ def _find_addresses(tree: Tree, element: int, address: str) -> set[str]:
 
 
 def _normalize_address(base: str, address: str) -> str:
-    """Return the host and path of a URL, without "www." and a trailing slash."""
+    """Return the host and path of a URL, relative to `base`, without "www." and a trailing slash.
+
+    A URL that cannot be parsed is returned unchanged.
+    """
     try:
         parts = urlsplit(urljoin(base, address.strip()))
     except ValueError:

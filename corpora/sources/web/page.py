@@ -104,7 +104,7 @@ NO_CUT = TitleCut()
 
 
 def choose_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
-    """Return the title of a page; None if it has none.
+    """Return the title of a page without the name of the site; None if it has none.
 
     Args:
         tree: The page.
@@ -122,7 +122,7 @@ def choose_title(tree: Tree, metas: dict[str, str], address: str) -> str | None:
 
 
 def collect_title_sources(tree: Tree, metas: dict[str, str], address: str) -> TitleSources:
-    """Collect the parts of a page in which its title may be found.
+    """Collect the parts of a page in which its title may be found, with single spaces.
 
     Args:
         tree: The page.
@@ -177,14 +177,14 @@ def iter_cuts(title: str) -> Iterator[tuple[str, TitleCut]]:
 
 
 def describe_titles(sources: TitleSources, found: dict[str, list[TitleCut]]) -> Float32s:
-    """Compute the features of title candidates for the forest that chooses among them.
+    """Compute the features of title candidates for the forest (decision trees) that chooses among them.
 
     Args:
         sources: The parts of the page.
         found: The candidates, as returned by `list_candidates`.
 
     Returns:
-        A float32 array with one row per candidate.
+        A float32 array with one row per candidate, in the order of `found`.
     """
     bare = [without_site(title, sources.names, sources.headings) for title in (sources.title, sources.shared)]
     all_titles = (sources.title, sources.shared, *bare)
@@ -233,7 +233,10 @@ def without_site(title: str, names: set[str], headings: list[str]) -> str:
 
 
 def _is_name(piece: str, names: set[str]) -> bool:
-    """Return True if a piece of a title is short and equals, contains or is contained in a name of the site."""
+    """Return True if a piece of a title is short and equals, contains or is contained in a name of the site.
+
+    `names` are reduced to lower-case letters and digits.
+    """
     letters = _keep_letters(piece)
     if not letters or len(piece.split()) > MAX_NAME_WORDS:
         return False
@@ -246,6 +249,11 @@ def _is_site_piece(pieces: list[str], rest: str, headings: list[str]) -> bool:
     """Return True if the last piece of a title seems to name the site.
 
     This is so if a heading equals the text before it, or if the piece is short and follows a vertical bar.
+
+    Args:
+        pieces: The pieces of the title, alternating with the separators between them.
+        rest: The title before the last separator.
+        headings: Headings of the page.
     """
     if any(_keep_letters(heading) == _keep_letters(rest) for heading in headings):
         return True
@@ -253,7 +261,10 @@ def _is_site_piece(pieces: list[str], rest: str, headings: list[str]) -> bool:
 
 
 def _get_text(tree: Tree, span: Int64s) -> str:
-    """Return the text of an element; "" if it is much longer than a title. A page may have many of these, nested."""
+    """Return the text of the blocks from span[0] up to, but not including, span[1], on one line.
+
+    "" if it is much longer than a title. A page may have many such elements, nested in each other.
+    """
     first, last = span.tolist()
     texts = [block.text for block in tree.blocks[first : min(last, first + MAX_TITLE_CHARACTERS)]]
     if sum(map(len, texts)) > 2 * MAX_TITLE_CHARACTERS:
@@ -262,29 +273,36 @@ def _get_text(tree: Tree, span: Int64s) -> str:
 
 
 def _clean_spaces(title: str) -> str:
+    """Return the first 1,000 characters of a title with single spaces."""
     return " ".join(title[:MAX_TITLE_CHARACTERS].split())
 
 
 def _split_words(text: str) -> frozenset[str]:
+    """Return the set of a text's words in lower case."""
     return frozenset(WORD.findall(text.casefold()))
 
 
 def _overlap(left: frozenset[str], right: frozenset[str]) -> float:
-    """Return the share of the two texts' words that occur in both."""
+    """Return the share of the words of two sets that are in both, from 0 to 1."""
     both = len(left & right)
     return both / max(1, len(left) + len(right) - both)
 
 
 def _share(left: frozenset[str], right: frozenset[str]) -> float:
-    """Return the share of the left text's words that occur in the right text."""
+    """Return the share of the left set's words that are in the right set, from 0 to 1."""
     return len(left & right) / max(1, len(left))
 
 
 def _keep_letters(text: str) -> str:
+    """Return only the letters and digits of a text, in lower case."""
     return NO_LETTERS.sub("", text).casefold()
 
 
 def _find_longest_label(host: str) -> str:
+    """Return the longest label of a host that may name the site: "example" for "www.example.org".
+
+    "" if there is none.
+    """
     return max((label for label in host.split(".") if label not in GENERIC_LABELS), key=len, default="")
 
 
@@ -365,7 +383,7 @@ def extract_page(html: str, url: str, last_day: str, limits: PageLimits = LIMITS
 
 
 def without_permalink(block: Block) -> Block:
-    """Remove a permalink sign from the end of a block, as found after headings in documentation."""
+    """Return a block without the permalink sign that may be at its end, as after headings in documentation."""
     sign = block.text[-1:]
     is_permalink = block.links > 0 if sign in ("¶", "\uf0c1") else sign == "#" and block.links == 1
     return block._replace(text=block.text[:-1].rstrip()) if is_permalink else block

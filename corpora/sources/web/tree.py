@@ -61,7 +61,10 @@ MAX_TOKEN_OFFSET = (1 << 31) - 1  # a token has 32 bits for each of its places
 
 
 def _build_rules() -> tuple[list[str], Int64s]:
-    """Return the names of the elements that the kernels treat specially, and an int64 array with a row for each."""
+    """Return the names of the elements that the kernels treat specially, and the array `rules` of `ScannedPage`.
+
+    The array has a row for each name, and a last one for all other names.
+    """
     name_sets = (VOID_TAGS, RAW_TAGS, INLINE_TAGS, P_ENDING_TAGS, SCOPE_TAGS, TABLE_TAGS, IMPLIED_ENDS, ("html",))
     names = sorted({*chain(*name_sets, *(one | other for one, other in IMPLIED_ENDS.values()))})
     number = {name: place for place, name in enumerate(names)}
@@ -94,7 +97,7 @@ NAMES_PREFIX = "".join(f"{name} " for name in NAMES).encode()
 
 
 def parse_html(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
-    """Parse a page into a tree of elements and blocks of text.
+    """Parse an HTML page into a tree of elements and blocks of text.
 
     Args:
         html: The page.
@@ -125,7 +128,12 @@ def parse_html(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tre
 
 
 def _needs_rewriting(data: bytes, page: ScannedPage) -> bool:
-    """Return True for a page that contains formulas, ruby readings or deleted text."""
+    """Return True for a page that contains formulas, ruby readings (annotations above words) or deleted text.
+
+    Args:
+        data: UTF-8 bytes of the page, after the element names.
+        page: The page's tokens.
+    """
     if page.state[kernels.HAS_REWRITTEN]:
         return True
     names = page.names[len(NAMES) : page.state[kernels.NUM_NAMES], 1].tolist()
@@ -133,7 +141,15 @@ def _needs_rewriting(data: bytes, page: ScannedPage) -> bool:
 
 
 def _cut_page(data: bytes, limits: PageLimits) -> tuple[ScannedPage, int]:
-    """Cut a page into tokens. Return the tokens and a status: DONE, UNSURE or TOO_MANY."""
+    """Cut a page into tokens.
+
+    Args:
+        data: The names that the rules are about, followed by the page, as UTF-8.
+        limits: Size limits of the page.
+
+    Returns:
+        The tokens and a status: DONE, UNSURE (only the plain implementation can do it) or TOO_MANY.
+    """
     start, max_tokens = len(NAMES_PREFIX), len(data) // 2  # "x<b>" is two tokens
     num_names = len(NAMES) + min(max_tokens, limits.max_nodes) + 1
     page = ScannedPage(
@@ -156,7 +172,16 @@ def _cut_page(data: bytes, limits: PageLimits) -> tuple[ScannedPage, int]:
 
 
 def _arrange(data: bytes, page: ScannedPage, limits: PageLimits) -> tuple[PageTable, int]:
-    """Arrange a page's tokens in a table. Return the table and a status: DONE, UNSURE or TOO_DEEP."""
+    """Arrange a page's tokens in a table.
+
+    Args:
+        data: As for `_cut_page`.
+        page: The tokens. Those of formatting elements that may be hidden are decided here, in place.
+        limits: Size limits of the page.
+
+    Returns:
+        The table and a status: DONE, UNSURE (only the plain implementation can do it) or TOO_DEEP.
+    """
     num_tokens, num_elements = page.state[: kernels.NUM_ELEMENTS + 1].tolist()
     actions = page.tokens[:num_tokens, 0]
     is_hiding: dict[bytes, bool] = {}
@@ -178,11 +203,18 @@ def _arrange(data: bytes, page: ScannedPage, limits: PageLimits) -> tuple[PageTa
 
 
 def _decode(data: bytes) -> str:
+    """Decode UTF-8 bytes in which a lone surrogate may have been encoded."""
     return data.decode("utf-8", "surrogatepass")
 
 
 def _build_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
-    """Build the tree from the table filled by the kernels."""
+    """Build the tree of a page from the table filled by the kernels.
+
+    Args:
+        data: The names that the rules are about, followed by the page, as UTF-8.
+        page: The page's tokens.
+        table: The page's elements and text.
+    """
     extra = [_decode(data[a:b]).lower() for a, b in page.names[len(NAMES) : page.state[kernels.NUM_NAMES], :2].tolist()]
     numbers, starts, stops, parents, firsts, lasts = np.ascontiguousarray(table.nodes[: table.state[kernels.NODES]].T)
     tree = Tree(
@@ -209,7 +241,7 @@ def _build_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
 
 
 def _add_blocks(tree: Tree, data: bytes, table: PageTable) -> Int64s:
-    """Add the blocks of a page to the tree.
+    """Add the blocks of a page to the tree, from the table filled by the kernels.
 
     Returns:
         An int64 array with the number of blocks before each group of text, and the number of all blocks as last entry.
@@ -243,7 +275,7 @@ def _add_mixed(blocks: list[Block], node: int, tag: str, data: bytes, segments: 
         blocks: The list to which the blocks are appended.
         node: Index of the innermost element around the text.
         tag: Name of the nearest block element.
-        data: UTF-8 bytes of the page.
+        data: UTF-8 bytes of the page, after the element names.
         segments: The group's segments, as in `PageTable`.
     """
     gathered = BlockText()

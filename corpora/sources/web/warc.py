@@ -54,7 +54,7 @@ class Head(NamedTuple):
     size_bytes: int
 
     def get_values(self, name: bytes) -> list[bytes]:
-        """Return all values of a field, in order.
+        """Return the values of all fields with a name, in order; [] if there are none.
 
         Args:
             name: Name of the field in lower case.
@@ -62,7 +62,7 @@ class Head(NamedTuple):
         return [value for key, value in self.fields if key.lower() == name]
 
     def get_first(self, name: bytes) -> bytes:
-        """Return the first value of a field; b"" if there is none.
+        """Return the value of the first field with a name; b"" if there is none.
 
         Args:
             name: Name of the field in lower case.
@@ -71,7 +71,7 @@ class Head(NamedTuple):
 
 
 def read_head(data: bytes) -> Head:
-    r"""Parse the head at the beginning of `data`.
+    r"""Parse the head (first line and fields, up to a blank line) at the beginning of `data`.
 
     Raises:
         BadRecord: If the head is longer than 32 KiB.
@@ -101,7 +101,11 @@ def decode_western(value: bytes) -> str:
 
 
 def _split_head(data: bytes) -> tuple[list[bytes], int]:
-    """Return the lines before the first blank line, and the number of bytes including the blank line."""
+    """Return the lines before the first blank line, and the number of bytes including the blank line.
+
+    Raises:
+        BadRecord: If they are longer than 32 KiB.
+    """
     lines: list[bytes] = []
     at = 0
     while at < len(data):
@@ -226,7 +230,16 @@ def inspect_first_member(path: Path) -> tuple[bool, bool]:
 
 
 def _check_cut(path: Path, end: int, stop: int) -> None:
-    """Raise DamagedBytes unless the next slice begins where this slice's last member ends, or is empty."""
+    """Check that the next slice begins where this slice's last member ends, or is empty.
+
+    Args:
+        path: The archive.
+        end: Byte after the last member of this slice.
+        stop: First byte after the slice.
+
+    Raises:
+        DamagedBytes: If it does not.
+    """
     expected = end if end >= stop and is_member_start(path, end) else None
     actual = find_next_member(path, stop)
     if actual != expected:
@@ -238,7 +251,7 @@ def _check_cut(path: Path, end: int, stop: int) -> None:
 
 
 def read_record(path: Path, stream: int, offset: int, length: int) -> bytes:
-    """Read bytes of a record again from an archive.
+    """Read bytes of a record again from an archive; fewer than `length` if the archive ends before.
 
     Args:
         path: The archive.
@@ -270,7 +283,7 @@ class _MemberCutter:
         self._tail = b"\n"
 
     def cut_records(self) -> Iterator[CutRecord]:
-        """Yield the records up to the member's end.
+        """Yield the records of this member, up to its end.
 
         Raises:
             DamagedBytes: During iteration, if a record is faulty and is not the only one in the member.
@@ -285,6 +298,10 @@ class _MemberCutter:
             yield record
 
     def _locate(self) -> str:
+        """Return the words that name the gzip member in a message, such as " of the member at byte 12".
+
+        "" for a plain archive.
+        """
         return "" if self.member.stream < 0 else f" of the member at byte {self.member.stream}"
 
     def _read_first_line(self) -> bytes:
@@ -294,6 +311,7 @@ class _MemberCutter:
         return line
 
     def _cut_record(self, line: bytes) -> CutRecord:
+        """Cut the record whose first line was just read. A faulty one includes the rest of the member."""
         start = self.offset - len(line)
         if not line.startswith(RECORD_START):
             return self._build_faulty_record(start, line, "does not begin as a record does")
@@ -312,7 +330,7 @@ class _MemberCutter:
         return CutRecord(self.member.stream, start, stop - start, data)
 
     def _read_rest_of_head(self) -> bytes:
-        """Read the lines up to the first blank line."""
+        """Return the lines up to the first blank line, inclusive, or up to about 64 kB."""
         head = b""
         while len(head) < MAX_HEAD_BYTES and (line := self._read_line()):
             head += line
@@ -321,7 +339,13 @@ class _MemberCutter:
         return head
 
     def _build_faulty_record(self, start: int, data: bytes, fault: str) -> CutRecord:
-        """Build a faulty record from the rest of the member, because the start of the next record is unknown."""
+        """Build a faulty record from the rest of the member, because the start of the next record is unknown.
+
+        Args:
+            start: Offset of the record's first byte.
+            data: Its bytes that were already read.
+            fault: What is wrong, such as "ends before its Content-Length".
+        """
         self._skip_to(None)
         return CutRecord(self.member.stream, start, self.offset - start, data[:MAX_HEAD_BYTES], fault)
 
@@ -331,12 +355,18 @@ class _MemberCutter:
             pass
 
     def _read_line(self) -> bytes:
+        """Return the next line with its line break; b"" at the end of the member.
+
+        Lines that begin a record are counted.
+        """
         return self._count_starts(self.reader.readline(MAX_HEAD_BYTES))
 
     def _read(self, size: int) -> bytes:
+        """Return the next `size` bytes, or fewer at the end of the member. Lines that begin a record are counted."""
         return self._count_starts(self.reader.read(size))
 
     def _count_starts(self, data: bytes) -> bytes:
+        """Return the bytes unchanged, after counting the lines in them that begin a record, and advancing `offset`."""
         seen = self._tail + data
         self.num_starts += seen.count(START_LINE)
         self._tail = seen[-len(RECORD_START) :]
@@ -353,6 +383,8 @@ class ParsedRecord(NamedTuple):
 
 def parse_record(data: bytes) -> ParsedRecord:
     """Split a WARC record's bytes into its head and block, and parse the head.
+
+    The block has the length that the head declares, at most.
 
     Raises:
         BadRecord: If the head is too long, or has an unknown version.
@@ -374,7 +406,7 @@ def _find_block_bytes(head: Head) -> int:
 
 
 def parse_warc_head(head: Head) -> WarcHead:
-    """Interpret the fields of a record's head.
+    """Interpret the fields of a WARC record's head.
 
     A date may be less precise than a second (WARC 1.1). It is taken as the first second of its year, month or day.
 
@@ -394,11 +426,16 @@ def parse_warc_head(head: Head) -> WarcHead:
 
 
 def _get_text(head: Head, name: bytes) -> str:
-    """Return the first value of a field as a string; "" if the field is missing."""
+    """Return the first value of the field `name` (in lower case) as a string; "" if the field is missing."""
     return head.get_first(name).decode(errors="replace")
 
 
 def _parse_moment(date: str) -> datetime:
+    """Parse a WARC date, in UTC and possibly without its last parts, to the first second that it covers.
+
+    Raises:
+        BadRecord: If it is no date.
+    """
     match = DATE.fullmatch(date)
     if match is None:
         raise BadRecord(f"its WARC-Date is no date: {date[:40]!r}")

@@ -95,7 +95,7 @@ class SiteInfo:
 
     @property
     def hidden_namespaces(self) -> frozenset[str]:
-        """Lower-case names of the namespaces whose links are not rendered."""
+        """Lower-case names of the wiki's namespaces for files and categories, whose links are not rendered."""
         return frozenset(name.lower() for name, number in self.namespaces.items() if number in HIDDEN_NAMESPACES)
 
     @property
@@ -107,7 +107,7 @@ class SiteInfo:
         return host[1].lower() if host else self.language
 
     def find_namespace(self, title: str) -> int:
-        """Look up the number of a title's namespace from its prefix; 0 if there is no known prefix."""
+        """Return the number of the namespace that a title's prefix names; 0 (articles) if there is no known prefix."""
         return self.namespaces.get(title.partition(":")[0], 0) if ":" in title else 0
 
 
@@ -118,13 +118,16 @@ class PageCounter:
         self._tail = b""
 
     def count_tags(self, data: bytes) -> int:
-        """Return the number of tags that end in `data`, the next chunk. A tag may begin in the previous chunk."""
+        """Return the number of `<page>` tags that end in `data`, the next chunk.
+
+        A tag may begin in the previous chunk.
+        """
         data = self._tail + data
         self._tail = data[-len(b"<page") :]
         return data.count(b"<page>")
 
     def count_begun_tag(self, data: bytes) -> int:
-        """Return the number of tags (0 or 1) that end in `data`, the next chunk, and began in the previous chunk."""
+        """Return 1 if a `<page>` tag that began in the previous chunk ends in `data`, the next chunk; otherwise 0."""
         return self.count_tags(data[: len(b"page>")])
 
 
@@ -155,7 +158,10 @@ class PageCutter:
         self._streams: deque[tuple[int, int, int]] = deque()  # (position, stream, offset there)
 
     def feed(self, piece: StreamPiece) -> Iterator[CutPage]:
-        """Yield the pages that end in `piece`, the next chunk of the file."""
+        """Yield the pages that end in `piece`, the next chunk of the file, complete or with a fault.
+
+        Iterate to the end before feeding the next chunk.
+        """
         end = self._buffer_start + len(self._buffer)
         if not self._streams or self._streams[-1][1] != piece.stream:
             self._streams.append((end, piece.stream, piece.offset))
@@ -173,11 +179,15 @@ class PageCutter:
         self._stop = self._buffer_start + len(self._buffer)
 
     def finish(self) -> Iterator[CutPage]:
-        """Yield the incomplete page at the end of the file, if there is one. Call this after the last chunk."""
+        """Yield the incomplete page at the end of the file, with the fault "no end", if there is one.
+
+        Call this after the last chunk.
+        """
         if self._page_start is not None:
             yield self._cut_page(self._page_start, self._buffer_start + len(self._buffer), "no end")
 
     def _start_page(self, position: int) -> Iterator[CutPage]:
+        """Process a `<page>` tag at this position. Yield the page before it if that has no end tag."""
         if self._page_start is not None:
             yield self._cut_page(self._page_start, position, "no end")
         if self._stop is not None and position >= self._stop:
@@ -187,6 +197,7 @@ class PageCutter:
         self._page_start, self._tag_end = position, position + len(b"<page>")
 
     def _end_page(self, position: int) -> Iterator[CutPage]:
+        """Process a `</page>` tag that ends at this position, and yield the page that it ends."""
         if self._page_start is None and self.has_begun:
             yield self._cut_page(position - END_TAG_BYTES, position, "no start")
         elif self._page_start is not None:
@@ -194,6 +205,10 @@ class PageCutter:
         self._page_start, self._tag_end = None, position
 
     def _cut_page(self, start: int, end: int, fault: str) -> CutPage:
+        """Return the page in bytes `start` to `end`, counted from the first chunk, with its place in the file.
+
+        `fault` is "" for a page with both tags.
+        """
         if end - start > self.max_page_bytes:
             fault = fault or "too large"
         is_whole = start >= self._buffer_start and end - start <= self.max_page_bytes
@@ -215,7 +230,7 @@ class PageCutter:
 
 
 def parse_page(data: bytes) -> WikiPage:
-    """Parse the bytes of one `<page>`. If it has several revisions, the last one is used.
+    """Parse the bytes of one `<page>` of a dump. If it has several revisions, the last one is used.
 
     Raises:
         BadRecord: If the page is not well-formed, lacks a title, id or revision, or contains another page.
@@ -250,6 +265,11 @@ def parse_page(data: bytes) -> WikiPage:
 
 
 def _parse_number(element: etree._Element, tag: str) -> int | None:
+    """Return the whole number in an element's child `tag`; None if there is no such child.
+
+    Raises:
+        BadRecord: If the child contains something else.
+    """
     text = element.findtext(tag)
     if text is None:
         return None
@@ -280,6 +300,7 @@ def parse_site_info(head: bytes) -> SiteInfo | None:
 
 
 def _unescape(text: str) -> str:
+    """Replace the four XML entities that occur in a dump's head with their characters."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"').replace("&amp;", "&")
 
 
@@ -303,7 +324,10 @@ class IndexEntry(NamedTuple):
 
 
 def find_index(dump: Path) -> Path | None:
-    """Return the path of the index next to a multistream dump; None if there is no index."""
+    """Return the path of the index file next to a multistream dump; None if there is no such file.
+
+    For `enwiki-...-multistream.xml.bz2` it is `enwiki-...-multistream-index.txt.bz2`.
+    """
     match = MULTISTREAM_NAME.fullmatch(dump.name)
     if match is None:
         return None
@@ -340,10 +364,18 @@ def read_index(index: Path, start: int, stop: int) -> Iterator[IndexEntry]:
 
 
 def read_stream_starts(file: RawFile, index: Path) -> list[int]:
-    """Read the offsets of all streams from an index, and compare them with the dump.
+    """Read the byte offsets of all streams of a dump from its index, and compare them with the dump.
+
+    Args:
+        file: The dump.
+        index: Path of its index.
+
+    Returns:
+        The offsets in ascending order.
 
     Raises:
-        InputError: If the offsets are not ascending or are outside the file, or if no stream begins at most of them.
+        InputError: If the index is damaged, the offsets are not ascending or are outside the file, or no stream begins
+            at most of them.
     """
     starts = list(dict.fromkeys(entry.stream for entry in read_index(index, 0, 1 << 62)))
     with parse_raw_path(file.path).open("rb") as stream:

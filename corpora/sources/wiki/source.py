@@ -140,11 +140,16 @@ class WikipediaSource:
             raise InputError(f"Source {self.name!r}: `namespaces` is empty. Leave it out for articles alone.")
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents, as JSON."""
+        """Return the settings that affect the documents, as JSON by field name.
+
+        The kinds in `drop` are sorted.
+        """
         return {**select_settings(self), "drop": sorted(set(self.drop))}
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the (name, path) of the dumps, sorted by name.
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        These are the dumps at `path`.
 
         Raises:
             InputError: If there are no dumps, or dumps of several wikis.
@@ -160,12 +165,18 @@ class WikipediaSource:
         return dumps
 
     def companions(self) -> list[Path]:
-        """List the paths of the indexes that are read along with the dumps."""
+        """List the paths of the index files that are read along with the dumps.
+
+        Raises:
+            InputError: If there are no dumps.
+        """
         indexes = (find_index(path) for _, path in self.files())
         return [index for index in indexes if index is not None]
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a dump at the streams that its index lists or that are found in it, or cut a plain file every 16 MB.
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A dump is cut at the streams that its index lists or that are found in it, a plain file every 16 MB.
 
         Raises:
             InputError: If the file is not a dump, or does not match its index.
@@ -181,7 +192,13 @@ class WikipediaSource:
         return cut_at(file, starts)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each page, in file order.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each wiki page that begins in the slice is a record.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file is truncated, or is damaged and has no index.
@@ -191,7 +208,13 @@ class WikipediaSource:
         yield from reading.read_whole() if index is None else reading.read_by_stream(index)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a page, from `<page>` to `</page>`. Raises InputError if they cannot be decompressed."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a wiki page, from `<page>` to `</page>`.
+
+        Raises:
+            InputError: If they cannot be decompressed.
+        """
         try:
             return read_at(file, locator.stream, locator.offset, locator.length)
         except DamagedBytes as fault:
@@ -218,7 +241,8 @@ class WikipediaSource:
             file: The dump.
             site: Information about the wiki from the dump.
             wikitext: As returned by `build_wikitext_settings`.
-            tally: Counts the templates that are missing from all template tables.
+            tally: Counts the templates that are missing from all template tables, and knows which records crashed
+                earlier.
         """
         locator = Locator(
             file=file.name, sha256=file.sha256, stream=page.stream, offset=page.offset, length=page.length
@@ -260,7 +284,10 @@ class WikipediaSource:
         )
 
     def _judge_page(self, page: WikiPage, kind: str, site: SiteInfo) -> Drop | None:
-        """Return the reason why a page is not a document; None if it is a document."""
+        """Return a `Drop` if a page is not a document; otherwise None.
+
+        It is judged by its namespace, its kind (the result of `classify_page`), its model, and whether it has text.
+        """
         namespace = site.find_namespace(page.title) if page.namespace is None else page.namespace
         if namespace not in self.namespaces:
             return Drop("namespace", str(namespace))
@@ -274,7 +301,14 @@ class WikipediaSource:
 
 
 class _SliceReader:
-    """Reads one slice of a dump. The tally counts `<page>` tags in the bytes, independently of the parser."""
+    """Reads one slice of a dump. The tally counts `<page>` tags in the bytes, independently of the parser.
+
+    Attributes:
+        site: Information about the wiki from the dump.
+        wikitext: The settings for extracting prose.
+        num_read: Number of pages read, by the first byte of their stream.
+        tally_before: The tally's count when the current stream began, by the first byte of the stream.
+    """
 
     def __init__(self, source: WikipediaSource, piece: Slice, tally: Tally) -> None:
         self.source, self.piece, self.tally = source, piece, tally
@@ -285,7 +319,11 @@ class _SliceReader:
         self.tally_before: dict[int, int] = {}  # the tally where the stream now read began
 
     def read_whole(self) -> Iterator[Record]:
-        """Yield the records of a slice of a dump without an index. A damaged stream makes the whole file unreadable."""
+        """Yield the records of a slice of a dump without an index.
+
+        Raises:
+            InputError: During iteration, if a stream is damaged or the dump is truncated.
+        """
         read, piece, size = choose_reader(self.path), self.piece, self.file.size_bytes
         inside = read(self.path, piece.start, piece.stop)
         following = read(self.path, piece.stop, size) if piece.stop < size else ()
@@ -298,9 +336,12 @@ class _SliceReader:
             ) from fault
 
     def read_by_stream(self, index: Path) -> Iterator[Record]:
-        """Yield the records of a slice, stream by stream.
+        """Yield the records of a slice of a dump with an index, stream by stream.
 
         If a stream is damaged, each page that the index lists for it yields a dropped record that counts as damaged.
+
+        Raises:
+            InputError: During iteration, if the index is damaged or the dump is truncated.
         """
         start, faults = self.piece.start, 0
         while start < self.piece.stop:
@@ -327,9 +368,13 @@ class _SliceReader:
 
         Args:
             pieces: The bytes of the slice, in chunks.
-            expects_end: If True, raise InputError if the slice ends the file and `</mediawiki>` is missing.
+            expects_end: True to check for `</mediawiki>` if the slice ends the file.
             is_separate: True if no page crosses the ends of the slice.
             following: The bytes after the slice, in which its last page may end.
+
+        Raises:
+            InputError: At the end, if `</mediawiki>` is expected and missing.
+            DamagedBytes: During iteration, if `pieces` raises it.
         """
         cutter = PageCutter(self.source.max_page_bytes, starts_inside=self.piece.start > 0 and not is_separate)
         count = PageCounter()
@@ -353,18 +398,29 @@ class _SliceReader:
             )
 
     def _build_record(self, page: CutPage) -> Record:
+        """Build the record of a page of this slice, and count the page."""
         self.num_read[page.stream] += 1
         self.tally.records += page.fault == "no start"  # it has no `<page>` to be counted by
         return self.source.build_record(page, self.file, self.site, self.wikitext, self.tally)
 
     def _refuse_end(self, fault: DamagedBytes) -> None:
+        """Raise an error if the damage is that the file ends too early; otherwise do nothing.
+
+        Raises:
+            InputError: If the last stream of the file is truncated.
+        """
         if fault.truncated and self.piece.stop == self.file.size_bytes:
             raise InputError(
                 f"{self.path}: {fault}, for the file ends at byte {fault.position}. Download the file again."
             ) from fault
 
     def _drop_lost_pages(self, fault: DamagedBytes, promised: list[IndexEntry]) -> Iterator[Record]:
-        """Yield a damaged record for each page of a damaged stream that is listed in the index and was not read."""
+        """Yield a damaged record for each page of a damaged stream that is listed in the index and was not read.
+
+        Args:
+            fault: The damage.
+            promised: The index entries of the stream.
+        """
         num_read = self.num_read[fault.stream]
         self.tally.records = self.tally_before.get(fault.stream, self.tally.records) + max(len(promised), num_read)
         for entry in promised[num_read:]:
@@ -376,6 +432,10 @@ class _SliceReader:
 @lru_cache(maxsize=256)
 def read_site(path: str, sha256: str) -> SiteInfo:
     """Read the information about a wiki from a dump's head. The result is cached by path and content.
+
+    Args:
+        path: The dump.
+        sha256: Digest of its content; only used as part of the cache's key.
 
     Raises:
         InputError: If the file cannot be read, is not a MediaWiki dump, or is from a project without articles.
@@ -397,7 +457,13 @@ def read_site(path: str, sha256: str) -> SiteInfo:
 
 
 def _read_head(path: Path) -> tuple[bytes, bool]:
-    """Return the first bytes of a dump, converted to UTF-8, and True if the file is encoded in UTF-16."""
+    """Return the first bytes of a dump, converted to UTF-8, and True if the file is encoded in UTF-16.
+
+    They reach at least to the end of the site's information, or to 1 MiB.
+
+    Raises:
+        InputError: If the file is damaged.
+    """
     size, head, is_encoded_utf16 = path.stat().st_size or 1 << 62, b"", False  # a pipe says nothing of its size
     try:
         pieces = choose_reader(path)(path, 0, size)
@@ -415,7 +481,10 @@ def _read_head(path: Path) -> tuple[bytes, bool]:
 
 
 def _find_cuts(file: RawFile) -> list[int]:
-    """Find the offsets at which a file without an index is cut: the streams of a bz2 file, or every 16 MB."""
+    """Find the byte offsets at which a dump without an index is cut: the streams of a bz2 file, or every 16 MB.
+
+    The first is 0.
+    """
     is_bz2 = parse_raw_path(file.path).name.endswith(".bz2")
     starts = _find_streams(file.path, file.sha256) if is_bz2 else tuple(range(0, file.size_bytes, SLICE_BYTES))
     return [0, *(start for start in starts if 0 < start <= file.size_bytes - MIN_SLICE_BYTES)]
@@ -423,12 +492,18 @@ def _find_cuts(file: RawFile) -> list[int]:
 
 @lru_cache(maxsize=256)
 def _find_streams(path: str, sha256: str) -> tuple[int, ...]:
-    """Find the offsets of all streams of a bz2 file. The result is cached by path and content."""
+    """Find the byte offsets of all streams of a bz2 file at `path`.
+
+    The result is cached by path and content (`sha256`).
+    """
     return tuple(find_streams(parse_raw_path(path)))
 
 
 def classify_page(page: WikiPage, wiki: str = "en") -> str:
-    """Return the kind of a page: one of `KINDS`, or "article". A list with a stub template is a list."""
+    """Return the kind of a page: "redirect", "disambiguation", "list", "stub" or "article".
+
+    A list with a stub template is a list. `wiki` is the wiki's language code.
+    """
     if page.redirect is not None or is_redirect(page.wikitext):
         return "redirect"
     if is_disambiguation(page.wikitext, page.title, wiki):
@@ -488,5 +563,6 @@ def find_dump_license(site: SiteInfo, dump: str, timestamp: str | None) -> str |
 
 
 def _find_redirect_target(wikitext: str) -> str:
+    """Return the title that a redirect's wikitext links to; "" if there is no link in its first 1,000 characters."""
     match = re.search(r"\[\[([^\]|]+)", wikitext[:1000])
     return match[1].strip() if match else ""

@@ -76,18 +76,20 @@ class RecordCutter:
         self._size = 0
 
     def feed(self, piece: bytes) -> Iterator[CutElement]:
-        """Yield the records that end in `piece`, the next chunk of the file.
+        """Yield the XML records that end in `piece`, the next chunk of the file.
 
-        A record that ends in the last few bytes of the chunk may be yielded by the next call.
+        A record that ends in the last few bytes of the chunk may be yielded by the next call. Iterate to the end before
+        feeding the next chunk.
         """
         data = self._tail + piece
         yield from self._cut_records(data, _find_safe_length(data))
 
     def finish(self) -> Iterator[CutElement]:
-        """Yield the records that end in the last bytes of the file. Call this after the last chunk."""
+        """Yield the XML records that end in the last bytes of the file. Call this after the last chunk."""
         yield from self._cut_records(self._tail, len(self._tail))
 
     def _cut_records(self, data: bytes, stop: int) -> Iterator[CutElement]:
+        """Yield the records that end in the first `stop` bytes of the unprocessed data, and keep the rest for later."""
         start_of_rest = at = 0
         positions = {needle: data.find(needle, 0, stop) for needle in self._needles}
         while at < stop:
@@ -135,7 +137,13 @@ class RecordCutter:
             at = position + 1
 
     def _handle_tag(self, data: bytes, start_of_rest: int, match: "re.Match[bytes]") -> Iterator[CutElement]:
-        """Yield the records that end at a start or end tag. `start_of_rest` is the first byte not yet consumed."""
+        """Yield the records that end at a start or end tag.
+
+        Args:
+            data: The bytes being processed.
+            start_of_rest: First byte in `data` that was not added to a record yet.
+            match: A match of the tag in `data`.
+        """
         start, stop = self._tail_start + match.start(), self._tail_start + match.end()
         name = match["name"].decode()
         if match["end"]:
@@ -166,6 +174,7 @@ class RecordCutter:
         self.is_closed = self.is_closed or (bool(self.root) and b"</" + self.root in data)
 
     def _end_record(self, stop: int, fault: str) -> CutElement:
+        """Return the current record, which ends before byte `stop` of the file, and begin to wait for the next one."""
         assert self.open_start is not None, "a record ends that has not begun"
         data, start = b"".join(self._kept), self.open_start
         self.open_start, self._kept, self._size = None, [], 0
@@ -176,7 +185,7 @@ class RecordCutter:
 
 
 def _find_safe_length(data: bytes) -> int:
-    """Return the number of bytes that can be searched without splitting a tag or the end of a comment."""
+    """Return the number of bytes of a chunk that can be searched without splitting a tag or the end of a comment."""
     last = data.rfind(b"<")
     if last > data.rfind(b">") and len(data) - last <= MAX_TAG_BYTES:
         return last
@@ -184,7 +193,11 @@ def _find_safe_length(data: bytes) -> int:
 
 
 class RecordCounter:
-    """Counts the start tags of records in consecutive chunks by plain search, independently of the cutter."""
+    """Counts the start tags of records in consecutive chunks by plain search, independently of the cutter.
+
+    Args:
+        name: Name of the records' element, without namespace prefix.
+    """
 
     def __init__(self, name: str) -> None:
         self._starts = (b"<" + name.encode(), b":" + name.encode())
@@ -206,12 +219,16 @@ class RecordCounter:
         return self._count(self._tail)
 
     def _count(self, data: bytes) -> int:
+        """Count the start tags in bytes that follow those counted before, outside comments and CDATA sections."""
         if self._section_end or any(opening in data for opening in SECTION_ENDS):
             data = b"<>".join(self._iter_outside(data))  # so that no tag continues after a comment in it
         return sum(self._count_one(data, start) for start in self._starts)
 
     def _iter_outside(self, data: bytes) -> Iterator[bytes]:
-        """Yield the bytes before, between and after comments and CDATA sections. These cannot be nested."""
+        """Yield the bytes before, between and after comments and CDATA sections. These cannot be nested.
+
+        A comment may begin in one call and end in a later one.
+        """
         at = 0
         while at < len(data):
             if self._section_end:
@@ -224,6 +241,7 @@ class RecordCounter:
             at, self._section_end = (match.end(), SECTION_ENDS[match[0]]) if match else (len(data), b"")
 
     def _count_one(self, data: bytes, start: bytes) -> int:
+        """Count the complete tags in the data that begin with `start`, which is "<NAME" or ":NAME"."""
         count, at = 0, data.find(start)
         while at >= 0:
             after = data[at + len(start) : at + len(start) + 1]
@@ -236,7 +254,7 @@ class RecordCounter:
 
 
 def find_root_name(head: bytes) -> bytes:
-    """Return the name of the first element including its prefix; b"" if there is no element yet.
+    """Return the name of an XML file's first element, with its prefix; b"" if there is no element yet.
 
     >>> find_root_name(b'<?xml version="1.0"?><!DOCTYPE a [<!ELEMENT b ANY>]><!-- <c> --><a:d x="1">')
     b'a:d'
@@ -247,7 +265,7 @@ def find_root_name(head: bytes) -> bytes:
 
 
 def find_encoding(head: bytes) -> str:
-    """Return the encoding named in the XML declaration; "utf-8" if there is none.
+    """Return the encoding named in the XML declaration at the beginning of a file; "utf-8" if there is none.
 
     >>> find_encoding(b'<?xml version="1.0" encoding="ISO-8859-1"?>')
     'ISO-8859-1'
@@ -257,7 +275,7 @@ def find_encoding(head: bytes) -> str:
 
 
 def find_namespaces(head: bytes) -> bytes:
-    """Return the namespace declarations before the first record, in the form of attributes.
+    """Return the namespace declarations before the first record, in the form of attributes: b' xmlns:m="..."'.
 
     If a prefix is declared twice, the last declaration is used.
     """

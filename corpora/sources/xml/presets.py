@@ -46,7 +46,14 @@ MAX_ROOT_BYTES = 1 << 16
 def _build_preset(
     record: str, fields: dict[str, list[str]], others: Sequence[dict[str, Any]] = (), **more: Any
 ) -> Preset:
-    """Build a preset from its table in `presets.toml`."""
+    """Build a preset from its table in `presets.toml`.
+
+    Args:
+        record: Name of the element that is a record.
+        fields: The paths of each field.
+        others: Tables for records of other kinds in the same files.
+        more: The table's other keys, which are fields of `Preset`.
+    """
     settings: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in more.items()
     }
@@ -66,7 +73,7 @@ PRESETS_BY_ROOT = {
 
 
 def find_preset(path: Path) -> str:
-    """Return the name of the preset that matches a file's root element; "" if there is none.
+    """Return the name of the preset that matches a file's root element, such as "pubmed"; "" if there is none.
 
     Raises:
         InputError: If the file cannot be read.
@@ -79,5 +86,5 @@ def find_preset(path: Path) -> str:
 
 
 def describe_preset(preset: str) -> str:
-    """Return the description of a preset's files that is shown when they are reported as unread."""
+    """Return the words for files of a preset when they are reported as unread: "XML of preset pubmed"."""
     return f"XML of preset {preset}"

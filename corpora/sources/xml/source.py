@@ -159,7 +159,7 @@ class RecordForm:
     key: str
 
     def iter_hits(self, element: Any, name: str) -> Iterator[Any]:
-        """Yield the elements or attribute values found by a field's paths.
+        """Yield the elements or attribute values found by a field's paths, in the order of the paths.
 
         Args:
             element: The record's element.
@@ -240,7 +240,7 @@ def parse_step(text: str, prefix: str) -> PathStep:
 
 
 def find_all(record: Any, path: FieldPath) -> list[Any]:
-    """Return the elements that a path finds below a record, or the values of their attribute.
+    """Return the elements that a path finds below a record, or the values of their attribute; [] if there are none.
 
     The result follows the order of the elements found by the previous step. With `//`, an element can be found several
     times: `//sec//p` finds a paragraph once for each section around it.
@@ -269,16 +269,18 @@ def is_match(element: Any, step: PathStep) -> bool:
 
 
 def _get_attribute(element: Any, name: str) -> str | None:
+    """Return the value of an element's attribute, compared without its namespace; None if it is missing."""
     return next((str(value) for key, value in element.attrib.items() if _strip_ns(key) == name), None)
 
 
 @lru_cache(maxsize=1 << 12)
 def _strip_ns(name: str) -> str:
+    """Return an XML name without its namespace or prefix: "math" for "{http://...}math" or "m:math"."""
     return name.rpartition("}")[2].rpartition(":")[2]
 
 
 def parse_record(data: bytes, encoding: str, namespaces: bytes) -> Any:
-    """Parse the bytes of a record.
+    """Parse the bytes of an XML record to an lxml element.
 
     Args:
         data: The bytes.
@@ -329,6 +331,11 @@ def with_characters(data: bytes) -> bytes:
 
 
 def _replace_entity(match: "re.Match[bytes]") -> bytes:
+    """Return the UTF-8 character of a matched entity, or XML's five entities unchanged.
+
+    Raises:
+        BadRecord: If only a DTD could define it.
+    """
     name = match[1]
     if name in XML_ENTITIES:
         return match[0]
@@ -340,7 +347,10 @@ def _replace_entity(match: "re.Match[bytes]") -> bytes:
 
 
 def extract_paragraphs(element: Any, layout: TextLayout) -> list[str]:
-    """Return the text of an element as a list of paragraphs. The element's label, if any, precedes the first one."""
+    """Return the text of an XML element as a list of paragraphs.
+
+    The element's label, if any, precedes the first one.
+    """
     pieces: list[str] = []
     _collect_text(element, layout, pieces)
     text = "".join(pieces)
@@ -364,6 +374,10 @@ def without_marks(text: str) -> str:
 
 
 def _collect_text(element: Any, layout: TextLayout, pieces: list[str]) -> None:
+    """Append the pieces of an element's text to `pieces`, in order.
+
+    They include `PARAGRAPH_BREAK` around blocks and `MARK` for each reference mark that is left out.
+    """
     pieces.append(element.text or "")
     is_split = len(element) == 0 or _strip_ns(element.tag) in layout.blocks or not _is_in_sentence(element)
     for child in element.iterchildren(etree.Element):
@@ -384,7 +398,10 @@ def _collect_text(element: Any, layout: TextLayout, pieces: list[str]) -> None:
 
 
 def _show_formula(element: Any) -> str:
-    """Convert a formula to text, from its TeX, its MathML or its words; "" if it is empty."""
+    """Convert a formula element to text, from its TeX, its MathML or its words; "[formula]" if it is too complex.
+
+    "" if it is empty.
+    """
     within = [each for each in element.iter(etree.Element) if _strip_ns(each.tag) in ("tex-math", "math")]
     tex = next(
         (text for each in within if _strip_ns(each.tag) == "tex-math" and (text := show_formula(_get_text(each)))),
@@ -408,6 +425,7 @@ def _show_formula(element: Any) -> str:
 
 
 def _get_text(element: Any) -> str:
+    """Return all characters inside an element, in order."""
     return "".join(element.itertext())
 
 
@@ -435,7 +453,7 @@ def _is_mark(element: Any, layout: TextLayout) -> bool:
 
 
 def to_plain_text(hit: Any) -> str:
-    """Return the text of an element, or an attribute's value, on one line."""
+    """Return the text of an element, or an attribute's value, on one line. `hit` is a result of `find_all`."""
     pieces = [hit] if isinstance(hit, str) else []
     if not isinstance(hit, str):
         _collect_text(hit, TextLayout(), pieces)
@@ -444,7 +462,7 @@ def to_plain_text(hit: Any) -> str:
 
 
 def parse_date(hit: Any) -> str | None:
-    """Parse a date from an element with a year, month and day, or from a string.
+    """Parse a date from an element with a year, month and day, or from a string. `hit` is a result of `find_all`.
 
     Returns:
         The date as YYYY, YYYY-MM or YYYY-MM-DD; None if there is no date.
@@ -530,6 +548,11 @@ class XmlSource:
         assert self._forms  # made here, so that a wrong path is refused here
 
     def _check_order(self, pattern: str) -> None:
+        """Check that the setting `file_order` is a regular expression with a group.
+
+        Raises:
+            InputError: If it is not.
+        """
         try:
             num_groups = re.compile(pattern).groups
         except re.error as error:
@@ -542,11 +565,15 @@ class XmlSource:
 
     @cached_property
     def _form(self) -> Preset:
-        """The source's settings, with missing ones taken from the preset."""
+        """The source's settings, with missing ones taken from its preset."""
         return self._fill_in(PRESETS.get(self.preset, Preset(record="", fields={})))
 
     def _fill_in(self, base: Preset) -> Preset:
-        """Return the source's settings, with missing ones taken from a preset or one of its `others`."""
+        """Return the source's settings, with missing ones taken from a preset or one of its `others`.
+
+        Raises:
+            InputError: If a field's paths are of another type or empty.
+        """
         paths = {key: _to_paths(self.name, key, value) for key, value in self.fields.items()}
         return Preset(
             record=self.record or base.record,
@@ -562,10 +589,15 @@ class XmlSource:
 
     @cached_property
     def _forms(self) -> dict[str, RecordForm]:
-        """Maps the element name of each kind of record to the form that describes how to read it."""
+        """The form that describes how to read each kind of record, by the record's element name."""
         return {form.record: self._parse_form(form) for form in (self._form, *self._form.others)}
 
     def _parse_form(self, form: Preset) -> RecordForm:
+        """Parse the paths and element names in a preset.
+
+        Raises:
+            InputError: If one is invalid.
+        """
         prefix = f"Source {self.name!r}: fields"
         marks: list[PathStep] = [parse_step(mark, f"Source {self.name!r}: marks") for mark in form.marks]
         return RecordForm(
@@ -577,12 +609,17 @@ class XmlSource:
         )
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents, as JSON. The preset's name is replaced with its settings."""
+        """Return the settings that affect the documents, as JSON by field name.
+
+        The preset's settings are included instead of its name.
+        """
         form = {key: value for key, value in to_settings_json(self._form).items() if key != "others" or value}
         return {**form, "max_record_bytes": self.max_record_bytes}
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the (name, path) of supported files, sorted by name.
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        These are the XML files at `path`, without those of another preset.
 
         Raises:
             InputError: If there are no files, or all of them have another preset's root element.
@@ -597,9 +634,10 @@ class XmlSource:
         return [(name, path) for name, path, reason in found if not reason]
 
     def iter_inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
-        """Yield one tuple (name, path, reason) for the file.
+        """Yield (name, path, reason) for a file, or for each file inside an archive.
 
-        The reason is "", or says that the file has another preset's root element and is therefore not read.
+        There is one tuple, for the file itself. The reason is "", or says that the file has another preset's root
+        element and is therefore not read.
         """
         other = ""
         if self.preset and name.lower().endswith(ENDINGS):
@@ -608,11 +646,20 @@ class XmlSource:
         yield name, path, describe_preset(other) if other not in ("", self.preset) else ""
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return the whole file as one slice."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        An XML file is one slice.
+        """
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records and deletions of a file, in file order.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        A deletion is a dropped record.
+
+        Args:
+            piece: The slice, which is the whole file.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file is damaged or truncated, or contains no records.
@@ -627,11 +674,23 @@ class XmlSource:
                 yield self._build_record(cut, piece.file, cutter.head, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a record or of a deletion. A compressed file is decompressed from its beginning."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is the XML element of a record or deletion. A compressed file is decompressed from its beginning.
+
+        A compressed file is decompressed from its beginning.
+
+        Raises:
+            InputError: If the file cannot be read.
+        """
         return read_again(file, locator.offset, locator.length)
 
     def _cut_file(self, file: RawFile, cutter: RecordCutter, tally: Tally) -> Iterator[CutElement]:
-        """Yield the elements cut out of a file, and count its records in the tally as the bytes pass."""
+        """Yield the elements cut out of a file, and count its records in the tally as the bytes pass.
+
+        Raises:
+            InputError: During iteration, if the file is damaged, truncated or UTF-16, or contains no records.
+        """
         counts = [RecordCounter(name) for name in self._forms]
         at = 0
         with open_raw(parse_raw_path(file.path)) as stream:
@@ -650,7 +709,16 @@ class XmlSource:
         self._check_end(file, cutter, at)
 
     def _check_end(self, file: RawFile, cutter: RecordCutter, size: int) -> None:
-        """Raise InputError if a file is truncated or contains no records."""
+        """Check, after the last byte, that a file is complete and contains records.
+
+        Args:
+            file: The file.
+            cutter: The cutter that has processed it.
+            size: Number of its decompressed bytes.
+
+        Raises:
+            InputError: If it is truncated or contains no records.
+        """
         if cutter.open_start is not None:
             raise InputError(
                 f"{file.path} ends at byte {size} inside the record that begins at byte {cutter.open_start}: it is cut "
@@ -669,6 +737,10 @@ class XmlSource:
             )
 
     def _build_record(self, cut: CutElement, file: RawFile, head: bytes, tally: Tally) -> Record:
+        """Build the record of a cut element. One that is too large or cannot be read is dropped.
+
+        `head` are the bytes of the file before its first record.
+        """
         locator = build_locator(file, cut.offset, cut.length)
         if cut.fault == "too large":
             return drop_too_large(locator, self.max_record_bytes)
@@ -686,7 +758,12 @@ class XmlSource:
         return Record(locator=locator, raw=raw, drop=None if fields["text"] else Drop("empty"), **fields)
 
     def _read_fields(self, element: Any, file: RawFile, form: RecordForm) -> dict[str, Any]:
-        """Read the fields of a record. The keys are fields of `Record`. Raises BadRecord if the record has no key."""
+        """Read the fields of a record's element, by attribute of `Record`.
+
+        Raises:
+            BadRecord: If the record has no key, or an invalid version.
+            InputError: If the number in the file's name is too long.
+        """
         texts = [
             part
             for path in form.paths["text"]
@@ -708,6 +785,11 @@ class XmlSource:
     def _compute_revision(self, element: Any, file: RawFile, form: RecordForm) -> int | None:
         """Return the number that orders records with the same key; None if the record has nothing to order by.
 
+        Args:
+            element: The record's element.
+            file: The file, which may have a number in its name.
+            form: Describes where the record has its version and revision.
+
         Raises:
             BadRecord: If the record's version is invalid.
             InputError: If the number in the file's name is too long.
@@ -721,7 +803,11 @@ class XmlSource:
         return _combine_revision(version, self._find_file_number(file) or 0, value or 0)
 
     def _find_file_number(self, file: RawFile) -> int | None:
-        """Return the number in a file's name; None if it has none. Raises InputError if the number is too long."""
+        """Return the number in a file's name, by the setting `file_order`; None if it has none.
+
+        Raises:
+            InputError: If the number has more than six digits.
+        """
         if not self._form.file_order:
             return None
         match = re.search(self._form.file_order, file.name.rpartition("/")[2])
@@ -734,10 +820,10 @@ class XmlSource:
         return int(digits) if match else None
 
     def _read_deletions(self, cut: CutElement, file: RawFile, tally: Tally) -> Iterator[Record]:
-        """Yield a dropped record for each element in a container of deletions.
+        """Yield a dropped record for each element in a container of deletions, and count them in the tally.
 
         Raises:
-            InputError: If a deletion cannot be read.
+            InputError: During iteration, if a deletion cannot be read, or the file's name has no number.
         """
         place = f"{file.path}: the <{cut.name}> at byte {cut.offset}"
         number = self._find_file_number(file)
@@ -768,6 +854,17 @@ class XmlSource:
             )
 
     def _build_deletion(self, data: bytes, locator: Locator, number: int, place: str) -> Record:
+        """Build the dropped record of a deletion.
+
+        Args:
+            data: The bytes of its element.
+            locator: Their position.
+            number: The number in the file's name.
+            place: The file and the container, for error messages.
+
+        Raises:
+            InputError: If the element cannot be read.
+        """
         try:
             element = parse_record(data, "utf-8", b"")
             paths = self._forms[self._form.record].paths.get("version", ())
@@ -783,7 +880,16 @@ class XmlSource:
 
 
 def _to_paths(name: str, key: str, value: Any) -> tuple[str, ...]:
-    """Return a field's paths as a tuple. `value` is one path or a list of paths. Raises InputError for other types."""
+    """Return a field's paths as a tuple. `value` is one path or a list of paths.
+
+    Args:
+        name: Name of the source, for error messages.
+        key: The field.
+        value: Its value in the recipe.
+
+    Raises:
+        InputError: If the value is of another type or empty.
+    """
     paths = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else ()
     if not paths or not all(isinstance(path, str) and path for path in paths):
         raise InputError(f"Source {name!r}: fields.{key} = {value!r} is neither a path nor a list of paths.")
@@ -791,7 +897,11 @@ def _to_paths(name: str, key: str, value: Any) -> tuple[str, ...]:
 
 
 def _combine_revision(version: str | None, file_number: int, number: int) -> int:
-    """Return a number that orders by version (1 if not given), then by file, then by the number in the record."""
+    """Return a number that orders by version (1 if not given), then by file, then by the number in the record.
+
+    Raises:
+        BadRecord: If the version or the number in the record is invalid.
+    """
     if version is not None and not (version.isdecimal() and len(version) < 20 and int(version) <= MAX_VERSION):
         raise BadRecord(f"its version is no number up to {MAX_VERSION}: {version[:40]!r}")
     if not 0 <= number < FILE_UNIT:
@@ -800,7 +910,10 @@ def _combine_revision(version: str | None, file_number: int, number: int) -> int
 
 
 def _parse_number(hit: Any) -> int | None:
-    """Convert a date to the number YYYYMMDD, or a whole number to an int. Return None for anything else."""
+    """Convert a whole number to an int, or a date to the number YYYYMMDD. Return None for anything else.
+
+    `hit` is a result of `find_all`.
+    """
     text = to_plain_text(hit)
     if isinstance(hit, str) or not len(hit):
         if re.fullmatch(r"-?\d{1,19}", text) and abs(int(text)) <= MAX_REVISION:

@@ -70,7 +70,11 @@ class BatchChecks:
         return self.offset + self.metadata_bytes + self.body_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the digests to the JSON object stored for the batch in part records."""
+        """Convert to the JSON object that is stored in part records.
+
+        The keys are "rows", "bytes" (offset, length of the metadata, length of the body), "content", "digests" and, if
+        the rows are sorted, "keys" (first and last).
+        """
         fields: dict[str, Any] = {
             "rows": self.rows,
             "bytes": [self.offset, self.metadata_bytes, self.body_bytes],
@@ -122,13 +126,21 @@ class TableChecks:
         return self.batches[-1].end if self.batches else self.head_bytes
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the digests to the JSON object stored for the file in part records."""
+        """Convert to the JSON object that is stored in part records.
+
+        The keys are the attributes. `batches` is a list of the objects from `BatchChecks.to_json`.
+        """
         batches = [batch.to_json() for batch in self.batches]
         return {"head_bytes": self.head_bytes, "head": self.head, "tail": self.tail, "batches": batches}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "TableChecks":
-        """Create a TableChecks from the JSON object that `to_json` returns."""
+        """Create a TableChecks from the JSON object that `to_json` returns.
+
+        Raises:
+            KeyError, TypeError: If a field is missing or unknown.
+            ValueError: If the content of a batch has another form.
+        """
         return TableChecks(**{**data, "batches": tuple(BatchChecks.from_json(batch) for batch in data["batches"])})
 
 
@@ -231,7 +243,7 @@ def _locate_field(flatbuffer: memoryview, table: int, number: int) -> int:
 
 
 def _follow_offset(flatbuffer: memoryview, position: int) -> int:
-    """Return the position to which the offset stored at `position` refers."""
+    """Return the position in a flatbuffer to which the offset stored at `position` refers."""
     return position + _read_number("<I", flatbuffer, position)
 
 

@@ -251,8 +251,7 @@ def _build_column_table(row_bytes: _RowBytes, data: list[Bytes]) -> Int64s:
     Args:
         row_bytes: The rows.
         data: The bytes of each column, in the same order. They must be kept while the table is used, because it
-            contains
-            their memory addresses.
+            contains their memory addresses.
     """
     from corpora.store.digests.content_kernels import Column
 

@@ -51,8 +51,7 @@ def digest_rows(
 
     Returns:
         The index of the row at which hashing stopped, and the digest of the rows before it (two words, upper word
-        first).
-        The index is less than `last` if that row is too long for `buffer`.
+        first). The index is less than `last` if that row is too long for `buffer`.
     """
     lanes, digest = np.empty(8, np.uint64), (np.uint64(0), np.uint64(0))
     for word in range(2):

@@ -115,7 +115,8 @@ class ObjectFiles:
             address: Name of the object in error messages.
 
         Raises:
-            OSError: If the last attempt fails. A missing object may be noticed only when it is read.
+            FileNotFoundError: If the object does not exist.
+            OSError: If the last attempt fails.
         """
         return ObjectFile(self, path, self.retry(lambda: self._files.open_input_file(path)), address)
 
@@ -223,7 +224,7 @@ class ObjectFile:
         return self._block[offset - self._block_offset : stop - self._block_offset]
 
     def _prefetch(self, num_bytes: int, offset: int) -> None:
-        """Start fetching a byte range in the background. It is truncated at the end of the object."""
+        """Start fetching `num_bytes` bytes at `offset` in the background, or fewer at the end of the object."""
         num_bytes = min(num_bytes, self.size() - offset)
         if num_bytes > 0:
             self._thread = self._thread or ThreadPoolExecutor(1, "read-ahead")

@@ -370,7 +370,7 @@ class HashingSink:
         return view.nbytes
 
     def flush(self) -> None:
-        """Flush the file that is being written, so that buffered data reach the operating system.
+        """Flush the file, so that buffered data reach the operating system.
 
         Raises:
             InputError: If the data cannot be written.
@@ -379,7 +379,7 @@ class HashingSink:
             self._handle.flush()
 
     def tell(self) -> int:
-        """Return the number of bytes written so far: the position at which the next bytes are written."""
+        """Return the number of bytes written so far."""
         return self.size_bytes
 
     def sha256(self) -> str:

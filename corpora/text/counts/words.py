@@ -99,7 +99,7 @@ class WordTotals(NamedTuple):
 
 
 def make_scratch(size: int, words: int, lines: int) -> Scratch:
-    """Create scratch memory for documents with at most `size` bytes, `words` words and `lines` lines."""
+    """Allocate scratch memory for documents with at most `size` bytes, `words` words and `lines` lines."""
     return Scratch(
         text=np.zeros(size + 16, np.uint8),
         starts=np.zeros(words, np.int32),

@@ -390,8 +390,7 @@ def _find_drawn_line_at(
 
     Returns:
         The end of the sentence (`sentence` if it does not end here), the byte to continue at, and the number of
-        newlines
-        skipped.
+        newlines skipped.
     """
     run_end = at
     while run_end < stop and data[run_end] == data[at]:
@@ -443,8 +442,7 @@ def _find_boundary_at(
 
     Returns:
         The end of the sentence (`sentence` if it does not end here), the byte to continue at, and the number of
-        newlines
-        skipped.
+        newlines skipped.
     """
     byte = int(data[at])
     if byte == 10:

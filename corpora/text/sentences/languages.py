@@ -57,8 +57,7 @@ def read_word_lists() -> dict[str, dict[int, str]]:
 
     Returns:
         Space-separated words by language code and kind (a bit flag, such as NEVER_ENDS). The code "shared" has the
-        words of
-        all languages but English.
+        words of all languages but English.
     """
     lists: dict[str, dict[int, str]] = {}
     for line in files("corpora.text.sentences").joinpath("words.tsv").read_text("utf-8").splitlines():

@@ -140,7 +140,7 @@ def _skip_number_at(data: Bytes, at: int, stop: int) -> int:
 
 @kernel
 def _is_alphanumeric(byte: int) -> bool:
-    """Return True for an ASCII letter or digit."""
+    """Return True if a byte is an ASCII letter or digit. Bytes of other characters are not."""
     return 97 <= byte | 32 <= 122 or 48 <= byte <= 57
 
 
@@ -222,8 +222,7 @@ def find_colon_end_at(
 
     Returns:
         The end of the sentence (`sentence` if it does not end here), the byte to continue at, and the number of
-        newlines
-        skipped.
+        newlines skipped.
     """
     following, newlines = skip_space(data, at + 1, stop, classes)
     first = following

@@ -276,7 +276,10 @@ def is_spaced_end(text: str, sentence: int, at: int, following: int) -> bool:
 
 
 def read_next_word(text: str, at: int) -> bytes:
-    """Return the letters from index `at` on, as UTF-8: ASCII or two-byte letters, at most eight bytes."""
+    """Return the word that begins at index `at`, in UTF-8: ASCII or two-byte letters, at most eight bytes.
+
+    The result is empty if there is no letter.
+    """
     word = b""
     for character in text[at : at + 8]:
         letter = character.encode()
@@ -287,7 +290,7 @@ def read_next_word(text: str, at: int) -> bytes:
 
 
 def find_kind(word: str, language: Language) -> int:
-    """Return the kinds of a word in a language as a sum of bit flags, or 0 if the word is not listed."""
+    """Return the kinds of a word in a language, as a sum of bit flags such as TITLE; 0 if the word is not listed."""
     return language.words.get(word.encode().lower(), 0)
 
 

@@ -315,7 +315,7 @@ def _is_word_end_at(
     classes: Bytes,
     words: Int64s,
 ) -> bool:
-    """Return True if the full stop after a word ends a sentence before a lower-case letter.
+    """Return True if the full stop at byte `at` ends a sentence, although a lower-case letter follows.
 
     `_is_word_end` does the same for strings.
 

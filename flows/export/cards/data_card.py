@@ -1,4 +1,4 @@
-"""The data card: README.md, with a head for `datasets` and the Hugging Face hub, and a text for people.
+"""The data card: a README with a head for `datasets` and the Hugging Face hub, and a text for people.
 
 The text is `data_card.jinja`, which shares `sections.jinja` with the card of a model; a test runs the code in it. This
 module has what the templates ask for: rows of tables, and names and texts from outside in an escaped form.
@@ -100,7 +100,7 @@ MAX_LICENSES = 20  # of one source
 
 
 def render_data_card(content: ExportContent) -> str:
-    """Render the data card of an export as Markdown."""
+    """Render the data card of an export as Markdown, with a YAML header for the Hugging Face Hub."""
     return build_environment().get_template("data_card.jinja").render(content=content, folder=EXAMPLE_FOLDER)
 
 
@@ -112,7 +112,7 @@ def summarize_content(content: ExportContent) -> str:
 
 @cache
 def build_environment() -> Environment:
-    """Build the Jinja environment for data cards and model cards, with its filters. The environment is cached."""
+    """Build the Jinja environment of data cards and model cards, with its filters. It is built once in a process."""
     environment = Environment(
         loader=FunctionLoader(lambda name: (files("flows.export.cards") / name).read_text(encoding="utf-8")),
         autoescape=False,  # of HTML; what comes from outside goes through plain, code or scalar
@@ -129,7 +129,8 @@ def build_environment() -> Environment:
 def build_source_rows(content: ExportContent) -> list[dict[str, Any]]:
     """Build the table of input data: one dictionary for each source and generation (the raw files that one run added).
 
-    The keys are "name", "kind", "generation", "files", "bytes", "records", "dropped" and "documents".
+    The keys are "name", "kind" (of the source), "generation" (a string), "files" (a phrase), "bytes" (None if unknown),
+    "records", "dropped" and "documents" (numbers). Rows are sorted by name and generation.
     """
     rows = []
     for manifest in content.parsed:
@@ -150,8 +151,13 @@ def build_source_rows(content: ExportContent) -> list[dict[str, Any]]:
 
 
 def _find_generation(provenance: Provenance, documents: Manifest) -> str:
-    """Return the number of the generation (the raw files that one run added) from which documents were parsed, as a
-    string; "" if it is unknown.
+    """Return the number of the generation from which documents were parsed, as a string; "" if it is unknown.
+
+    A generation is the raw files that one run added.
+
+    Args:
+        provenance: Where the exported artifact comes from.
+        documents: Manifest (description) of the documents.
     """
     parents = provenance.verdicts.parents if provenance.verdicts is not None else ()
     labels = (p.label for p in parents if (p.role, p.fingerprint) == ("documents", documents.fingerprint))
@@ -159,8 +165,9 @@ def _find_generation(provenance: Provenance, documents: Manifest) -> str:
 
 
 def build_token_rows(content: ExportContent) -> list[tuple[tuple[str, str, str], list[int]]] | None:
-    """Count the tokenized documents and their tokens by source, generation (the raw files that one run added) and
-    split.
+    """Count the tokenized documents and their tokens by source, generation and split.
+
+    A generation is the raw files that one run added.
 
     Returns:
         Pairs of (source, generation, split) and [number of documents, number of tokens], sorted; None if the store no
@@ -180,12 +187,11 @@ def build_token_rows(content: ExportContent) -> list[tuple[tuple[str, str, str],
 
 
 def list_outcomes(account: Account, prefix: str) -> list[tuple[str, int]]:
-    """List the outcomes of records, such as dropped ones, whose names start with `prefix`, most frequent first, up to
-    MAX_ROWS.
+    """List the outcomes of records whose names start with `prefix`, most frequent first, at most MAX_ROWS.
 
     Args:
         account: Record counts: the records read, and the number with each outcome.
-        prefix: Beginning of the names of the outcomes to list.
+        prefix: Beginning of the names of the outcomes to list, such as "dropped: ".
 
     Returns:
         Pairs of the name without the prefix and the count.
@@ -195,8 +201,9 @@ def list_outcomes(account: Account, prefix: str) -> list[tuple[str, int]]:
 
 
 def list_locked_files(lock: Lock) -> list[tuple[str, int, RawFile]]:
-    """List all raw files in a lock file as tuples of the source name, the number of the generation (the raw files that
-    one run added) and the file.
+    """List all raw files in a lock file as (source, generation, file) tuples.
+
+    The generation is the number, from 1, of the run that added the file.
     """
     return [
         (name, number, file)

@@ -84,9 +84,7 @@ class CardFacts:
 
     @property
     def figures(self) -> Mapping[str, int]:
-        """Counts from training, such as the numbers of steps and tokens, by name; empty if the model is not in a
-        store.
-        """
+        """Counts from training by name, such as the numbers of steps and tokens; empty without a store."""
         return self.provenance.manifest.ledger.figures if self.provenance is not None else {}
 
     @property
@@ -158,7 +156,11 @@ def render_model_card(facts: CardFacts) -> str:
 
 
 def iter_benchmarks(result: SuiteResult) -> Iterator[dict[str, Any]]:
-    """Yield a dictionary for each task and split of a result, with the Hub's names for both and one row per metric."""
+    """Yield a dictionary for each task and split of a result, for the header of a model card.
+
+    The keys are "task", "kind" (task type of the Hub), "type", "name", "config" and "split" (of the data set, with the
+    Hub's names), and "rows" (one `SuiteRow` per metric).
+    """
     splits: dict[tuple[str, str], list[SuiteRow]] = {}
     for row in result.rows:
         splits.setdefault((row.task, row.split), []).append(row)
@@ -189,5 +191,5 @@ def to_hub_name(name: str) -> str:
 
 
 def list_license_choices() -> tuple[str, ...]:
-    """List the license tags that a model card may use."""
+    """List the license tags of the Hugging Face Hub that a model card may use, beginning with "unknown" and "other"."""
     return (UNKNOWN, "other", *sorted({*TAGS.values()}))

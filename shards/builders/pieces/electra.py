@@ -91,8 +91,8 @@ def plan_electra(
         length: Maximum length of an example in tokens, including special tokens.
         short: Probability that an example is shorter, with a random target length.
         single: Probability that an example has only one segment, although it has several sentences.
-        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: one row per piece, in order; it is not
-            bounds-checked
+        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: a row (start, end, document, example) per
+            piece, in order; it is not bounds-checked
     """
     num, example = 0, 0
     for document in range(len(documents) - 1):
@@ -211,8 +211,13 @@ class ElectraInput:
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """Build ELECTRA's examples of one shard, in `common.copies` passes over its documents.
 
-        The arguments and the result are those of `ExampleInput.build`: the examples of all passes, and for each pass a
-        ledger that accounts for every token.
+        Args:
+            columns: The documents of the shard.
+            common: Length, copies and seed, which all inputs share.
+            vocabulary: The number of tokens, and the ids of special tokens by role.
+
+        Returns:
+            The examples of all passes, and for each pass a ledger that accounts for every token.
         """
         return build_electra(columns, self, common, ExampleLayout.from_vocabulary(vocabulary, 2))
 
@@ -251,7 +256,7 @@ def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
 
     Args:
         columns: The documents of the shard.
-        plan: int64 [pieces, PIECE_WIDTH], the plan of the pass
+        plan: int64 [pieces, PIECE_WIDTH], the plan of the pass: a row (start, end, document, example) per piece
 
     Raises:
         LedgerError: The tokens in the examples are not as many as those of the documents.
@@ -266,7 +271,11 @@ def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
 def build_electra_plain(
     columns: DocumentTokens, own: ElectraInput, common: Common, layout: ExampleLayout
 ) -> BuiltExamples:
-    """Reference implementation of `build_electra` in plain Python, for tests. Arguments and result are the same."""
+    """Reference implementation of `build_electra` in plain Python, for tests.
+
+    The documents of the shard (`columns`) and the settings give the examples of all passes, and for each pass a ledger
+    that accounts for every token.
+    """
     parts, ledgers = [], []
     for copy in range(common.copies):
         planned = [

@@ -74,8 +74,8 @@ def plan_packs(
         order: int64 [documents], the order in which the documents are packed
         room: Maximum number of tokens in an example, without its first and last special token.
         crosses: Whether an example may continue from one document into the next.
-        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: one row per piece, in order; it is not
-            bounds-checked
+        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: a row (start, end, document, example) per
+            piece, in order; it is not bounds-checked
     """
     num, example, num_tokens, is_open = 0, -1, 0, False
     for document in order:
@@ -140,8 +140,13 @@ class FullSentencesInput:
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """Pack the sentences of one shard into examples, in `common.copies` passes over its documents.
 
-        The arguments and the result are those of `ExampleInput.build`: the examples of all passes, and for each pass a
-        ledger that accounts for every token.
+        Args:
+            columns: The documents of the shard.
+            common: Length, copies and seed, which all inputs share.
+            vocabulary: The number of tokens, and the ids of special tokens by role.
+
+        Returns:
+            The examples of all passes, and for each pass a ledger that accounts for every token.
         """
         own = PackSettings(length=common.length, crosses=self.crosses, copies=common.copies, seed=common.seed)
         ids = vocabulary.special_ids
@@ -200,7 +205,8 @@ def draw_document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s
 def _plan_copy(columns: DocumentTokens, settings: PackSettings, copy: int) -> Int64s:
     """Pack the sentences of one pass over the documents, and return the plan: int64 [pieces, PIECE_WIDTH].
 
-    One row describes one piece, which is a run of consecutive tokens of one document inside one example.
+    A row (start, end, document, example) describes one piece, which is a run of consecutive tokens of one document
+    inside one example.
 
     Args:
         columns: The documents of the shard.
@@ -222,7 +228,7 @@ def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
 
     Args:
         columns: The documents of the shard.
-        pieces: int64 [pieces, PIECE_WIDTH], the plan of the pass
+        pieces: int64 [pieces, PIECE_WIDTH], the plan of the pass: a row (start, end, document, example) per piece
 
     Raises:
         LedgerError: The tokens in the pieces are not as many as those of the documents.
@@ -238,7 +244,11 @@ def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
 def pack_sentences_plain(
     columns: DocumentTokens, settings: PackSettings, *, cls_id: int, sep_id: int
 ) -> tuple[Examples, tuple[Ledger, ...]]:
-    """Reference implementation of `pack_sentences` in plain Python, for tests. Arguments and result are the same."""
+    """Reference implementation of `pack_sentences` in plain Python, for tests.
+
+    The documents of the shard (`columns`) and the settings give the examples of all passes, and for each pass a ledger
+    that accounts for every token.
+    """
     parts, ledgers = [], []
     for copy in range(settings.copies):
         examples = number_examples_plain([_merge_sentences(row) for row in _iter_rows(columns, settings, copy)])
@@ -276,7 +286,7 @@ def _iter_rows(columns: DocumentTokens, settings: PackSettings, copy: int) -> It
 
 
 def _merge_sentences(sentences: Sequence[PlainPiece]) -> list[PlainPiece]:
-    """Merge neighboring sentences of the list into one piece if they are from the same document."""
+    """Merge neighboring sentences of one document into one piece (run of tokens), and return the pieces in order."""
     runs = [list(run) for _, run in groupby(sentences, key=lambda piece: piece.document)]
     return [run[0]._replace(end=run[-1].end) for run in runs]
 

@@ -85,7 +85,8 @@ def compute_ordinals(pieces: Int64s) -> UInt32s:
     """Number the examples that begin in the same document, from 0, in the order of the plan: uint32 [examples].
 
     Args:
-        pieces: int64 [pieces, PIECE_WIDTH], the plan. Examples that begin in the same document must be consecutive.
+        pieces: int64 [pieces, PIECE_WIDTH], the plan: a row (start, end, document, example) per piece. Examples that
+            begin in the same document must be consecutive.
     """
     ordinals = np.empty(_count_examples(pieces), np.uint32)
     fill_ordinals(pieces, ordinals)
@@ -99,7 +100,8 @@ def build_examples(
 
     Args:
         columns: The documents of the shard.
-        pieces: int64 [pieces, PIECE_WIDTH], the plan: one row for each run of one document's tokens in one example
+        pieces: int64 [pieces, PIECE_WIDTH], the plan: a row (start, end, document, example) for each run of one
+            document's tokens in one example
         ordinals: uint32 [examples], the zero-based index of each example among those that begin in the same document
         copy: Zero-based pass over the documents.
         layout: Special tokens, number of segments and labels.
@@ -132,7 +134,7 @@ def build_examples(
 def count_placed(pieces: Int64s) -> int:
     """Count the tokens that a plan puts into examples, without special tokens.
 
-    `pieces` is the plan, int64 [pieces, PIECE_WIDTH].
+    `pieces` is the plan, int64 [pieces, PIECE_WIDTH]: a row (start, end, document, example) per piece.
     """
     return int((pieces[:, END] - pieces[:, START]).sum())
 
@@ -154,7 +156,7 @@ def build_copy_ledger(total: int, placed: int, left_over: int, figures: Mapping[
 
 
 def _count_examples(pieces: Int64s) -> int:
-    """Return the number of examples in a plan, int64 [pieces, PIECE_WIDTH], whose examples are numbered from 0."""
+    """Return the number of examples in a plan, int64 [pieces, PIECE_WIDTH]; 0 if it has no rows."""
     return int(pieces[-1, EXAMPLE]) + 1 if len(pieces) else 0
 
 
@@ -245,7 +247,11 @@ def count_placed_plain(planned: Sequence[PlannedExample]) -> int:
 
 
 def number_examples_plain(rows: Sequence[Sequence[PlainPiece]]) -> list[PlannedExample]:
-    """Convert each row of pieces to a `PlannedExample`, numbered as by `compute_ordinals`."""
+    """Convert each row of pieces to a `PlannedExample`, numbered from 0 among the rows that begin in the same document.
+
+    Args:
+        rows: The pieces (runs of tokens) of each example.
+    """
     anchors = [row[0].document for row in rows]
     return [PlannedExample(anchors[:number].count(anchors[number]), row) for number, row in enumerate(rows)]
 

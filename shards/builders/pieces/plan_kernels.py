@@ -17,7 +17,7 @@ def set_piece(piece: Int64s, start: int, end: int, document: int, example: int) 
     """Fill one row of a plan, which says that the tokens [start, end) of a document belong to an example.
 
     Args:
-        piece: int64 [PIECE_WIDTH], output: the row
+        piece: int64 [PIECE_WIDTH], output: the row (start, end, document, example)
         start, end: Positions in the tokens of the shard, counted through all documents.
         document: Zero-based index of the document in the shard.
         example: Zero-based index of the example in the plan.
@@ -48,7 +48,8 @@ def fill_ordinals(pieces: Int64s, ordinals: UInt32s) -> None:
     """Number the examples that begin in the same document, from 0, in the order of the plan.
 
     Args:
-        pieces: int64 [pieces, PIECE_WIDTH], the plan. Examples that begin in the same document must be consecutive.
+        pieces: int64 [pieces, PIECE_WIDTH], the plan: a row (start, end, document, example) per piece. Examples that
+            begin in the same document must be consecutive.
         ordinals: uint32 [examples], output
     """
     example, document, ordinal = -1, -1, 0
@@ -75,7 +76,8 @@ def write_pieces(
     Args:
         ids: [tokens], the ids of the documents
         word_starts: uint8 [tokens], 1 if the token begins a word
-        pieces: int64 [pieces, PIECE_WIDTH], the plan, ordered by example
+        pieces: int64 [pieces, PIECE_WIDTH], the plan, ordered by example: a row (start, end, document,
+            example) per piece
         cls_id: Id of the [CLS] token.
         sep_id: Id of the [SEP] token.
         out_ids: Output: the ids of all examples.

@@ -77,7 +77,9 @@ def pair_sentences(
         odd_key: Random key for choosing the sentence to leave out of a document with an odd number of sentences.
         room: Maximum number of tokens in a sentence; longer ones are cut.
         bounds: int64 [at least 1 + the sentences of the longest document after cutting, 2], scratch memory
-        pairs: int64 [at least the number of pairs, PAIR_WIDTH], output
+        pairs: int64 [at least the number of pairs, PAIR_WIDTH], output: a row (start of A, start of B, end of B,
+            document, number of the pair in it, surface) per pair; A and B are the two sentences, and the surface (0 to
+            3) says whether B begins and ends where an original sentence does
         example_ids: uint64 [at least the number of pairs], output: the example id of each pair
         counts: int64 [NUM_COUNTS], incremented in place by the tokens and sentences left out, and by the cuts
     """
@@ -139,7 +141,7 @@ def match_pairs(order: Int64s, pairs: Int64s, couples: Int64s) -> int:
 
     Args:
         order: int64 [pairs], the indices of the pairs, sorted by surface and then by similarity
-        pairs: int64 [pairs, PAIR_WIDTH], the pairs
+        pairs: int64 [pairs, PAIR_WIDTH], the pairs, from `pair_sentences`
         couples: int64 [at least the number of matches, 2], output: the indices of both pairs of each match
     """
     num, waiting = 0, np.empty(len(order), np.int64)
@@ -182,8 +184,13 @@ class SentencePairInput:
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """Build the sentence pairs of one shard, in `common.copies` passes over its documents.
 
-        The arguments and the result are those of `ExampleInput.build`: the examples of all passes, and for each pass a
-        ledger that accounts for every token.
+        Args:
+            columns: The documents of the shard.
+            common: Length, copies and seed, which all inputs share.
+            vocabulary: The number of tokens, and the ids of special tokens by role.
+
+        Returns:
+            The examples of all passes, and for each pass a ledger that accounts for every token.
         """
         return build_sentence_pairs(columns, common, ExampleLayout.from_vocabulary(vocabulary, 2, has_labels=True))
 
@@ -242,7 +249,7 @@ def _list_couples(pairs: Int64s, example_ids: UInt64s, order_key: np.uint64) -> 
     """List the sentence pairs that may exchange their second sentences.
 
     Args:
-        pairs: int64 [pairs, PAIR_WIDTH], the pairs
+        pairs: int64 [pairs, PAIR_WIDTH], the pairs, from `pair_sentences`
         example_ids: uint64 [pairs], the example id of each pair
         order_key: Random key of the order of pairs that are otherwise alike.
 
@@ -291,12 +298,12 @@ def _build_plan(pairs: Int64s, kept: Int64s, partners: Int64s) -> Int64s:
     """Build the plan of one pass: the first sentence of each kept pair, and the second sentence of its partner.
 
     Args:
-        pairs: int64 [pairs, PAIR_WIDTH], the pairs
+        pairs: int64 [pairs, PAIR_WIDTH], the pairs, from `pair_sentences`
         kept: int64 [examples], the indices of the pairs that become examples
         partners: int64 [examples], for each of them the index of the pair that provides the second sentence
 
     Returns:
-        int64 [2 * examples, PIECE_WIDTH], two rows per example
+        int64 [2 * examples, PIECE_WIDTH], two rows (start, end, document, example) per example
     """
     plan = np.ones((2 * len(kept), PIECE_WIDTH), np.int64)
     plan[::2, [START, END, DOCUMENT]] = pairs[kept][:, [A_START, B_START, ANCHOR]]
@@ -317,7 +324,7 @@ def _build_ledger(columns: DocumentTokens, pairs: Int64s, partners: Int64s, coun
 
     Args:
         columns: The documents of the shard.
-        pairs: int64 [pairs, PAIR_WIDTH], the pairs
+        pairs: int64 [pairs, PAIR_WIDTH], the pairs, from `pair_sentences`
         partners: int64 [pairs], the pair that provides each second sentence, or -1 for a pair that is left out
         counts: int64 [NUM_COUNTS], the counts of `pair_sentences`
 
@@ -351,7 +358,11 @@ class _PlainPair(NamedTuple):
 
 
 def build_sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
-    """Reference implementation of `build_sentence_pairs` in plain Python, for tests. It returns the same."""
+    """Reference implementation of `build_sentence_pairs` in plain Python, for tests.
+
+    The documents of the shard (`columns`) and the settings give the examples of all passes, and for each pass a ledger
+    that accounts for every token.
+    """
     parts, ledgers, room = [], [], (common.length - PAIR_SPECIALS) // 2
     for copy in range(common.copies):
         keys = dict(zip(PURPOSES, compute_purpose_keys(common, PURPOSES, copy), strict=True))

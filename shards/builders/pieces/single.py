@@ -52,7 +52,8 @@ def plan_single(
         documents: int64 [documents + 1], the index of the first sentence of each document
         room: Maximum number of tokens in a sequence, without special tokens.
         least: Minimum number of tokens in a sequence; shorter ones are left out.
-        pieces: int64 [at least the number of sequences, PIECE_WIDTH], output; it is not bounds-checked
+        pieces: int64 [at least the number of sequences, PIECE_WIDTH], output: a row (start, end, document, example) per
+            sequence; it is not bounds-checked
         counts: int64 [NUM_COUNTS], incremented in place by the tokens left out, the sequences left out, and the cuts
     """
     num = 0
@@ -106,8 +107,13 @@ class SingleInput:
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """Build one or more examples from each document of a shard, in `common.copies` passes over its documents.
 
-        The arguments and the result are those of `ExampleInput.build`: the examples of all passes, and for each pass a
-        ledger that accounts for every token.
+        Args:
+            columns: The documents of the shard.
+            common: Length, copies and seed, which all inputs share.
+            vocabulary: The number of tokens, and the ids of special tokens by role.
+
+        Returns:
+            The examples of all passes, and for each pass a ledger that accounts for every token.
         """
         return build_single(columns, self, common, ExampleLayout.from_vocabulary(vocabulary))
 
@@ -158,7 +164,11 @@ def _build_ledger(total: int, placed: int, left_over: int, too_short: int, cuts:
 def build_single_plain(
     columns: DocumentTokens, own: SingleInput, common: Common, layout: ExampleLayout
 ) -> BuiltExamples:
-    """Reference implementation of `build_single` in plain Python, for tests. Arguments and result are the same."""
+    """Reference implementation of `build_single` in plain Python, for tests.
+
+    The documents of the shard (`columns`) and the settings give the examples of all passes, and for each pass a ledger
+    that accounts for every token.
+    """
     room, rows, counts = common.length - SINGLE_SPECIALS, list[list[PlainPiece]](), Counter[str]()
     for document in range(len(columns.keys)):
         start, stop = columns.sentences[columns.documents[document : document + 2]].tolist()

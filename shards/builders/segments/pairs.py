@@ -69,8 +69,13 @@ class SegmentPairInput:
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """Build next sentence prediction examples of one shard, in `common.copies` passes over its documents.
 
-        The arguments and the result are those of `ExampleInput.build`: the examples of all passes, and for each pass a
-        ledger that accounts for every token.
+        Args:
+            columns: The documents of the shard.
+            common: Length, copies and seed, which all inputs share.
+            vocabulary: The number of tokens, and the ids of special tokens by role.
+
+        Returns:
+            The examples of all passes, and for each pass a ledger that accounts for every token.
         """
         own = PairSettings(
             length=common.length,

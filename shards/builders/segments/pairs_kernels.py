@@ -54,6 +54,9 @@ def plan_copy(
 ) -> Int64s:
     """Plan the segment pairs of one pass over the documents: int64 [examples, PLAN_WIDTH], one row per example.
 
+    The columns are start and length of A, start and length of B, document of A, document of B, number of the example in
+    A's document, label and example id.
+
     Args:
         word_starts: uint8 [tokens], 1 if the token begins a word
         sentences: int64 [sentences + 1], the start of each sentence in the tokens
@@ -135,7 +138,10 @@ def _find_chunk(
     positions are positions in the tokens of the shard.
 
     Args:
-        word_starts, sentences, documents, partners: The arguments of `plan_copy`.
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        documents: int64 [documents + 1], the index of the first sentence of each document
+        partners: Index of the texts that can serve as a random B.
         anchor: Index of the document that is divided into examples.
         start: Position at which the example begins.
         first: Index of the sentence that contains `start`, counted through all documents.
@@ -235,7 +241,10 @@ def _cut_head(
     The other text is the beginning of a sentence too. All positions are positions in the tokens of the shard.
 
     Args:
-        word_starts, sentences, documents, partners: The arguments of `plan_copy`.
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        documents: int64 [documents + 1], the index of the first sentence of each document
+        partners: Index of the texts that can serve as a random B.
         anchor: Index of the document that contains B.
         start: Position at which B begins. It must be the start of a sentence.
         last_end: Highest position at which B may end.
@@ -275,7 +284,10 @@ def _halve(
     B is halved. A then ends before B.
 
     Args:
-        word_starts, sentences, documents, partners: The arguments of `plan_copy`.
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        documents: int64 [documents + 1], the index of the first sentence of each document
+        partners: Index of the texts that can serve as a random B.
         anchor: Index of the document that contains the text.
         kind: Which part of a sentence B is: TAIL, LAST_TAIL (of a document's last sentence) or INSIDE. The other text
             is the same part of a sentence.

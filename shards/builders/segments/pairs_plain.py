@@ -72,7 +72,11 @@ class PlainExample(NamedTuple):
 def build_pairs_plain(
     columns: DocumentTokens, settings: PairSettings, *, cls_id: int, sep_id: int
 ) -> tuple[SegmentPairs, tuple[Ledger, ...]]:
-    """Reference implementation of `build_pairs` in plain Python, for tests. Arguments and result are the same."""
+    """Reference implementation of `build_pairs` in plain Python, for tests.
+
+    The documents of the shard (`columns`) and the settings give the segment pairs of all passes, and for each pass a
+    ledger that accounts for every token.
+    """
     check_columns(columns)
     documents = list_documents(columns)
     text = PlainText(columns, documents, settings.length - PAIR_SPECIALS)
@@ -111,7 +115,7 @@ class PlainText:
         ]
 
     def _sort_by_length(self, sentences: Sequence[Sentence]) -> tuple[list[int], list[Sentence]]:
-        """Return the ascending lengths of the sentences, and the sentences in that order.
+        """Sort sentences by length, and return their ascending lengths in tokens and the sorted sentences.
 
         All sentences longer than an example are treated as equally long.
         """
@@ -119,9 +123,14 @@ class PlainText:
         return [min(len(entry[0]), self.limit + 1) for entry in order], order
 
     def _list_runs(self) -> dict[tuple[int, bool], list[tuple[int, int]]]:
-        """List all runs of consecutive whole sentences by length and by whether they end their document.
+        """List all runs of consecutive whole sentences that can serve as a random B.
 
-        Each run is a pair (index of its document, position of its first token).
+        Runs with which a document begins are left out, as are those of `limit` tokens or more. If there are very many
+        runs, only some are listed.
+
+        Returns:
+            A dictionary from (number of tokens, whether the run ends its document) to a list of pairs (index of the
+            document, position of the first token).
         """
         runs: dict[tuple[int, bool], list[tuple[int, int, int]]] = {}
         for number, document in enumerate(self.documents):

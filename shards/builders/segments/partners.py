@@ -144,7 +144,12 @@ def draw_run(
     There must be such a run; otherwise the result is undefined.
 
     Args:
-        runs, run_offsets, documents, anchor, length, ends_document: The arguments of `has_run`.
+        runs: `PartnerIndex.runs`.
+        run_offsets: `PartnerIndex.run_offsets`.
+        documents: int64 [documents + 1], the index of the first sentence of each document
+        anchor: Index of the document to leave out.
+        length: Number of tokens in the run.
+        ends_document: 1 for runs that end their document, 0 for runs that do not.
         key: Random key of the draw.
 
     Returns:

@@ -52,9 +52,11 @@ def find_chunk_end(sentences: Int64s, start: int, first: int, last: int, limit: 
 
 @kernel
 def find_last_word(word_starts: Bytes, start: int, place: int) -> int:
-    """Return the last word start in (start, place], or -1 if there is none. All are token positions.
+    """Return the last word start in (start, place], or -1 if there is none.
 
-    `word_starts` is 1 at each token that begins a word, and 0 elsewhere.
+    Args:
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        start, place: Token positions. So is the result.
     """
     while place > start:
         if word_starts[place]:
@@ -65,9 +67,11 @@ def find_last_word(word_starts: Bytes, start: int, place: int) -> int:
 
 @kernel
 def find_next_word(word_starts: Bytes, place: int, stop: int) -> int:
-    """Return the first word start in [place, stop), or -1 if there is none. All are token positions.
+    """Return the first word start in [place, stop), or -1 if there is none.
 
-    `word_starts` is 1 at each token that begins a word, and 0 elsewhere.
+    Args:
+        word_starts: uint8 [tokens], 1 if the token begins a word
+        place, stop: Token positions. So is the result.
     """
     while place < stop:
         if word_starts[place]:
@@ -129,7 +133,7 @@ def write_examples(
     Args:
         ids: [tokens], the ids of the documents
         word_starts: uint8 [tokens], 1 if the token begins a word
-        plan: int64 [examples, PLAN_WIDTH], the plan
+        plan: int64 [examples, PLAN_WIDTH], the plan: start and length of A, start and length of B, and other columns
         offsets: int64 [examples + 1], the start of each example in `out_ids`
         cls_id: Id of the [CLS] token.
         sep_id: Id of the [SEP] token.

@@ -214,6 +214,9 @@ def plan_orders(
 ) -> Int64s:
     """Plan the examples of one pass over the documents: int64 [examples, PLAN_WIDTH], one row per example.
 
+    The columns are start and length of A, start and length of B, document of A, document of B, number of the example in
+    A's document, label and example id.
+
     Args:
         inside: uint8 [tokens + 1], 1 if a word but no sentence begins at the token
         sentences: int64 [sentences + 1], the start of each sentence in the tokens
@@ -346,8 +349,13 @@ class SentenceOrderInput:
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
         """Build sentence order prediction examples of one shard, in `common.copies` passes over its documents.
 
-        The arguments and the result are those of `ExampleInput.build`: the examples of all passes, and for each pass a
-        ledger that accounts for every token.
+        Args:
+            columns: The documents of the shard.
+            common: Length, copies and seed, which all inputs share.
+            vocabulary: The number of tokens, and the ids of special tokens by role.
+
+        Returns:
+            The examples of all passes, and for each pass a ledger that accounts for every token.
         """
         ids, planned = vocabulary.special_ids, plan_sentence_orders(columns, common, self.short_sequence_probability)
         return to_built_examples(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])

@@ -79,7 +79,7 @@ def check_task(
 
 
 def _find_unusable_rows(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield a finding for each reason why records cannot be used, the most frequent reason first."""
+    """Yield a finding for each reason why records of a file cannot be used, the most frequent reason first."""
     counts, most = file.counts, file.settings.max_unusable
     lost = counts.rows - counts.given
     for reason, number in sorted(counts.unusable.items(), key=lambda item: (-item[1], item[0])):
@@ -95,9 +95,9 @@ def _find_unusable_rows(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_unlearnable_labels(task: Task, files: Sequence[CheckedFile]) -> list[DataFinding]:
-    """Find the problems of labels.
+    """Find the problems of labels in all files. The first file is the training file.
 
-    If the task cannot be learned from the labels, return only the problems that explain why.
+    If the task cannot be learned from the labels, only the problems that explain why are returned.
     """
     findings = list(find_label_problems(task, files))
     try:
@@ -110,7 +110,7 @@ def _find_unlearnable_labels(task: Task, files: Sequence[CheckedFile]) -> list[D
 
 
 def _summarize(task: Task, files: Sequence[CheckedFile]) -> str:
-    """Format a sentence about the files: their numbers of rows, the task and its classes."""
+    """Describe the files in a sentence: their numbers of rows, the task, and the classes of the first file."""
     held = ", ".join(f"{file.name} ({len(file):,} {file.counts.unit})" for file in files)
     classes = Counter({name: len(rows) for name, rows in group_rows_by_class(files[0]).items()})
     counts = [f"{name!r} {number:,}" for name, number in classes.most_common()]

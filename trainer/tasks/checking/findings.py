@@ -56,23 +56,26 @@ class DataFinding:
 
     @property
     def text(self) -> str:
-        """Return name, location and description as one string."""
+        """The name, the location and the description in one string."""
         return f"{self.name}: {self.where}: {self.what}"
 
     @property
     def line(self) -> str:
-        """Return name, location and description on one line, truncated to MAX_LINE_CHARACTERS."""
+        """The name, the location and the description on one line, truncated to MAX_LINE_CHARACTERS."""
         return shorten(self.text, MAX_LINE_CHARACTERS)
 
 
 def build_finding(case: str, where: str, *, stops: bool | None = None, **values: Any) -> DataFinding:
-    """Build a finding with its wording from `wording.toml`.
+    """Build a finding from a wording in `wording.toml` and the values for its placeholders.
 
     Args:
         case: The key of the wording. The part before a slash is the name of the finding.
         where: The file and lines concerned.
         stops: True if the finding stops a command. Only used for wordings whose severity is "either".
         **values: Values for the placeholders of the wording.
+
+    Raises:
+        KeyError: If there is no such wording, or if a placeholder has no value.
 
     >>> build_finding("leak", "dev.tsv", stops=False, rows=format_share(1, 8, verb="are"), other="train.tsv").line
     'leak: dev.tsv: 1 row (12.5 %) is in train.tsv too: leave them out of one of the two'
@@ -97,12 +100,12 @@ class DataReport:
 
     @property
     def stopping_findings(self) -> tuple[DataFinding, ...]:
-        """Return the findings that stop a command."""
+        """The findings that stop a command."""
         return tuple(each for each in self.findings if each.severity == "stops")
 
     @property
     def paragraph(self) -> str:
-        """Return the conclusion as one paragraph."""
+        """The conclusion of the report as one paragraph: what the files contain, and the names of the findings."""
         number = len(self.stopping_findings)
         doubtful = len(self.findings) - number
         if not self.findings:
@@ -112,7 +115,7 @@ class DataReport:
         return f"{self.looks} Seen: {stops}, {doubtful} to look at ({kinds})."
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the report to a dictionary that can be written as JSON."""
+        """Convert the report to a dictionary with its fields, which can be written as JSON."""
         return asdict(self)
 
     def accept(self, names: Collection[str]) -> "DataReport":
@@ -161,11 +164,11 @@ def check_accepted(where: str, names: Collection[str]) -> None:
 
 
 def shorten(text: str, max_characters: int = EXCERPT_CHARACTERS) -> str:
-    """Return the beginning of a text on one line, with runs of white space replaced by spaces.
+    r"""Return the beginning of a text on one line, with runs of white space replaced by spaces.
 
     A truncated text ends in an ellipsis, and has `max_characters` characters.
 
-    >>> shorten("two\\nlines"), shorten("three words here", 10)
+    >>> shorten("two\nlines"), shorten("three words here", 10)
     ('two lines', 'three wor…')
     """
     line = " ".join(text.split())
@@ -173,12 +176,12 @@ def shorten(text: str, max_characters: int = EXCERPT_CHARACTERS) -> str:
 
 
 def quote(text: str) -> str:
-    """Return the beginning of a text in quotes, on one line."""
+    """Return the beginning of a text on one line, in quotes, as a Python literal."""
     return repr(shorten(text))
 
 
 def list_some(things: Sequence[str], max_shown: int = MAX_SHOWN) -> str:
-    """Join the first items with commas, and append the number of remaining items.
+    """Join the first items with commas, and add the number of the others.
 
     >>> list_some(["3", "9", "12", "40", "41"])
     '3, 9 and 3 more'
@@ -188,7 +191,7 @@ def list_some(things: Sequence[str], max_shown: int = MAX_SHOWN) -> str:
 
 
 def format_count(number: int, thing: str = "row", verb: str = "have") -> str:
-    """Format a count with its noun and verb, in the singular or plural.
+    """Format a count with its noun and verb, in the singular or plural. `thing` is the noun in the singular.
 
     >>> format_count(1), format_count(2_000, "question", "are")
     ('1 row has', '2,000 questions are')
@@ -208,7 +211,7 @@ def format_share(number: int, total: int, thing: str = "row", verb: str = "have"
 
 
 def format_percent(part: float, whole: float) -> str:
-    """Format the ratio of a part to a whole in percent; 0 if the whole is zero.
+    """Format the ratio of a part to a whole in percent; "0.0 %" if the whole is zero.
 
     >>> format_percent(1, 8), format_percent(1, 3000)
     ('12.5 %', '0.033 %')
@@ -254,7 +257,7 @@ class CheckedFile:
 
     @property
     def short_name(self) -> str:
-        """Return the name of the file. A long name is truncated at the start."""
+        """The name of the file. A long name is truncated at the start."""
         return self.name if len(self.name) <= MAX_NAME_CHARACTERS else f"…{self.name[-MAX_NAME_CHARACTERS:]}"
 
     def locate_rows(self, rows: Sequence[int]) -> str:
@@ -268,7 +271,7 @@ class CheckedFile:
         return f"{name}, {many} {list_some([str(self.lines[row]) for row in rows])}" if rows else name
 
     def build_finding(self, case: str, rows: Sequence[int] = (), /, **values: Any) -> DataFinding:
-        """Build a finding about some rows, or about the whole file if `rows` is empty.
+        """Build a finding about some rows of the file, or about the whole file if `rows` is empty.
 
         Args:
             case: The key of the wording in `wording.toml`.
@@ -279,23 +282,23 @@ class CheckedFile:
 
     @cached_property
     def texts(self) -> list[tuple[str, ...]]:
-        """Return the texts of each row, in the order of `text_roles`."""
+        """The texts of each row, in the order of `text_roles`."""
         return [tuple(to_text(values.get(role)) for role in self.text_roles) for values in self.values]
 
     @cached_property
     def joined_texts(self) -> list[str]:
-        """Return the texts of each row, joined by line feeds."""
+        """The texts of each row as one string, joined by line feeds."""
         return [TEXT_SEPARATOR.join(texts) for texts in self.texts]
 
     @cached_property
     def number_range(self) -> float:
-        """Return the difference between the highest and the lowest numeric label; 0 if labels are not numbers."""
+        """The difference between the highest and the lowest numeric label; 0 if labels are not numbers."""
         numbers = [label for label in self.labels or () if isinstance(label, float)]
         return max(numbers) - min(numbers) if numbers else 0.0
 
     @cached_property
     def keys(self) -> UInt64s:
-        """Return a hash of each row without its label: uint64 [rows].
+        """A hash of each row without its label, to find equal rows: uint64 [rows].
 
         Case, white space and Unicode normalization are ignored.
         """
@@ -310,7 +313,7 @@ def hash_text(text: str) -> int:
 
 
 def to_text(value: Any) -> str:
-    """Convert a value of a record to a string. List items are joined by spaces, and None becomes ""."""
+    """Convert a value of a record to a string. List items are joined by spaces, and None becomes an empty string."""
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple):
@@ -360,7 +363,16 @@ def read_checked(task: Task, name: str, file: FileSettings, labelled: bool = Tru
 
 
 def find_label(task: Task, example: Example, values: Mapping[str, Any]) -> Any:
-    """Return the label of a record: that of its example, or else a tuple of its values for the label roles."""
+    """Find the label of a record.
+
+    It is the label in the example, which may be a class name, a number, or a tuple of tags or answers. If the example
+    has none, it is a tuple of the record's texts for the label roles.
+
+    Args:
+        task: The task.
+        example: The example that the task built from the record.
+        values: The values of the record by role.
+    """
     for name in ("label", "tags", "right", "answers", "labels"):
         if hasattr(example, name):
             return getattr(example, name)

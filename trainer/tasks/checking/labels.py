@@ -68,7 +68,7 @@ def find_label_problems(task: Task, files: Sequence[CheckedFile]) -> Iterator[Da
 
 
 def list_class_names(label: Any) -> tuple[str, ...]:
-    """List the class names in a label. For the tags of a sentence, list their types; for a number, return ().
+    """List the class names in a label: the class, or the types of a sentence's tags; nothing for a number.
 
     >>> list_class_names("good"), list_class_names(("B-PER", "I-PER", "O")), list_class_names(2.5)
     (('good',), ('PER',), ())
@@ -82,7 +82,7 @@ def list_class_names(label: Any) -> tuple[str, ...]:
 
 
 def group_rows_by_class(file: CheckedFile) -> dict[str, list[int]]:
-    """Map each class name to the zero-based indices of its rows."""
+    """Map each class name in a file to the zero-based indices of its rows."""
     rows = defaultdict[str, list[int]](list)
     for row, label in enumerate(file.labels or ()):
         for name in list_class_names(label):
@@ -115,7 +115,10 @@ def _report_minus_one(file: CheckedFile, rows: Sequence[int]) -> DataFinding:
 def _find_label_spellings(
     files: Sequence[CheckedFile], rows: Mapping[str, Mapping[str, Sequence[int]]]
 ) -> Iterator[DataFinding]:
-    """Yield a finding for labels that differ only by case, white space, width, hyphens or Unicode normalization."""
+    """Yield a finding for labels that differ only by case, white space, width, hyphens or Unicode normalization.
+
+    `rows` maps the name of each file and each class to the class's rows.
+    """
     spelled = defaultdict[str, Counter[str]](Counter)
     for file in files:
         for name, places in rows[file.name].items():
@@ -129,12 +132,12 @@ def _find_label_spellings(
 
 
 def compute_spelling_key(name: str) -> str:
-    """Compute a key that is equal for all spellings of a label.
+    r"""Compute a key that is equal for all spellings of a label.
 
     It ignores case, spaces, underscores, hyphens and periods. Labels that are numbers have equal keys if they have the
     same value.
 
-    >>> len({compute_spelling_key(name) for name in ("Very good", "very_good", "very-go\\u200bod", "\\uff56ery good")})
+    >>> len({compute_spelling_key(name) for name in ("Very good", "very_good", "very-go\u200bod", "\uff56ery good")})
     1
     >>> [compute_spelling_key(name) for name in ("1", "1.0", "01", "C", "C++")]
     ['1', '1', '1', 'c', 'c++']
@@ -144,9 +147,9 @@ def compute_spelling_key(name: str) -> str:
 
 
 def normalize_spelling(name: str) -> str:
-    """Normalize the spelling of a label. Labels that look the same or are the same number get the same spelling.
+    r"""Normalize the spelling of a label, so that labels that look the same or are the same number become equal.
 
-    >>> [normalize_spelling(name) for name in ("1.0", "01", "cafe\\u0301", "caf\\u00e9\\u200b")]
+    >>> [normalize_spelling(name) for name in ("1.0", "01", "cafe\u0301", "caf\u00e9\u200b")]
     ['1', '1', 'café', 'café']
     """
     number = as_number(name)
@@ -157,7 +160,13 @@ def normalize_spelling(name: str) -> str:
 
 
 def _find_rare_classes(file: CheckedFile, rows: Mapping[str, Sequence[int]], training: bool) -> Iterator[DataFinding]:
-    """Yield findings for classes with too few rows to learn or to score, and for a class with nearly all rows."""
+    """Yield findings for classes with too few rows to learn or to score, and for a class with nearly all rows.
+
+    Args:
+        file: The file.
+        rows: The zero-based indices of the rows of each class, by name.
+        training: True if the file is the training file.
+    """
     few = MIN_ROWS_TO_LEARN if training else MIN_ROWS_TO_MEASURE
     rare = sorted((name for name in rows if len(rows[name]) < few), key=lambda name: len(rows[name]))
     if rare:
@@ -179,7 +188,7 @@ def _find_rare_classes(file: CheckedFile, rows: Mapping[str, Sequence[int]], tra
 
 
 def _find_sorted_rows(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield a finding if the rows are sorted by label."""
+    """Yield a finding if the rows of a file are sorted by label."""
     labels = [label for label in file.labels or () if isinstance(label, str)]
     classes, changes = len({*labels}), sum(one != other for one, other in pairwise(labels))
     if len(labels) == len(file) >= MIN_ROWS_FOR_SHARES and classes > 1 and changes == classes - 1:
@@ -189,7 +198,10 @@ def _find_sorted_rows(file: CheckedFile) -> Iterator[DataFinding]:
 def _compare_with_training(
     file: CheckedFile, training: CheckedFile, rows: Mapping[str, Mapping[str, Sequence[int]]]
 ) -> Iterator[DataFinding]:
-    """Yield findings for classes that are missing from the training file, or much more or less frequent there."""
+    """Yield findings for classes that are missing from the training file, or much more or less frequent there.
+
+    `rows` maps the name of each file and each class to the class's rows.
+    """
     ours, theirs = rows[file.name], rows[training.name]
     unseen = sorted({*ours} - {*theirs})
     if unseen:
@@ -217,7 +229,7 @@ def _compare_with_training(
 
 
 def _find_outliers(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield findings for numbers far from all others, for -1 as a missing value, and for equal numbers in all rows."""
+    """Yield findings for numeric labels: numbers far from all others, -1 as a missing value, one number in all rows."""
     numbers = np.array([np.nan if label is None else label for label in file.labels or ()], np.float64)
     low, high = np.nanquantile(numbers, CENTRAL_QUANTILES)
     beyond = OUTLIER_RANGES * (high - low)

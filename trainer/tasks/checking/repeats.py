@@ -99,7 +99,10 @@ def _find_repeated_ids(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_repeats_across(file: CheckedFile, earlier: CheckedFile, learnt: bool) -> Iterator[DataFinding]:
-    """Yield findings for rows that also occur in an earlier file. `learnt` is True if that is the training file."""
+    """Yield findings for rows of a file that also occur in an earlier file.
+
+    `learnt` is True if the earlier file is the training file.
+    """
     rows = np.flatnonzero(np.isin(file.keys, earlier.keys)).tolist()
     share = len(rows) / max(1, len(file))
     if rows and learnt and share >= SAME_FILE_SHARE:
@@ -119,7 +122,7 @@ def _find_repeats_across(file: CheckedFile, earlier: CheckedFile, learnt: bool) 
 
 
 def _find_shared_texts(file: CheckedFile, earlier: CheckedFile, role: str) -> Iterator[DataFinding]:
-    """Yield a finding for contexts or queries that occur in both files."""
+    """Yield a finding for texts of one role ("context" or "query") that occur in both files."""
     place = file.text_roles.index(role)
     theirs = {hash_text(texts[place]) for texts in earlier.texts}
     rows = [row for row, texts in enumerate(file.texts) if hash_text(texts[place]) in theirs]
@@ -134,7 +137,10 @@ def _find_shared_texts(file: CheckedFile, earlier: CheckedFile, role: str) -> It
 
 
 def _find_near_repeats(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield findings for rows that are nearly equal to an earlier row, of the same file or of an earlier one."""
+    """Yield findings for rows that are nearly equal to an earlier row, of the same file or of an earlier one.
+
+    The first file is the training file.
+    """
     ends = np.cumsum([0, *map(len, files)])
     owner = np.repeat(np.arange(len(files)), [len(file) for file in files])
     keys = np.concatenate([file.keys for file in files])
@@ -161,7 +167,9 @@ def _find_near_repeats(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
 
 
 def find_near_rows(texts: Sequence[str], skipped: Bools) -> Int64s:
-    """Find an earlier, nearly equal text for each text.
+    """Find, for each text, an earlier text that is nearly equal.
+
+    Texts of fewer than 12 words are not compared.
 
     Args:
         texts: The texts.

@@ -73,7 +73,7 @@ def find_text_problems(
 
 
 def sample_rows(rows: int, max_rows: int) -> range:
-    """Choose at most `max_rows` row indices, evenly spaced over the file.
+    """Choose at most `max_rows` row indices, evenly spaced over a file of `rows` rows.
 
     >>> sample_rows(5, 10), sample_rows(25, 10)
     (range(0, 5), range(0, 25, 3))
@@ -121,7 +121,10 @@ def _find_cut_texts(file: CheckedFile, is_separate: bool, max_length: int, model
 
 
 def _list_sequences(file: CheckedFile, row: int, is_separate: bool) -> Sequence[str]:
-    """List the texts of a row as the model reads them: each separately, or joined, with only the longest choice."""
+    """List the texts of a row as the model reads them: each separately, or joined, with only the longest choice.
+
+    `row` is a zero-based index, and `is_separate` says whether the model reads the texts of a row separately.
+    """
     if is_separate:
         return file.texts[row]
     choices = file.values[row].get("choices")
@@ -132,7 +135,7 @@ def _list_sequences(file: CheckedFile, row: int, is_separate: bool) -> Sequence[
 
 
 def _find_broken_characters(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield a finding for texts that were decoded incorrectly: ftfy would repair them, or they contain U+FFFD."""
+    """Yield a finding for texts that were decoded incorrectly: ftfy would repair them, or they have U+FFFD."""
     rows = sample_rows(len(file), MAX_SCANNED_ROWS)
     bad = [row for row in rows if not file.joined_texts[row].isascii() and _is_broken(file.joined_texts[row])]
     if len(bad) > MAX_BROKEN_SHARE * len(rows):
@@ -160,7 +163,7 @@ def _find_markup(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_null_texts(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield findings for texts that are null values or have no letter or digit, and for ids in place of texts."""
+    """Yield findings for texts that are null values or have no letter or digit, and for ids instead of texts."""
     for place, role in enumerate(file.text_roles):
         column = [texts[place].strip() for texts in file.texts]
         given = [row for row, text in enumerate(column) if text]
@@ -179,7 +182,7 @@ def _find_null_texts(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_constant_columns(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield findings for texts and additional columns that are the same in every row."""
+    """Yield findings for texts and additional columns that are the same in every row of a file."""
     for name in (*file.text_roles, *file.features):
         first = file.values[0].get(name) if len(file) >= MIN_CONSTANT_ROWS else None
         if first is not None and all(values.get(name) == first for values in file.values):
@@ -191,7 +194,7 @@ def _find_constant_columns(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_mixed_languages(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield findings for files with several languages, and for files in another language than the first file."""
+    """Yield findings for files with several languages, and for files in another language than the training file."""
     mains = list[str]()
     for file in files:
         rows = sample_rows(len(file), MAX_SAMPLED_ROWS)
@@ -224,7 +227,7 @@ MIN_DISTINCT_SHARE = 0.9  # share of values that are met once, from which a colu
 
 
 def find_hints(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield the hints that give labels away without reading the text: a word, a column or an id.
+    """Yield findings for hints that give labels away without reading the text: a word, a column or an id.
 
     Args:
         files: The training file first. The other files are not checked.
@@ -239,7 +242,10 @@ def find_hints(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
 
 
 def _find_telling_words(file: CheckedFile, labels: Sequence[str]) -> Iterator[DataFinding]:
-    """Yield a finding for words that occur in nearly all rows of a class and hardly anywhere else."""
+    """Yield a finding for words that occur in nearly all rows of a class and hardly anywhere else.
+
+    `labels` has the class name of each row.
+    """
     rows = sample_rows(len(file), MAX_SCANNED_ROWS)
     sizes = Counter(labels[row] for row in rows)
     if not 2 <= len(sizes) <= MAX_CLASSES:
@@ -264,7 +270,10 @@ def _find_telling_words(file: CheckedFile, labels: Sequence[str]) -> Iterator[Da
 
 
 def _find_id_columns(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[DataFinding]:
-    """Yield a finding if a column holds ids: nearly all values are different, or the values are increasing numbers."""
+    """Yield a finding if an additional column has ids: nearly all values differ, or they are increasing numbers.
+
+    `name` is the name of the column, and `column` its values.
+    """
     values = [str(value) for value in column]
     is_numeric = all(value.lstrip("-").isdecimal() for value in values)
     steps = np.diff([int(value) for value in values]) if is_numeric else np.zeros(0)
@@ -286,7 +295,10 @@ def _is_number(value: str) -> bool:
 
 
 def _find_telling_columns(file: CheckedFile, name: str, column: Sequence[Any]) -> Iterator[DataFinding]:
-    """Yield a finding if a column determines the label: by a category for each class, or as the number itself."""
+    """Yield a finding if a column determines the label: by a category for each class, or as the number itself.
+
+    `name` is the name of the column, and `column` its values.
+    """
     labels = file.labels or ()
     if len(labels) < 2 * MIN_CLASS_ROWS:
         return

@@ -42,7 +42,7 @@ from corpora.store.randomness import compute_keys
 from corpora.store.settings import to_settings_json
 from trainer.checkpoints.folders import Checkpoints, Cursor
 from trainer.complete_folders import check_output, hold_output
-from trainer.compute import resolve_auto
+from trainer.compute import hold_num_threads, resolve_auto
 from trainer.huggingface.checkpoints import Pretrained, load_pretrained
 from trainer.huggingface.config import read_json
 from trainer.huggingface.sentence_transformers import read_sentences
@@ -76,11 +76,14 @@ from trainer.watch import NonFinite
 
 
 def main(arguments: list[str]) -> int:
-    """Run `finetune JOB.json`: fine-tune a model as described in the job file.
+    """Run the command `finetune JOB.json`: fine-tune a model as described in the job file.
 
     Returns:
         0; 2 for an error that the user can fix (its message is printed as an event); 128 plus the signal number if a
         signal stopped training, after a checkpoint.
+
+    Raises:
+        InputError: If the job file cannot be read.
     """
     job = read_job(FinetuneJob, arguments)
     with join_process_group(job.settings.device) as ranks:
@@ -92,9 +95,9 @@ def main(arguments: list[str]) -> int:
 
 
 def finetune(job: FinetuneJob, ranks: Ranks) -> int:
-    """Read the data, score baselines, train all restarts, and export the best epoch.
+    """Fine-tune a model on a task: read the data, score baselines, train all restarts, and export the best epoch.
 
-    All processes must call this function.
+    If the output already exists and was made from the same job, nothing is done. All processes must call this function.
 
     Args:
         job: The job.
@@ -265,7 +268,8 @@ def train_task(
         first, step = resume_from.cursor.phase, resume_from.cursor.step
         scores.restore(resume_from.progress)
         checkpoints.kept_steps = scores.kept_steps
-    with checkpoints.wait_at_end(), stop.hold_signals():
+    threads = hold_num_threads(settings, data.pretrained.settings, data.max_length, ranks)
+    with checkpoints.wait_at_end(), stop.hold_signals(), threads:
         for phase in phases[first:]:
             state = begin_restart(phase.number)
             if phase.number == first:
@@ -297,7 +301,10 @@ def explain_divergence(step: int, micro_batch: int) -> InputError:
 
 
 def name_losses(losses: Mapping[str, float], task: Task) -> Mapping[str, float]:
-    """Return the losses for a log line by name. If the task has a single loss term, its name is omitted."""
+    """Return the losses of a step under the names of a log line.
+
+    If the task has a single loss term, its name is omitted.
+    """
     terms = task.list_terms()
     if len(terms) > 1:
         return losses
@@ -306,7 +313,10 @@ def name_losses(losses: Mapping[str, float], task: Task) -> Mapping[str, float]:
 
 
 def with_first_weights(pretrained: Pretrained, seed: int) -> Pretrained:
-    """Return a copy of a model with random initial weights instead of the pre-trained ones, equal on every process."""
+    """Return a copy of a model with random weights instead of the pre-trained ones, equal on every process.
+
+    `seed` is the seed of torch's generator.
+    """
     torch.manual_seed(seed)
     model = build_model(pretrained.settings, pretrained.inputs)
     model.init_weights()
@@ -316,7 +326,10 @@ def with_first_weights(pretrained: Pretrained, seed: int) -> Pretrained:
 
 @contextmanager
 def explain_disk(output: Path) -> Iterator[None]:
-    """Within the block, convert OSErrors about the output's disk to an InputError with a remedy."""
+    """Convert OSErrors about the output's disk in the block to an InputError with a remedy.
+
+    Others are raised unchanged.
+    """
     try:
         yield
     except OSError as error:

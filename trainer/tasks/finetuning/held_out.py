@@ -19,7 +19,7 @@ from trainer.tasks.task import Task
 
 
 def split_held_out(task: Task, file: FileExamples, job: FinetuneJob) -> tuple[list[int], list[int]]:
-    """Split the examples of a file into those to learn from and those to hold out for evaluation.
+    """Divide the examples of a file into those to learn from and those to hold out for evaluation.
 
     Args:
         task: The task, which determines the text, context or document that an example comes from.
@@ -50,6 +50,11 @@ def assign_folds(groups: Sequence[str], folds: int, seed: int) -> list[int]:
     """Assign each example to a zero-based fold. Examples with the same group get the same fold.
 
     The groups are assigned in a random order, each to the fold with the fewest examples so far.
+
+    Args:
+        groups: The name of each example's group.
+        folds: The number of folds.
+        seed: The seed of the order.
 
     >>> sorted(assign_folds(["a", "b", "c", "d"], 2, 42)), len({*assign_folds(["a", "a", "b"], 2, 42)[:2]})
     ([0, 0, 1, 1], 1)

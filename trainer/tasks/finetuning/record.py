@@ -38,7 +38,7 @@ EXPORT = "export"
 
 
 def is_done(job: FinetuneJob) -> bool:
-    """Check whether a job's output already exists, made with equal settings from files with equal content."""
+    """Return True if a job's output already exists, made with equal settings from files with equal content."""
     path = Path(job.output) / RECORD
     if not path.is_file():
         return False
@@ -48,9 +48,9 @@ def is_done(job: FinetuneJob) -> bool:
 
 
 def digest_job(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> str:
-    """Compute a digest of everything that determines the result of a job.
+    """Compute a SHA-256 of everything that determines the result of a job, or "" if a file is a pipe.
 
-    The digest is "" if a file is a pipe, which can only be read once.
+    A pipe can only be read once.
 
     Args:
         job: The job.
@@ -74,7 +74,9 @@ def digest_job(job: FinetuneJob, files: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def describe_identity(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Describe what must be equal for a run to resume an earlier one, as a dictionary that can be written as JSON.
+    """Describe what must be equal for a run to resume an earlier one, as a JSON object.
+
+    The keys are `job`, `model`, `examples` (the digests of the files) and `task`.
 
     Args:
         job: The job.
@@ -92,13 +94,15 @@ def describe_identity(job: FinetuneJob, task: Task, files: Mapping[str, Mapping[
 
 
 def _digest_files(folder: Path) -> dict[str, Any]:
-    """Compute sizes and digests of the files of a model folder that fine-tuning reads."""
+    """Compute size and digest of each file of a model folder that fine-tuning reads, by name."""
     names = (CONFIG, WEIGHTS, TOKENIZER_CONFIG, *TOKENIZER_FILES, *list_sentence_files(folder))
     return describe_files(folder, [name for name in names if (folder / name).is_file()])
 
 
 def find_other_run(folder: Path, identity: Mapping[str, Any]) -> str:
     """Describe how the run that left an unfinished folder differs from this run; "" if it does not differ.
+
+    The text ends a sentence, such as "had a different job".
 
     Args:
         folder: The unfinished folder.
@@ -113,7 +117,7 @@ def find_other_run(folder: Path, identity: Mapping[str, Any]) -> str:
 
 
 def describe_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Describe how the identities of two runs differ; "" if they are equal.
+    """Describe the first difference between the identities of two runs, such as "had a different job"; "" if none.
 
     Args:
         before: The identity of the earlier run, as returned by `describe_identity`.
@@ -166,7 +170,7 @@ def write_output(
         folder: The unfinished folder with the checkpoints.
 
     Returns:
-        The record of the output.
+        The record of the output, as `describe_restarts` builds it, with a digest of the job.
 
     Raises:
         InputError: If the disk has too little space, or the checkpoint is damaged.
@@ -195,7 +199,11 @@ def write_output(
 
 
 def describe_output(record: Mapping[str, Any], output: str) -> dict[str, Any]:
-    """Build the summary of a finished model from its record.
+    """Build the summary of a finished model that is printed, from its record.
+
+    Args:
+        record: The record, as `write_output` returns it.
+        output: The path of the output folder.
 
     Returns:
         A dictionary with `epoch`, the scores of that epoch, `output`, `metric` and `baselines`; with several restarts
@@ -208,7 +216,10 @@ def describe_output(record: Mapping[str, Any], output: str) -> dict[str, Any]:
 
 
 def read_best_weights(path: Path) -> dict[str, Tensor]:
-    """Read the weights of a checkpoint. Raises InputError if the checkpoint is damaged."""
+    """Verify the checkpoint of the best epoch and read its weights, by parameter name.
+
+    Raises InputError if it is damaged.
+    """
     try:
         check_files(path, read_complete_file(path)["files"])
     except Damaged as damage:
@@ -219,7 +230,7 @@ def read_best_weights(path: Path) -> dict[str, Tensor]:
 
 
 def check_room(folder: Path, size_bytes: int) -> None:
-    """Raise InputError if the disk of a folder has less than `size_bytes` bytes free."""
+    """Raise InputError if the disk that holds a folder has less than `size_bytes` bytes free."""
     free = shutil.disk_usage(folder).free
     if free < size_bytes:
         raise InputError(
@@ -229,7 +240,7 @@ def check_room(folder: Path, size_bytes: int) -> None:
 
 
 def copy_tokenizer(source: Path, folder: Path, max_length: int) -> None:
-    """Copy a tokenizer between model folders, and record `max_length`, so that users truncate texts equally.
+    """Copy a tokenizer between model folders, and record `max_length`, so that later texts are cut as in training.
 
     Args:
         source: The folder to copy from.
@@ -253,6 +264,9 @@ def describe_restarts(
     folder: Path,
 ) -> dict[str, Any]:
     """Build the record of how the model in a folder was made, without local paths.
+
+    Its keys are `task`, `settings`, `max_length`, `weights`, `files` with their ledgers, `metric`, `baselines`,
+    `restarts` with the scores of each epoch, `best` (the index of the restart), `median` and `spread` over restarts.
 
     Args:
         scores: The scores of all epochs.

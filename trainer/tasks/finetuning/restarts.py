@@ -90,24 +90,27 @@ class EpochScores:
                 self.best, self.best_step = len(self.restarts) - 1, step
 
     def _compute_worth(self, scores: Mapping[str, float]) -> tuple[float, float]:
-        """Return the values by which epochs are compared: the metric, then the negative loss."""
+        """Return the two values by which epochs are compared, higher is better: the metric, then the negative loss."""
         return scores[self.metric], -scores["loss"]
 
     def _compute_kept_worth(self, restart: Mapping[str, Any]) -> tuple[float, float] | None:
         return self._compute_worth(restart["epochs"][restart["kept"] - 1]) if restart["kept"] else None
 
     def is_patience_out(self) -> bool:
-        """Return True if the latest restart has not improved for `patience` epochs."""
+        """Return True if the latest restart has not improved for `patience` epochs. Without patience, return False."""
         restart, patience = self.restarts[-1], self.tuning.patience
         return patience is not None and restart["kept"] > 0 and len(restart["epochs"]) - restart["kept"] >= patience
 
     @property
     def kept_steps(self) -> frozenset[int]:
-        """Return the step of the checkpoint to keep, that of the overall best epoch; empty if there is none yet."""
+        """The step of the checkpoint to keep, after the overall best epoch; empty if there is none yet."""
         return frozenset({self.best_step} - {0})
 
     def to_json(self) -> dict[str, Json]:
-        """Convert the scores of all epochs to a dictionary for a checkpoint."""
+        """Convert the scores of all epochs to a dictionary for a checkpoint.
+
+        The keys are `restarts`, `best` and `best_step`.
+        """
         return {"restarts": self.restarts, "best": self.best, "best_step": self.best_step}
 
     def restore(self, progress: Mapping[str, Any]) -> None:
@@ -117,9 +120,14 @@ class EpochScores:
 
 
 def score_epoch(state: TrainState, data: TaskData, ranks: Ranks) -> dict[str, float]:
-    """Compute the loss and the scores of a model on the evaluation examples.
+    """Compute the loss (under `loss`) and the scores of a model on the evaluation examples, by name.
 
     All processes must call this function, and all get the same values.
+
+    Args:
+        state: The model.
+        data: The task and its encoded examples.
+        ranks: The processes that share the work.
     """
     assert isinstance(state.model, TaskModel)
     task, encoded = data.task, data.evaluation
@@ -156,7 +164,10 @@ def cut_slots(
 
 
 def pack_items(items: Sequence[TaskItem], task: Task, ranks: Ranks) -> MicroBatch:
-    """Build a micro-batch from items. A process without a share of the step passes a single empty item."""
+    """Build a micro-batch from items. A process without a share of the step passes a single empty item.
+
+    `task` counts the targets of each loss term, and `ranks` describes this process.
+    """
     real, batch = [item for item in items if item.sequences], batch_items(items)
     counts = {"sequences": len(real), "tokens": len(batch.ids)}
     of_terms = task.count_targets(real) if real else (0,) * len(task.list_terms())

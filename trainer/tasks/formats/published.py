@@ -136,7 +136,10 @@ def _iter_existing_files(layout: FileLayout, root: Path) -> Iterator[tuple[str, 
 
 
 def _has_first_line(layout: FileLayout, files: Mapping[str, Path]) -> bool:
-    """Check whether the train file begins with the text `layout.first`, or return True if that is empty."""
+    """Return True if the train file begins with the text `layout.first`, or if that is empty.
+
+    `files` has the path of each split, the train split first.
+    """
     if not layout.first:
         return True
     path = str(next(iter(files.values())))
@@ -145,7 +148,7 @@ def _has_first_line(layout: FileLayout, files: Mapping[str, Path]) -> bool:
 
 
 def _read_table() -> Mapping[str, PublishedSet]:
-    """Read the published sets in `published.toml`, by name."""
+    """Read the table of published sets in `published.toml`, by name of the set."""
     path = Path(__file__).with_suffix(".toml")
     tables = parse_toml(path.read_text(encoding="utf-8"))
     return MappingProxyType(

@@ -36,7 +36,7 @@ Span = tuple[int, str]  # of a context: its first character, its text
 
 
 def read_squad(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
-    """Yield the questions of a JSON file of SQuAD 1.1 or 2.0.
+    """Yield the questions of a JSON file of SQuAD 1.1 or 2.0, with the roles in QUESTION_ROLES.
 
     The line number of a question is its position in the file, from 1. A question that cannot be used, or that repeats
     an id, is yielded as `Unusable` with its id.
@@ -106,9 +106,13 @@ def parse_answers(value: Any, context: str) -> list[Span]:
 
 
 def _make_squad_question(context: Any, asked: Any) -> dict[str, Any]:
-    """Build the record of one question.
+    """Build the record of one SQuAD question, with the roles in QUESTION_ROLES.
 
     `answers` is None if the file has no answers and does not mark the question as impossible.
+
+    Args:
+        context: The paragraph.
+        asked: The question's JSON object.
 
     Raises:
         Unusable: If the question, the context or the id is missing, or an answer is not in the context.
@@ -136,10 +140,10 @@ SWAG_ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 
 
 def read_copa(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
-    """Yield the questions of COPA, from its original XML or from SuperGLUE's `.jsonl`.
+    """Yield the questions of COPA, from its original XML or from SuperGLUE's `.jsonl`, with the roles in CHOICE_ROLES.
 
     The value `question` of a record is "cause" or "effect". The line number is that of the `.jsonl`, or the position of
-    the item in the XML, from 1.
+    the item in the XML, from 1. Raises InputError if an XML file is not XML.
     """
     if ".jsonl" in Path(settings.path).name:
         keys = Roles(("premise", "choice1", "choice2", "question"), ("label", "idx"))
@@ -189,7 +193,10 @@ def _make_choice_question(name: Any, context: Any, question: Any, choices: Any, 
 
 
 def _read_xml_items(path: str) -> Iterator[dict[str, str]]:
-    """Yield the attributes and child texts of each `item` element. Raises InputError if the file is not XML."""
+    """Yield each `item` element of an XML file as a dictionary of its attributes and the texts of its child elements.
+
+    Raises InputError if the file is not XML.
+    """
     with open_text(path) as stream:
         try:
             root = ElementTree.fromstring(stream.buffer.read())
@@ -202,8 +209,8 @@ def _read_xml_items(path: str) -> Iterator[dict[str, str]]:
 def read_race(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
     """Yield the questions of RACE from one file, or from all `.txt` files below a folder, sorted by path.
 
-    The line number of a question is its position within its file, from 1. The `where` of an unusable file or question
-    names it. The value `level` is "middle", "high" or None, as found in the path and the id.
+    The line number of a question is its position within its file, from 1. An unusable file or question is yielded as
+    `Unusable`, whose `where` names it. The value `level` is "middle", "high" or None, as found in the path and the id.
     """
     root = Path(settings.path)
     for file in sorted(root.rglob("*.txt")) if root.is_dir() else [root]:
@@ -218,7 +225,10 @@ def read_race(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
 
 
 def _parse_race_questions(text: str, file: Path) -> list[Values]:
-    """Parse the questions of one RACE file. Raises Unusable if it is not JSON, or its lists differ in length."""
+    """Parse the questions in the text of one RACE file, as arguments of `_make_choice_question`.
+
+    `file` is its path. Raises Unusable if it is not JSON, or its lists differ in length.
+    """
     try:
         page = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -246,7 +256,10 @@ def _parse_race_questions(text: str, file: Path) -> list[Values]:
 
 
 def read_swag(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
-    """Yield the questions of SWAG's `.csv` (a sentence, and four endings of the next) or of HellaSwag's `.jsonl`."""
+    """Yield the questions of SWAG's `.csv` (a sentence, and four endings of the next) or of HellaSwag's `.jsonl`.
+
+    Records have the roles in CHOICE_ROLES, and unusable ones are yielded as `Unusable`.
+    """
     if ".jsonl" in Path(settings.path).name:
         keys = Roles(("ctx", "endings"), ("label", "ind"))
         return convert_records(
@@ -259,7 +272,10 @@ def read_swag(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
 
 
 def _make_swag_question(values: Values) -> Values:
-    """Build a question whose context is the first sentence, and whose choices are the second one with each ending."""
+    """Build a question from a row of SWAG: the context is the first sentence, a choice the second one with an ending.
+
+    Raises Unusable if an ending is empty or the label is not one of the choices.
+    """
     endings = [values[ending] for ending in SWAG_ENDINGS]
     label = values.get("label")
     number = int(label) if isinstance(label, str) and label.isdecimal() else label
@@ -281,9 +297,15 @@ Rows = Iterator[dict[str, Any] | Unusable]
 def _read_lines(
     settings: FileSettings, _: Roles, keys: tuple[str, ...], rows: Callable[[Mapping[str, Any]], Rows]
 ) -> Iterator[LineRecord]:
-    """Yield the records that `rows` builds from each JSON line.
+    """Yield the records that a function builds from each JSON line, with the number of the line.
 
     A line that lacks a required key gives one `Unusable`.
+
+    Args:
+        settings: The file.
+        _: Not used.
+        keys: The keys that each line must have.
+        rows: Yields the records of a line's object, or `Unusable`.
     """
     for line, values in read_json_lines(FileSettings(path=settings.path), Roles(keys)):
         if isinstance(values, Unusable):
@@ -298,7 +320,10 @@ def _read_lines(
 
 
 def _parse_label(value: Any) -> str | None:
-    """Convert 0, 1, false and true to class names; None if there is no label. Raises TypeError for other values."""
+    """Convert 0, 1, false or true to the class name "0", "1", "false" or "true", and None to None.
+
+    Raises TypeError for other values.
+    """
     if value is None:
         return None
     if not isinstance(value, int) or value not in (0, 1):
@@ -380,7 +405,7 @@ def _keep_letters(text: str) -> str:
 
 
 def _insert_marks(text: str, marks: list[tuple[int, int, str]]) -> str:
-    """Insert a mark before and after each of the given spans of a text.
+    """Insert a mark before and after each of the given spans (start, end, mark) of a text.
 
     >>> _insert_marks("It is big.", [(0, 2, "#"), (6, 9, "*")])
     '#It# is *big*.'

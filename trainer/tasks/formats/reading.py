@@ -118,14 +118,14 @@ def read_examples(
 ) -> Iterator[tuple[int, Example]]:
     """Read the records of a file in order, and yield an example for each usable record.
 
+    The values of `keep:` columns are passed to `make` unchanged and may be empty.
+
     Args:
         settings: The file and how to read it.
         counts: Counts of records, usable ones, and unusable ones by reason; updated in place.
         roles: The roles (meanings of values, such as `text` and `label`) that a record must have. Must not be empty.
         make: Function that builds an example from a record's values by role, or raises `Unusable` with the reason.
         optional: Roles that are read if present. If the settings name a column for one, the file must have that column.
-
-    The values of `keep:` columns are passed to `make` unchanged and may be empty.
 
     Yields:
         Pairs of line number (from 1, of the record's first line) and example.
@@ -171,7 +171,7 @@ def choose_format(settings: FileSettings, wanted: Roles) -> FormatReader:
     per line if only texts are needed, and a `.tsv` of words with blank lines and without header as CoNLL.
 
     Args:
-        settings: The file and how to read it.
+        settings: The file and how to read it. Its `format` is a key of FORMATS or "".
         wanted: The roles to read.
 
     Raises:
@@ -197,7 +197,7 @@ def choose_format(settings: FileSettings, wanted: Roles) -> FormatReader:
 
 
 def is_json_object(path: str) -> bool:
-    """Check whether a file begins with a JSON object. Raises InputError if it cannot be read."""
+    """Return True if a file begins with a JSON object. Raises InputError if it cannot be read."""
     with open_text(path) as stream:
         return stream.read(1 << 10).lstrip().startswith("{")
 
@@ -219,7 +219,7 @@ def check_columns(settings: FileSettings, roles: Sequence[str], reader: str) -> 
 
 
 def _suggest_remedy(settings: FileSettings, kind: FormatReader, wanted: Roles, counts: RowCounts) -> str:
-    """Return what the user can do about unusable records, for the error message."""
+    """Return what the user can do about unusable records, as the end of an error message."""
     if 2 * counts.unusable.get(NOT_UTF_8, 0) > sum(counts.unusable.values()):
         return "convert the file to UTF-8, for instance with iconv"
     if kind.roles:

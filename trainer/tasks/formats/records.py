@@ -59,7 +59,7 @@ class Roles(NamedTuple):
 
 
 def convert_records(records: Iterable[LineRecord], convert: Callable[[Values], Values]) -> Iterator[LineRecord]:
-    """Convert the values of each record. If the conversion raises `Unusable`, yield the exception instead.
+    """Yield records with converted values. If the conversion raises `Unusable`, the exception is yielded instead.
 
     Args:
         records: Pairs of line number and values, or of line number and `Unusable`, which is passed through.
@@ -103,12 +103,12 @@ class FileSettings:
                 raise InputError(f"{self.path}: {other} and {role} are both {column!r}: name a column for each.")
 
     def get_column(self, role: str) -> str:
-        """Return the column of a role: the one named in `columns`, or else the role itself."""
+        """Return the name of the column of a role: the one in `columns`, or else the role itself."""
         return self.columns.get(role, role)
 
     @property
     def kept_roles(self) -> list[str]:
-        """Return the roles of the columns that are copied to the output. They begin with KEEP_PREFIX."""
+        """The roles of the columns that are copied to the output. They begin with KEEP_PREFIX."""
         return [role for role in self.columns if role.startswith(KEEP_PREFIX)]
 
 
@@ -163,14 +163,14 @@ class RowCounts:
 
     @property
     def account(self) -> Account:
-        """Return the ledger account of all records: given, held out, or dropped by reason."""
+        """The ledger account of all records: given, held out, or dropped by reason."""
         dropped = {f"dropped: {reason}": number for reason, number in sorted(self.unusable.items())}
         elsewhere = {"held out": self.held_out} if self.held_out else {}
         return Account(unit=self.unit, total=self.rows, outcomes={"given": self.given, **elsewhere, **dropped})
 
     @property
     def reasons(self) -> str:
-        """Format the reasons with their counts, the most frequent first: `3 empty text (first in line 99)`."""
+        """The reasons with their counts, the most frequent first, such as `3 empty text (first in line 99)`."""
         most = sorted(self.unusable.items(), key=lambda item: (-item[1], item[0]))
         return ", ".join(
             f"{number} {reason} (first in line {self.first_lines[reason]}{self.first_places[reason]})"
@@ -200,7 +200,7 @@ class RowCounts:
 
 
 def resolve_path(path: str) -> Path:
-    """Return the path of a file. For a zip, return the path of its only member, or of the member in `FILE.zip!/MEMBER`.
+    """Return the path of a file or, for a zip, of its only member or of the member in `FILE.zip!/MEMBER`.
 
     Raises:
         InputError: If the zip cannot be read, or has several members or none and no member is named.
@@ -238,7 +238,7 @@ def open_text(path: str) -> Iterator[TextIOWrapper]:
 
 
 def iter_lines(stream: TextIOWrapper, path: str) -> Iterator[str]:
-    """Yield the lines of an open file, including their line ends.
+    """Yield the lines of an open file as strings, including their line ends.
 
     Raises InputError for a line of MAX_LINE_CHARACTERS or more. `path` is used in the error message.
     """
@@ -252,7 +252,7 @@ def iter_lines(stream: TextIOWrapper, path: str) -> Iterator[str]:
 
 
 def number_lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file with their numbers, from 1, and including their line ends.
+    """Open a file, and yield its lines with their numbers, from 1, and including their line ends.
 
     Raises InputError, while iterating, if the file cannot be read.
     """
@@ -261,7 +261,9 @@ def number_lines(path: str) -> Iterator[tuple[int, str]]:
 
 
 def find_unpacked_ending(path: str) -> str:
-    """Return the file extension in lower case. For a compressed file, return the extension of its content.
+    """Return the file extension of a path in lower case. The extension of a compression, such as ".gz", is skipped.
+
+    Raises InputError if the path names a zip that cannot be read.
 
     >>> find_unpacked_ending("rows.JSONL.gz"), find_unpacked_ending("rows.tsv"), find_unpacked_ending("eng.train")
     ('.jsonl', '.tsv', '.train')
@@ -274,7 +276,7 @@ def find_unpacked_ending(path: str) -> str:
 
 
 def check_values(values: Values, wanted: Roles) -> Values:
-    """Check the values of a record, and return those that are not None.
+    """Check the values of a record, by role, and return those that are not None.
 
     Raises:
         Unusable: If a needed value is missing, or a string is empty, not UTF-8, or contains a NUL character.
@@ -305,9 +307,9 @@ def _check_text(value: Any) -> None:
 
 
 def is_unicode(text: str) -> bool:
-    """Check whether a string can be encoded as UTF-8, that is, whether it has no surrogates from invalid bytes.
+    r"""Return True if a string can be encoded as UTF-8, that is, if it has no surrogates from invalid bytes.
 
-    >>> is_unicode("é"), is_unicode("\\ud800")
+    >>> is_unicode("é"), is_unicode("\ud800")
     (True, False)
     """
     if text.isascii():
@@ -320,7 +322,7 @@ def is_unicode(text: str) -> bool:
 
 
 def as_text(value: Any, role: str) -> str:
-    """Return a value if it is a string.
+    """Return a value unchanged if it is a string.
 
     Raises Unusable if it is not; `role` is the name of the value in the message.
     """
@@ -375,7 +377,9 @@ def parse_number(value: Any, name: str) -> float:
 
 
 def as_words(value: Any, role: str) -> list[str]:
-    """Return a list of strings unchanged, or split a string at white space. Raises Unusable for other values.
+    """Return a list of strings unchanged, or split a string at white space.
+
+    Raises Unusable for other values; `role` is the name of the value in the message.
 
     >>> as_words("B-PER O", "tags"), as_words(["New", "York"], "words")
     (['B-PER', 'O'], ['New', 'York'])

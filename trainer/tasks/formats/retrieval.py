@@ -21,9 +21,9 @@ BINARY_ENDINGS = (".parquet", ".xlsx", ".xlsm")
 
 
 def read_beir(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the records of a BEIR `.jsonl` file.
+    """Yield the records of a BEIR `.jsonl` file with their line numbers, or `Unusable` for a line of another form.
 
-    Each has an `id`, and as `text` the title and text joined by a space.
+    Each has an `id`, and as `text` the title and text joined by a space. `wanted` is not used.
     """
     for number, line in _iter_nonblank_lines(settings.path):
         try:
@@ -37,7 +37,8 @@ def read_beir(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
 def read_msmarco(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the records of an MS MARCO `.tsv` file without header: id and text, or id, address, title and text.
 
-    A record has an `id` and a `text`. If there is a title, title and text are joined by a space.
+    A record has an `id` and a `text`. If there is a title, title and text are joined by a space. A row with another
+    number of columns is yielded as `Unusable`. `wanted` is not used.
     """
     for number, line in _iter_nonblank_lines(settings.path):
         name, *texts = line.rstrip("\r\n").split("\t")
@@ -48,7 +49,7 @@ def read_msmarco(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
 
 
 def check_untagged(path: str) -> None:
-    """Raise InputError if a file begins with a tag of TREC or SMART, two formats that are not supported."""
+    """Raise InputError if a text file begins with a tag of TREC or SMART, two formats that are not supported."""
     if Path(path).name.lower().endswith(BINARY_ENDINGS):
         return
     if TAG_PATTERN.match(next((line for _, line in _iter_nonblank_lines(path)), "")):
@@ -92,7 +93,7 @@ def read_judgements(path: str) -> Judgements:
 
 
 def _iter_nonblank_lines(path: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file that are not blank, with their line numbers."""
+    """Yield the lines of a file that are not blank, each after its line number, from 1."""
     return ((number, line) for number, line in number_lines(path) if line.strip())
 
 

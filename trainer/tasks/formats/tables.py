@@ -57,19 +57,25 @@ READ_CHARACTERS = 1 << 18  # characters of a `.json`
 
 
 def read_tsv(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the rows of a `.tsv`, split at every tab. Quotes have no special meaning."""
+    """Yield the rows of a `.tsv`, split at every tab. Quotes have no special meaning.
+
+    Each is the line number with the values of the wanted roles, or with `Unusable` if the number of cells is wrong.
+    Raises InputError, while iterating, if a column is missing.
+    """
     return _to_records(_iter_tsv_rows(settings.path), settings, wanted)
 
 
 def read_csv(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the rows of a `.csv` (RFC 4180). The delimiter is taken from a first line such as `sep=;`, or else guessed.
 
+    Each is the line number with the values of the wanted roles, or with `Unusable` if the number of cells is wrong.
+
     Args:
         settings: The file and how to read it.
         wanted: The roles to read.
 
     Raises:
-        InputError: While iterating, if a quote is not closed or joins several rows.
+        InputError: While iterating, if a column is missing, or if a quote is not closed or joins several rows.
     """
     with open_text(settings.path) as stream:
         begun = [*islice(iter_lines(stream, settings.path), SAMPLE_LINES)]
@@ -80,7 +86,10 @@ def read_csv(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
 
 
 def _guess_delimiter(lines: list[str], names: set[str]) -> str:
-    """Choose the delimiter with which the first line has all names, or else most rows have the same length."""
+    """Guess the delimiter of a `.csv` from its first lines.
+
+    It is the one with which the first line has all column names in `names`, or else most rows have the same length.
+    """
 
     def rate(sign: str) -> tuple[bool, int, int]:
         head, *others = [[cell.strip('" \r\n') for cell in line.split(sign)] for line in lines] or [[]]
@@ -91,7 +100,7 @@ def _guess_delimiter(lines: list[str], names: set[str]) -> str:
 
 
 def read_text_lines(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the lines of a `.txt` that are not blank. Each is the value of the only needed role."""
+    """Yield the lines of a `.txt` that are not blank, with their numbers. Each is the value of the only needed role."""
     [role] = wanted.needed
     for number, line in number_lines(settings.path):
         if line.strip():
@@ -100,6 +109,8 @@ def read_text_lines(settings: FileSettings, wanted: Roles) -> Iterator[LineRecor
 
 def read_json_lines(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the objects of a `.jsonl`. If a line consists of several objects, each of them is yielded.
+
+    Each is the line number with the values of the wanted roles, or with `Unusable` if the line is not a JSON object.
 
     Args:
         settings: The file and how to read it.
@@ -128,7 +139,7 @@ def read_json_lines(settings: FileSettings, wanted: Roles) -> Iterator[LineRecor
 def read_json_list(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the objects of a `.json` that is a list of objects, with the line number of each.
 
-    Raises InputError if it is not.
+    An item that is not an object is yielded as `Unusable`. Raises InputError if the file is not a list.
     """
     columns = list_columns(settings, wanted)
     with open_text(settings.path) as stream:
@@ -137,7 +148,7 @@ def read_json_list(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord
 
 
 def read_whole_json(path: str) -> Any:
-    """Read a JSON file into memory. Raises InputError if it is not JSON."""
+    """Read a JSON file into memory, and return its value. Raises InputError if it is not JSON."""
     with open_text(path) as stream:
         text = stream.read()
     try:
@@ -150,7 +161,7 @@ def read_whole_json(path: str) -> Any:
 
 
 def list_columns(settings: FileSettings, wanted: Roles) -> list[tuple[str, str]]:
-    """List all roles, needed and optional, with the column of each (a name, or a path of keys)."""
+    """List all roles, needed and optional, as pairs of role and column (a name, or a path of keys)."""
     return [(role, settings.get_column(role)) for role in (*wanted.needed, *wanted.optional)]
 
 
@@ -208,13 +219,21 @@ def _to_records(rows: Rows, settings: FileSettings, wanted: Roles) -> Iterator[L
 
 
 def _find_columns(header: list[str] | None, settings: FileSettings, wanted: Roles) -> list[tuple[str, int]]:
-    """List the roles with the zero-based index of their column. Omits optional roles that have no column."""
+    """Find the columns of the roles in a table, as pairs of role and zero-based index.
+
+    Optional roles that have no column are omitted. Raises InputError if another column is missing, or occurs twice.
+
+    Args:
+        header: The names of the columns; None if the table has no header.
+        settings: The file and how to read it.
+        wanted: The roles to read.
+    """
     roles = [*wanted.needed, *(role for role in wanted.optional if role in settings.columns or role in (header or ()))]
     return [(role, _find_column(role, header, settings)) for role in roles]
 
 
 def _find_column(role: str, header: list[str] | None, settings: FileSettings) -> int:
-    """Return the zero-based index of a role's column.
+    """Find the zero-based index of a role's column in a table, by its name in the header or its number from 1.
 
     Raises InputError if the file has no such column, or two.
     """
@@ -231,7 +250,7 @@ def _find_column(role: str, header: list[str] | None, settings: FileSettings) ->
 
 
 def explain_missing_column(path: str, role: str, name: str, header: Sequence[str], where: str = "line 1") -> InputError:
-    """Build the error for a file that lacks a column.
+    """Build the error for a file that lacks a column, with a suggestion.
 
     Args:
         path: The file.
@@ -307,15 +326,17 @@ def _skip_spaces(text: str, at: int) -> int:
 
 
 def pick_values(value: dict[str, Any], columns: list[tuple[str, str]]) -> dict[str, Any]:
-    """Return the value of each role in an object, or None if it is missing.
+    """Select the value of each role from a JSON object; None if it is missing.
 
-    `columns` pairs each role with its column.
+    `columns` pairs each role with its column, a key or a path of keys.
     """
     return {role: get_at_path(value, column) for role, column in columns}
 
 
 def get_at_path(value: Any, path: str) -> Any:
     """Return the value of a key, or at a path of keys and list indices joined by dots; None if there is none.
+
+    A key that equals the whole path takes precedence.
 
     >>> get_at_path({"a": {"b": [7]}, "a.b": 8}, "a.b.0"), get_at_path({"a": {"b": [7]}, "a.b": 8}, "a.b")
     (7, 8)
@@ -338,6 +359,8 @@ BATCH_ROWS = 1_024
 def read_parquet(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
     """Yield the rows of a Parquet file, with row numbers from 1 as line numbers.
 
+    Each has the values of the wanted roles, or is `Unusable` if a value cannot be read.
+
     Args:
         settings: The file and how to read it.
         wanted: The roles to read.
@@ -358,9 +381,15 @@ def read_parquet(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
 
 
 def _resolve_columns(names: list[str], settings: FileSettings, wanted: Roles) -> list[tuple[str, str]]:
-    """List the roles with the column or path of each. A column may be given by its number, from 1.
+    """Find the columns of the roles in a Parquet file, as pairs of role and column name or path.
 
-    Raises InputError if a column is missing.
+    A column may be given by its number, from 1. Optional roles that have no column are omitted. Raises InputError if
+    another column is missing.
+
+    Args:
+        names: The columns of the file.
+        settings: The file and how to read it.
+        wanted: The roles to read.
     """
     columns = list[tuple[str, str]]()
     for role, name in list_columns(settings, wanted):
@@ -381,7 +410,9 @@ MAX_UNPACKED_BYTES = 1 << 33  # bytes, of all sheets of a workbook
 
 
 def read_workbook(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the rows of all sheets of an `.xlsx` that have the needed columns.
+    """Yield the rows of all sheets of an `.xlsx` that have the needed columns, with their row numbers.
+
+    A row that is too long is yielded as `Unusable`.
 
     Args:
         settings: The file and how to read it.
@@ -410,7 +441,10 @@ def read_workbook(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]
 
 @contextmanager
 def _open_sheets(path: str) -> Iterator[Iterator[Worksheet]]:
-    """Open the sheets of a workbook. Raises InputError if it is password-protected, too large or damaged."""
+    """Open the sheets of a workbook, which are read one after another within the block.
+
+    Raises InputError if the workbook is password-protected, too large or damaged.
+    """
     try:
         with resolve_path(path).open("rb") as stream, open_package(stream, MAX_UNPACKED_BYTES) as package:
             yield read_sheets(package, MAX_LINE_CHARACTERS)

@@ -47,7 +47,8 @@ def read_conll(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
     """Yield the sentences of a file with one word per line, and blank lines between sentences.
 
     The columns of `words` and `tags` can be set as numbers from 1, or from -1 backwards; the defaults are the first and
-    the last column.
+    the last column. Records have the roles in SENTENCE_ROLES and the number of their first line; uneven sentences are
+    yielded as `Unusable`.
     """
     words, tags = (_find_column(settings, role, column) for role, column in (("words", 1), ("tags", -1)))
     for lines, marks in _read_conll_sentences(settings.path):
@@ -57,14 +58,17 @@ def read_conll(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
 
 
 def is_like_conll(settings: FileSettings) -> bool:
-    """Check whether a table looks like CoNLL: no header with the column of `words`, and blank lines near the start."""
+    """Return True if a table looks like CoNLL: no header with the column of `words`, and blank lines near the start."""
     lines = [line.strip("\r\n") for _, line in islice(number_lines(settings.path), SAMPLE_LINES)]
     begun = list(dropwhile(lambda line: not line.strip(), lines))
     return bool(begun) and settings.get_column("words") not in begun[0].split("\t") and not all(map(str.strip, begun))
 
 
 def read_iob1(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the sentences of a file with IOB1 tags, as in CoNLL-2003, or BIO tags. The tags are converted to BIO."""
+    """Yield the sentences of a file with IOB1 tags, as in CoNLL-2003, or BIO tags. The tags are converted to BIO.
+
+    Records, columns and errors are those of `read_conll`.
+    """
     return convert_records(
         read_conll(settings, wanted),
         lambda values: {**values, "tags": None if values["tags"] is None else to_bio2(values["tags"])},
@@ -72,10 +76,11 @@ def read_iob1(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
 
 
 def read_conllu(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
-    """Yield the sentences of a `.conllu`.
+    """Yield the sentences of a `.conllu`, with the roles in SENTENCE_ROLES and the number of their first line.
 
     The columns of `words` and `tags` can be set as CoNLL-U names or as numbers from 1; the defaults are `form` and
     `upos`. Multiword ranges and empty nodes are skipped. If a tag of a sentence is `_`, the sentence has no tags.
+    Uneven sentences are yielded as `Unusable`.
     """
     words, tags = (_find_column(settings, role, at, UD_COLUMNS) for role, at in (("words", 2), ("tags", 4)))
     for lines, marks in _read_conll_sentences(settings.path, comments=True):
@@ -101,9 +106,15 @@ def to_bio2(tags: Sequence[str]) -> list[str]:
 
 
 def _find_column(settings: FileSettings, role: str, default: int, names: Sequence[str] = ()) -> int:
-    """Return the number of a role's column, from 1, or negative from the end.
+    """Find the number of a role's column in a file of tagged words, from 1, or negative from the end.
 
-    Raises InputError if the column is invalid.
+    Raises InputError if the settings do not give a valid column.
+
+    Args:
+        settings: The file and how to read it.
+        role: "words" or "tags".
+        default: The column if the settings name none.
+        names: Names that the settings may use for the columns, in order.
     """
     name = settings.columns.get(role, str(default))
     if name in names:
@@ -117,9 +128,9 @@ def _find_column(settings: FileSettings, role: str, default: int, names: Sequenc
 
 
 def _read_conll_sentences(path: str, comments: bool = False) -> Iterator[tuple[list[Line], Mapping[str, Any]]]:
-    """Yield the lines of each sentence, with its document number (from 1) and its id.
+    """Yield the lines of each sentence, with a dictionary of its `document` number (from 1) and its `id`.
 
-    The document number and the id are None if the file does not mark them.
+    Both are None if the file does not mark them.
 
     Args:
         path: The file.
@@ -158,7 +169,7 @@ def _split_columns(line: str) -> list[str]:
 
 
 def _without_comments(lines: list[Line]) -> list[Row]:
-    """Split the lines of a sentence into columns, without its leading comments."""
+    """Split the lines of a sentence into columns, without its leading comments, and keep their line numbers."""
     rows = [(number, _split_columns(line)) for number, line in lines]
     width = len(rows[-1][1])
     if len(rows) > 1 and rows[0][1][0] == "#" and rows[1][1][0] == "1":
@@ -170,9 +181,15 @@ def _without_comments(lines: list[Line]) -> list[Row]:
 
 
 def _make_sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, Any], width: int = 0) -> LineRecord:
-    """Build the record of a sentence, or `Unusable` with its line.
+    """Build the record of a sentence after the number of its first line, or `Unusable` after the line that is wrong.
 
     If there is only one column, the sentence has no tags.
+
+    Args:
+        lines: The numbered words of the sentence, each split into columns.
+        columns: The numbers of the columns of words and tags, from 1, or negative from the end.
+        marks: Further values of the record.
+        width: The number of columns that each line must have; 0 for that of the first line.
     """
     number = lines[0][0]
     width = width or len(lines[0][1])
@@ -215,7 +232,9 @@ class Mention(NamedTuple):
 
 
 def read_pubtator(settings: FileSettings, _: Roles, kind: str = "") -> Iterator[LineRecord]:
-    """Yield the sentences of PubTator documents, with BIO tags for their mentions.
+    """Yield the sentences of PubTator documents, with BIO tags for their mentions and the roles in MENTION_ROLES.
+
+    Sentences and documents that cannot be tagged are yielded as `Unusable`.
 
     Args:
         settings: The file and how to read it.
@@ -230,14 +249,20 @@ read_ncbi = partial(read_pubtator, kind="Disease")  # as the corpus is scored
 
 
 def _iter_documents(path: str) -> Iterator[list[tuple[int, str]]]:
-    """Yield the numbered lines of each document. Blank lines separate documents."""
+    """Yield the lines of each PubTator document with their numbers. Blank lines separate documents."""
     for is_blank, lines in groupby(number_lines(path), key=lambda each: not each[1].strip()):
         if not is_blank:
             yield [(number, line.rstrip("\r\n")) for number, line in lines]
 
 
 def _split_pubtator_sentences(lines: Sequence[tuple[int, str]], number: int, kind: str) -> Iterator[LineRecord]:
-    """Yield the sentences of a document, or `Unusable` for a sentence or document that cannot be tagged."""
+    """Yield the sentences of a document, or `Unusable` for a sentence or document that cannot be tagged.
+
+    Args:
+        lines: The numbered lines of the document.
+        number: The number of the document, from 1.
+        kind: A type for all mentions; "" if each has its own.
+    """
     heads = {match[2]: match for _, line in lines[:2] if (match := HEAD.fullmatch(line))}
     first = lines[0][0]
     if len(heads) < 2 or heads["t"][1] != heads["a"][1]:
@@ -270,7 +295,10 @@ def _split_pubtator_sentences(lines: Sequence[tuple[int, str]], number: int, kin
 
 
 def _iter_sentence_bounds(text: str, title: int, mentions: Sequence[Mention]) -> Iterator[tuple[int, int]]:
-    """Yield the start and end offset of each sentence that has words. No sentence ends within a mention."""
+    """Yield the start and end offset, in characters, of each sentence that has words.
+
+    No sentence ends within a mention. `title` is the length of the title, which is a sentence.
+    """
     ends = [title, *(match.start() for match in SENTENCE_END.finditer(text, title + 1)), len(text)]
     start = 0
     for end in ends:
@@ -282,9 +310,14 @@ def _iter_sentence_bounds(text: str, title: int, mentions: Sequence[Mention]) ->
 
 
 def _make_tags(text: str, words: Sequence[tuple[int, int]], mentions: Sequence[Mention]) -> list[str]:
-    """Build the BIO tags of words.
+    """Build the BIO tag of each word of a sentence from the mentions in it.
 
     Raises Unusable if the text of a mention differs from the document, or a mention splits a word or overlaps another.
+
+    Args:
+        text: The text of the document.
+        words: The start and end offset of each word.
+        mentions: The mentions.
     """
     begins = {start: place for place, (start, _) in enumerate(words)}
     ends = {end: place for place, (_, end) in enumerate(words)}

@@ -36,21 +36,21 @@ class NextModel(TaskModel):
             self.masked_head.load_state_dict(learnt)
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Return the encoder's output vector at each requested token position: [P, H]."""
+        """Compute the encoder's output vector at each token position to predict from (`batch.points`): [P, H]."""
         return self.encoder(batch).index_select(0, batch.points)  # type: ignore[no-any-return]
 
     def compute_logits(self, vectors_PH: Tensor) -> Tensor:
-        """Compute the logits over the whole vocabulary: float32 [P, V]."""
+        """Compute the logits of the next token over the whole vocabulary from the encoder's vectors: float32 [P, V]."""
         logits_PV: Tensor = self.masked_head(vectors_PH, self.encoder.embeddings.word.weight).float()
         return logits_PV
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the cross-entropy of the tokens, and count the correctly predicted ones: [1, 2]."""
+        """Sum the cross-entropy of the next tokens, and count the correctly predicted ones: [1, 2]."""
         words_VE = self.encoder.embeddings.word.weight
         return torch.stack([sum_loss_of_words(self.masked_head, outputs, words_VE, batch.targets[NEXT.name])])
 
     def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Return the loss of each token, and 1 if it is the most probable token, else 0: float32 [P, 2]."""
+        """Compute the loss of each next token, and 1 if it is the most probable token, else 0: float32 [P, 2]."""
         stretches = zip(
             *(torch.split(each, POINTS_AT_ONCE) for each in (outputs, batch.targets[NEXT.name])), strict=True
         )

@@ -52,7 +52,7 @@ class Chains(NamedTuple):
 
     @staticmethod
     def from_lengths(lengths: Tensor) -> "Chains":
-        """Build the chains of sentences.
+        """Arrange the words of sentences for step-by-step processing.
 
         `lengths` is int64 [S], the number of words of each sentence, all at least 1.
         """
@@ -65,7 +65,7 @@ class Chains(NamedTuple):
 
     @property
     def ends(self) -> Tensor:
-        """Return the index of the last word of each sentence: int64 [S]."""
+        """The index of the last word of each sentence: int64 [S]."""
         return self.lengths.cumsum(0) - 1
 
 
@@ -95,7 +95,7 @@ class LinearChain(nn.Module):
             self.register_buffer(f"forbidden_{name}", masked, persistent=False)
 
     def compute_loss(self, emissions_PC: Tensor, tags_P: Tensor, chains: Chains, inner_S2: Tensor) -> Tensor:
-        """Compute the loss summed over all sentences: float32 scalar.
+        """Compute the negative log-likelihood of the correct tags, summed over all sentences: float32 scalar.
 
         Args:
             emissions_PC: The scores of each word's tags.
@@ -117,10 +117,10 @@ class LinearChain(nn.Module):
         return whole_S.sum() - score - end_SC.gather(1, tags_P[ends_S][:, None]).sum()
 
     def _compute_scores(self, inner_S2: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the scores of first tags [S, C], of last tags [S, C] and of pairs of successive tags [C, C].
+        """Compute the scores of first tags [S, C], of last tags [S, C] and of pairs of successive tags [C, C].
 
-        Where a sentence continues before its first or after its last word, the scores of first or last tags are zero.
-        The scores have the type `dtype`, whatever the precision of matrix products.
+        If a sentence continues before its first or after its last word (`inner_S2`), its scores of first or last tags
+        are zero. The scores have the type `dtype`, whatever the precision of matrix products.
         """
         start_C = self.start.to(dtype).masked_fill(self.forbidden_first, FORBIDDEN_SCORE)
         end_C = self.end.to(dtype).masked_fill(self.forbidden_last, FORBIDDEN_SCORE)
@@ -200,13 +200,13 @@ class TagModel(TaskModel):
         self.init_head(self.token_head, head.pooler, pretrained.state)
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Compute the logits of each word's tags: float32 [P, C]."""
+        """Compute the logits of each word's tags, from the first token of the word: float32 [P, C]."""
         words_PH = self.encoder(batch).index_select(0, batch.points)
         logits_PC: Tensor = self.token_head(words_PH).float()
         return logits_PC
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the cross-entropy of words, or with a CRF that of sentences, and count the correct words: [1, 2].
+        """Sum the cross-entropy of words, or with a CRF the loss of sentences, and count the correct words: [1, 2].
 
         With a CRF, the count is 0.
         """
@@ -226,7 +226,7 @@ class TagModel(TaskModel):
 
 
 def find_forbidden_tags(task: TagsTask) -> ForbiddenTags:
-    """Find the first tags, last tags and pairs of tags that cannot occur in a well-formed sentence of the scheme."""
+    """Find the first tags, last tags and pairs of tags that no well-formed sentence of the task's scheme has."""
     labels, scheme = task.labels, task.scheme
     return ForbiddenTags(
         first=torch.tensor([not may_follow(None, label, scheme) for label in labels]),

@@ -70,11 +70,17 @@ class TaskModel(Objective):
             pooler.load_state_dict({name: learnt[name] for name in pooler.state_dict()})
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Compute the outputs from which losses and predictions are derived, in float32."""
+        """Compute the float32 outputs from which losses and predictions are derived.
+
+        Each subclass defines their shape.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no outputs")
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Compute the summed loss of each term, and the number of correct predictions: float32 [terms, 2]."""
+        """Compute the summed loss of each term, and the number of correct predictions, from outputs.
+
+        The result is float32 [terms, 2].
+        """
         raise NotImplementedError(f"{type(self).__name__} has no losses")
 
     def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
@@ -85,35 +91,38 @@ class TaskModel(Objective):
         return outputs
 
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Compute the summed loss of each term, and the number of correct predictions: [terms, 2]."""
+        """Run the model on a batch, and compute the summed loss of each term and the number of correct predictions.
+
+        The result is float32 [terms, 2].
+        """
         return self.compute_losses(self.compute_outputs(batch), batch)
 
     def answer(self, batch: Batch) -> Tensor:
-        """Compute the rows that `Task.make_predictions` reads: one for each sequence, point or token.
+        """Run the model on a batch, and compute the rows that `Task.make_predictions` reads.
 
-        Labels are not used.
+        There is one row for each sequence, point or token. Labels are not used.
         """
         return self.to_answers(self.compute_outputs(batch), batch)
 
     def judge(self, batch: Batch) -> JudgedBatch:
-        """Compute the summed losses and the rows for predictions in a single forward pass."""
+        """Compute the summed losses of a batch and the rows for predictions in a single forward pass."""
         outputs = self.compute_outputs(batch)
         return JudgedBatch(self.compute_losses(outputs, batch), None, answers=self.to_answers(outputs, batch))
 
 
 def build_task_model(task: Task, pretrained: Pretrained) -> TaskModel:
-    """Build a pre-trained encoder with the heads of a task. The heads are initialized from torch's generator."""
+    """Build the model of a task: a pre-trained encoder with heads, which are initialized from torch's generator."""
     module, _, name = task.builder.partition(":")
     built: TaskModel = getattr(importlib.import_module(module), name)(task, pretrained)
     return built
 
 
 def freeze(model: TaskModel, words: Iterable[str]) -> None:
-    """Exclude parts of a model from training.
+    """Exclude parts of a model from training, by setting `requires_grad` to False.
 
     Args:
         model: The model, changed in place.
-        words: The parts, as in `FinetuneSettings.freeze`.
+        words: The parts: "embeddings", "encoder", or layers such as "3" or "0-5", as in `FinetuneSettings.freeze`.
 
     Raises:
         InputError: If a layer does not exist, or no trainable weights are left.
@@ -137,14 +146,20 @@ def freeze(model: TaskModel, words: Iterable[str]) -> None:
 
 
 def pool_texts(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """Pool each text to one vector, its first token ("cls") or the mean of its tokens ("mean"): [S, H]."""
+    """Represent each text by the vector of its first token ("cls") or by the mean over its tokens ("mean"): [S, H].
+
+    `hidden_TH` has the vectors of all tokens.
+    """
     if pooling == "cls":
         return hidden_TH.index_select(0, batch.locate_first_tokens())
     return batch.compute_means(hidden_TH).to(hidden_TH.dtype)
 
 
 def build_pretrained_encoder(pretrained: Pretrained, causal: bool = False) -> TransformerEncoder:
-    """Build the encoder of a pre-trained model, with its weights. If `causal`, tokens only attend to previous ones."""
+    """Build the encoder of a pre-trained model, with its weights.
+
+    If `causal` is True, tokens only attend to themselves and previous ones.
+    """
     encoder = TransformerEncoder(replace(build_encoder_shape(pretrained.settings, pretrained.inputs), causal=causal))
     encoder.load_state_dict(select_state("encoder.", pretrained.state))
     return encoder
@@ -165,7 +180,10 @@ class ClassHead(nn.Module):
         self.decision = nn.Linear(shape.hidden_size + num_extra, num_answers)
 
     def forward(self, first_SH: Tensor, more_SN: Tensor | None = None) -> Tensor:
-        """Compute the logits of each text: [S, C]. `more_SN` holds the additional input values."""
+        """Compute the logits of each text from the vector of its first token or its mean: [S, C].
+
+        `more_SN` holds the additional input values; None if there are none.
+        """
         pooled_SH = self.pooler(self.dropout(first_SH) if self.drops_first else first_SH)
         dropped = self.dropout(pooled_SH)
         logits_SC: Tensor = self.decision(dropped if more_SN is None else torch.cat([dropped, more_SN], -1))
@@ -182,7 +200,7 @@ class TokenHead(nn.Module):
         self.decision = nn.Linear(shape.hidden_size, num_answers)
 
     def forward(self, hidden_PH: Tensor) -> Tensor:
-        """Compute the logits of each token: [P, C]."""
+        """Compute the logits of each token from its vector: [P, C]."""
         pooled_PH = hidden_PH if self.pooler is None else self.pooler(hidden_PH)
         logits_PC: Tensor = self.decision(self.dropout(pooled_PH))
         return logits_PC
@@ -233,7 +251,11 @@ def compute_answers(
 
 
 def _split_by_item(answers: Tensor, items: Sequence[TaskItem], unit: str) -> list[npt.NDArray[Any]]:
-    """Split outputs into the rows of each item. Raises InputError if one is not finite, which scores would not show."""
+    """Split the rows of outputs among the items to which they belong.
+
+    `unit` says what has a row: "sequence", "point" or "token". Raises InputError if an output is not finite, which
+    scores would not show.
+    """
     rows = answers.float().cpu().numpy() if answers.is_floating_point() else answers.cpu().numpy()
     check_finite(rows)
     return np.split(rows, np.cumsum([UNIT_COUNTS[unit](item) for item in items])[:-1]) if items else []
@@ -243,7 +265,7 @@ def _split_by_item(answers: Tensor, items: Sequence[TaskItem], unit: str) -> lis
 
 
 def batch_items(items: Sequence[TaskItem]) -> Batch:
-    """Build a batch of all sequences of items, in order.
+    """Build a batch of all sequences of items, in order, without padding.
 
     Targets are concatenated. The target EXAMPLES holds the number of sequences of each item.
     """
@@ -265,20 +287,20 @@ def batch_items(items: Sequence[TaskItem]) -> Batch:
 
 
 def sort_by_length(items: PackedItems, places: Int64s) -> Int64s:
-    """Sort item indices by the length of the items, shortest first. The sort is stable."""
+    """Sort indices of items (`places`) by the number of tokens of the items, shortest first. The sort is stable."""
     return places[np.argsort(np.asarray(items.lengths)[places], kind="stable")]
 
 
 def build_empty_item(item: TaskItem) -> TaskItem:
     """Build an item without sequences, for a process that has no share of a step.
 
-    Its targets are empty arrays like those of the given item.
+    Its targets are empty arrays of the types of the given item's targets.
     """
     return TaskItem(sequences=(), example=-1, targets={name: values[:0] for name, values in item.targets.items()})
 
 
 def to_group_numbers(sizes_G: Tensor, num_values: int) -> Tensor:
-    """Return the index of each value's group: int64 [N].
+    """Compute the index of the group of each value, if groups of values follow one another: int64 [N].
 
     Args:
         sizes_G: The number of values in each group.
@@ -313,7 +335,10 @@ def mark_highest(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor
 
 
 def _find_highest(logits_NA: Tensor, groups_N: Tensor, num_groups: int) -> Tensor:
-    """Return the highest value of each value's group: [N, A]."""
+    """Find the highest value of the group that each value belongs to, separately for each column: [N, A].
+
+    The arguments are those of `mark_highest`.
+    """
     groups_NA = groups_N[:, None].expand_as(logits_NA)
     highest_GA = logits_NA.new_zeros((num_groups, logits_NA.shape[1]))
     return highest_GA.scatter_reduce_(0, groups_NA, logits_NA, "amax", include_self=False).gather(0, groups_NA)

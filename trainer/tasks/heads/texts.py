@@ -54,7 +54,7 @@ class TextModel(TaskModel):
         self.temperature = task.temperature if isinstance(task, StudentTask) else 1.0
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Compute the logits of each text, or its number: float32 [S, C]."""
+        """Compute the logits of the classes of each text, or its number: float32 [S, C]."""
         texts_SH = pool_texts(self.encoder(batch), batch, self.pooling)
         logits_SC: Tensor = self.class_head(texts_SH, batch.targets.get(COLUMNS)).float()
         return logits_SC
@@ -72,13 +72,16 @@ class TextModel(TaskModel):
 
 
 def _sum_class_losses(logits_SC: Tensor, labels_SC: Tensor) -> Tensor:
-    """Sum each text's mean loss over classes, so that the loss does not grow with the number of classes: [2]."""
+    """Sum the binary cross-entropy of texts that may have several classes, averaged over classes: [2].
+
+    With the average, the loss does not grow with the number of classes. The second value is 0.
+    """
     loss = F.binary_cross_entropy_with_logits(logits_SC, labels_SC, reduction="none").mean(-1).sum()
     return torch.stack([loss, torch.zeros_like(loss)])
 
 
 def _sum_squared_errors(answers_S1: Tensor, numbers_S: Tensor) -> Tensor:
-    """Return the sum of the squared errors, and 0: [2]."""
+    """Sum the squared errors of predicted numbers: [2]. The second value is 0, as no prediction is right or wrong."""
     error = F.mse_loss(answers_S1[:, 0], numbers_S, reduction="sum")
     return torch.stack([error, torch.zeros_like(error)])
 
@@ -87,6 +90,11 @@ def _distill_classes(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -
     """Compute the KL divergence from the teacher times the squared temperature, and the number of agreements: [2].
 
     With the square, the size of the gradient does not depend on the temperature (Hinton et al. 2015, section 2).
+
+    Args:
+        logits_SC: The logits of the student.
+        theirs_SC: The logits of the teacher.
+        temperature: The number by which logits are divided.
     """
     ours, theirs = ((logits / temperature).log_softmax(-1) for logits in (logits_SC, theirs_SC))
     divergence = temperature**2 * F.kl_div(ours, theirs, reduction="sum", log_target=True)
@@ -94,7 +102,15 @@ def _distill_classes(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -
 
 
 def _distill_each_class(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> Tensor:
-    """Compute the divergence from the teacher for each class separately, averaged over classes, and 0: [2]."""
+    """Compute the divergence from the teacher for each class separately, averaged over classes: [2].
+
+    The second value is 0.
+
+    Args:
+        logits_SC: The logits of the student.
+        theirs_SC: The logits of the teacher.
+        temperature: The number by which logits are divided.
+    """
     shares_SC = (theirs_SC / temperature).sigmoid()
     crossed = F.binary_cross_entropy_with_logits(logits_SC / temperature, shares_SC, reduction="none")
     own = F.binary_cross_entropy_with_logits(theirs_SC / temperature, shares_SC, reduction="none")
@@ -129,7 +145,7 @@ class SpanModel(TaskModel):
         return logits_T2
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the mean of start and end cross-entropy over windows, and count windows with both correct: [1, 2]."""
+        """Sum the mean cross-entropy of start and end over windows, and count windows with both correct: [1, 2]."""
         places_S2 = torch.stack([batch.targets[START], batch.targets[END]], 1)
         places_S2 = places_S2 + batch.boundaries[: len(places_S2), None]
         windows_T = to_group_numbers(batch.boundaries.diff(), len(outputs))
@@ -156,13 +172,13 @@ class ChoiceModel(TaskModel):
         self.pooling = pretrained.settings.pooling or self.family.pooling
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Compute a score for each sequence: float32 [S, 1]."""
+        """Compute a score for each sequence, which is one choice of a question: float32 [S, 1]."""
         texts_SH = pool_texts(self.encoder(batch), batch, self.pooling)
         scores_S1: Tensor = self.choice_head(texts_SH).float()
         return scores_S1
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the cross-entropy over questions, and count those whose right choice has the highest score: [1, 2]."""
+        """Sum the cross-entropy of choices over questions, and count the correctly answered questions: [1, 2]."""
         right_Q = batch.targets[CHOICE.name]
         sizes_Q = batch.targets[EXAMPLES][: len(right_Q)]  # an item without a sequence has no target
         groups_S = to_group_numbers(sizes_Q, len(outputs))

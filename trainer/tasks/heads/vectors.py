@@ -33,13 +33,14 @@ from trainer.tasks.kinds.vectors import COSINE, MATCH, SAME, SKIPPED, SOFTMAX, V
 
 
 def pool_tokens(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """Pool the token vectors of each sequence: float32 [S, H * modes].
+    """Compute one vector of each sequence from the vectors of its tokens: float32 [S, H * modes].
 
     Args:
         hidden_TH: The vectors of all tokens.
         batch: The batch. If it has the target SKIPPED, that number of tokens at the start of each sequence is not
             pooled; the last token always is.
-        pooling: Names of pooling modes joined by "+"; their vectors are concatenated.
+        pooling: Names of pooling modes joined by "+"; their vectors are concatenated. The modes are "cls", "lasttoken",
+            "max", "mean", "mean_sqrt_len_tokens" and "weightedmean".
     """
     if not batch.num_sequences:
         width = hidden_TH.shape[1] * len(pooling.split("+"))
@@ -53,7 +54,13 @@ def pool_tokens(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
 
 
 def pool_rows(hidden_SLH: Tensor, present_SL: Tensor, pooling: str) -> Tensor:
-    """Pool padded rows of vectors: float32 [S, H * modes]. `present_SL` is True for tokens that are not padding."""
+    """Compute one vector of each padded row of vectors: float32 [S, H * modes].
+
+    Args:
+        hidden_SLH: The vectors of all tokens.
+        present_SL: True for tokens that are pooled, False for padding.
+        pooling: Names of pooling modes joined by "+", as for `pool_tokens`.
+    """
     rows_SLH, present_SL1 = hidden_SLH.float(), present_SL[..., None]
     places_L1 = torch.arange(1, rows_SLH.shape[1] + 1, device=rows_SLH.device)[:, None]
     weights_SL1 = present_SL1 * places_L1
@@ -90,7 +97,7 @@ class Dense(nn.Module):
         self.residual = changes if config.get("use_residual", False) else None
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Map vectors [S, in_features] to [S, out_features]."""
+        """Apply the layer to vectors [S, in_features]: [S, out_features]."""
         changed: Tensor = self.activation(self.linear(vectors))
         return changed if self.residual is None else changed + self.residual(vectors)
 
@@ -103,7 +110,7 @@ class FunctionModule(nn.Module):
         self.change = change
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Apply the function to vectors [S, H]."""
+        """Apply the module's function to vectors [S, H]."""
         return self.change(vectors)
 
 
@@ -208,7 +215,7 @@ class VectorModel(TaskModel):
             init_weights(self.pair_head, self.family, self.encoder.shape.layers)
 
     def compute_outputs(self, batch: Batch) -> Tensor:
-        """Compute the vector of each sequence: float32 [S, H]."""
+        """Compute the vector of each sequence, after pooling and the modules that follow it: float32 [S, H]."""
         if not hasattr(self, "second_encoder"):
             vectors_SH: Tensor = self.after(pool_tokens(self.encoder(batch), batch, self.pooling))
             return vectors_SH
@@ -238,7 +245,7 @@ class VectorModel(TaskModel):
         return torch.stack([error, torch.zeros_like(error)])
 
     def compute_pair_logits(self, first_PW: Tensor, second_PW: Tensor) -> Tensor:
-        """Compute class logits for pairs of vectors, from the features (u, v, |u - v|): float32 [P, C].
+        """Compute class logits for pairs of vectors u and v from the features (u, v, |u - v|): float32 [P, C].
 
         For truncated vectors, only the matching columns of the matrix are used.
         """
@@ -249,10 +256,7 @@ class VectorModel(TaskModel):
         return F.linear(compared.to(parts.dtype), parts).float()
 
     def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Return the vector of each sequence, [S, H].
-
-        If pairs have classes, the logits of the pair are appended to each vector: [S, H + C].
-        """
+        """Return the vector of each sequence, [S, H], or with the logits of its pair's classes appended, [S, H + C]."""
         if self.pair_head is None:
             return outputs
         sides = split_sides(outputs, batch)
@@ -269,7 +273,10 @@ def _mark_firsts(batch: Batch) -> Tensor:
 
 
 def _select_sequences(batch: Batch, chosen_S: Tensor) -> Batch:
-    """Build a batch of the selected sequences, without targets."""
+    """Build a batch of the selected sequences of another batch, without targets.
+
+    `chosen_S` is True for the sequences to select.
+    """
     lengths_S = batch.boundaries.diff()
     tokens_T = torch.repeat_interleave(chosen_S, lengths_S, output_size=len(batch.ids))
     return Batch(
@@ -283,7 +290,7 @@ def _select_sequences(batch: Batch, chosen_S: Tensor) -> Batch:
 
 
 def split_sides(vectors_SH: Tensor, batch: Batch) -> Sides:
-    """Split the vectors of a batch into those of first, second and further texts."""
+    """Split the vectors of a batch's sequences: first texts of the items, second texts, and further texts."""
     firsts_S = _mark_firsts(batch)
     seconds_S = F.pad(firsts_S, (1, 0))[:-1]
     same_S = batch.targets[SAME]
@@ -321,19 +328,28 @@ def compute_match_loss(sides: Sides, similarity: str, scale: float, width: int, 
 
 
 def _normalize_if_cosine(vectors: Tensor, similarity: str) -> Tensor:
-    """Normalize rows if the similarity is "cosine", so that their dot products are the similarities."""
+    """Scale rows to length 1 if the similarity is "cosine", so that their dot products are cosines.
+
+    For "dot", the rows are returned unchanged.
+    """
     return F.normalize(vectors, dim=-1) if similarity == "cosine" else vectors
 
 
 def _mark_excluded(first_P: Tensor, second_P: Tensor, more_N: Tensor) -> Tensor:
-    """Mark the texts that match a pair as well as its own second text, so they are not negatives: bool [P, P + N]."""
+    """Mark the texts that match a pair as well as its own second text, so they are not negatives: bool [P, P + N].
+
+    `first_P`, `second_P` and `more_N` are hashes of the first, second and further texts, equal for equal texts.
+    """
     others = ~torch.eye(len(first_P), dtype=torch.bool, device=first_P.device)
     alike = (second_P[:, None] == second_P) | (first_P[:, None] == first_P)
     return torch.cat([alike & others, second_P[:, None] == more_N], 1)
 
 
 def gather_rows(rows: Tensor) -> list[Tensor]:
-    """Gather the rows of every process, in order of rank. Only the rows of this process have a gradient."""
+    """Gather the rows of every process, as one tensor per process in order of rank. All processes must call it.
+
+    Only the rows of this process have a gradient.
+    """
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return [rows]
     count = dist.get_world_size()

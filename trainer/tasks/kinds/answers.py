@@ -69,7 +69,7 @@ class Threshold(NamedTuple):
 
 
 def normalize_answer(text: str) -> str:
-    """Normalize a text for comparison.
+    """Normalize the text of an answer for comparison, as the script of SQuAD does.
 
     The text is lower-cased, ASCII punctuation and English articles are removed, and white space becomes single spaces.
 
@@ -80,9 +80,10 @@ def normalize_answer(text: str) -> str:
 
 
 def _compare_texts(wanted: str, answer: str) -> Match:
-    """Compare two normalized texts. F1 is that of their bags of tokens: 1 for equal texts, 0 if only one is empty.
+    """Compare two normalized texts: whether they are equal, and the F1 of their bags of tokens.
 
-    (The script of SQuAD 1.1 gives two empty texts F1 0 and exact match 1, but its gold answers are never empty.)
+    F1 is 1 for equal texts, and 0 if only one is empty. (The script of SQuAD 1.1 gives two empty texts F1 0 and exact
+    match 1, but its gold answers are never empty.)
 
     >>> _compare_texts("quick brown fox", "quick fox")
     Match(exact=0.0, f1=0.8)
@@ -95,7 +96,9 @@ def _compare_texts(wanted: str, answer: str) -> Match:
 
 
 def find_best_match(golds: Sequence[str], answer: str) -> Match:
-    """Compute the best exact match and the best F1 over all gold answers. The two may come from different gold answers.
+    """Find the best exact match and the best F1 of an answer over all gold answers.
+
+    The two may come from different gold answers.
 
     Args:
         golds: The gold answers. If empty, only an empty answer is correct.
@@ -110,7 +113,7 @@ def find_best_match(golds: Sequence[str], answer: str) -> Match:
 
 
 def compute_answer_scores(golds: Golds, answers: Sequence[str]) -> dict[str, float]:
-    """Compute the mean `exact` match and `f1` over questions that all have an answer.
+    """Compute the mean `exact` match and `f1` over questions that all have an answer, as shares in [0, 1].
 
     These are the scores of SQuAD 1.1 (Rajpurkar et al. 2016, section 6.1) and, with all mentions of an entity as gold
     answers, of ReCoRD (Zhang et al. 2018, section 5.1).
@@ -127,7 +130,7 @@ def compute_answer_scores(golds: Golds, answers: Sequence[str]) -> dict[str, flo
 
 
 def _match_all(golds: Golds, answers: Sequence[str]) -> Float64s:
-    """Compute the exact match and F1 of each answer: float64 [questions, 2]."""
+    """Compute the exact match and the F1 of each question's predicted answer: float64 [questions, 2]."""
     return np.array([find_best_match(texts, answer) for texts, answer in zip(golds, answers, strict=True)])
 
 
@@ -259,7 +262,7 @@ class SpanTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the metrics, the requested one first.
+        """The metrics by which epochs can be compared, "f1" and "exact", the requested one first.
 
         If questions may have no answer, the scores depend on `null_threshold`; while it is None, the best threshold is
         used.
@@ -267,23 +270,35 @@ class SpanTask(Task):
         return with_first(self.metric, METRICS)
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> SpanExample:
-        """Build an example from a question. Raises Unusable if an answer is not found at its offset in the context."""
+        """Build an example from the values of a question.
+
+        Raises Unusable if an answer is not found at its offset in the context, or if a value is not a text.
+        """
         context = as_text(values["context"], "context")
         answers = _read_answers(values, context) if labelled else None
         return SpanExample(question=as_text(values["question"], "question"), context=context, answers=answers)
 
     def find_source(self, example: SpanExample) -> str:
-        """Return the context, so that questions about the same context are held out together."""
+        """Return the context of a question, so that questions about the same context are held out together."""
         return example.context
 
     def find_unknown_label(self, example: SpanExample) -> Unusable | None:
-        """Return a reason if a question has no answer and `impossible` is False, else None."""
+        """Return a reason if a question has no answer but the task excludes that, else None.
+
+        The task excludes it if `impossible` is False.
+        """
         if example.answers != () or self.impossible is not False:
             return None
         return Unusable("a question without an answer, where training had none (impossible = true learns them)")
 
     def fit(self, examples: Sequence[SpanExample], where: str) -> Self:
-        """Return a copy of the task with `impossible` set, by default to whether some examples have no answer.
+        """Return a copy of the task that knows whether questions may have no answer (`impossible`).
+
+        A value that is already set is kept. By default, it is whether some example has no answer.
+
+        Args:
+            examples: The training examples.
+            where: The name of their file, for the message.
 
         Raises:
             InputError: If no question has an answer.
@@ -294,16 +309,25 @@ class SpanTask(Task):
         return replace(self, impossible=impossible if self.impossible is None else self.impossible)
 
     def tune(self, scores: Mapping[str, float]) -> Self:
-        """Return a copy of the task with the threshold that was best on the evaluation rows.
+        """Return a copy of the task with the threshold for "no answer" that was best on the evaluation rows.
 
-        The task is unchanged if all questions have answers, or if `null_threshold` is already set.
+        The task is unchanged if all questions have answers, or if `null_threshold` is already set. `scores` are those
+        of `compute_scores`.
         """
         if not self.impossible or self.null_threshold is not None:
             return self
         return replace(self, null_threshold=scores[f"best_{self.metrics[0]}_threshold"])
 
     def make_items(self, examples: Sequence[SpanExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Build an item for each window of each question. Consecutive questions about one context share its tokens."""
+        """Build an item for each window of each question's context.
+
+        Consecutive questions about one context share its tokens.
+
+        Args:
+            examples: The questions.
+            encoder: Turns texts into tokens.
+            labelled: True to add the token positions of the answer as targets.
+        """
         items = list[TaskItem]()
         for context, group in groupby(enumerate(examples), key=lambda numbered: numbered[1].context):
             asked = list(group)
@@ -324,7 +348,10 @@ class SpanTask(Task):
         return items
 
     def make_predictions(self, examples: Sequence[SpanExample], items: Items, answers: Answers) -> list[FoundSpans]:
-        """Find the best spans of each question in all of its windows."""
+        """Find the best spans of each question in all windows of its context.
+
+        `answers` has the logits of each window, float32 [tokens, 2], for the start and the end.
+        """
         return [
             self._find_spans(example.context, windows)
             for example, windows in zip(examples, group_windows(items, answers), strict=True)
@@ -346,9 +373,10 @@ class SpanTask(Task):
         return "" if silent or not prediction.best else prediction.best[0].text
 
     def compute_scores(self, examples: Sequence[SpanExample], predictions: Sequence[FoundSpans]) -> dict[str, float]:
-        """Compute the scores of `compute_answer_scores`, or `compute_optional_answer_scores` if `impossible` is set.
+        """Compute the scores of predicted spans.
 
-        The latter is also used if some example has no answer.
+        If questions may have no answer (`impossible`) or if an example has none, `compute_optional_answer_scores`
+        computes them, otherwise `compute_answer_scores`.
         """
         golds = [[text for _, text in example.answers or ()] for example in examples]
         texts = [spans.best[0].text if spans.best else "" for spans in predictions]
@@ -362,7 +390,7 @@ class SpanTask(Task):
         return compute_optional_answer_scores(golds, texts, odds, threshold=threshold)
 
     def to_row(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
-        """Build a row for output, with the keys `text`, `begin`, `score`, `null_odds` and `n_best`.
+        """Build a row for output from a question's spans: `text`, `begin`, `score`, `null_odds` and `n_best`.
 
         `text` is the chosen answer. `begin` (a character offset in the context) and `score` are those of the best span,
         or None if no span was found. `null_odds`, the odds for no answer, is omitted if all questions have answers.
@@ -379,14 +407,20 @@ class SpanTask(Task):
         }
 
     def judge(self, example: SpanExample, prediction: FoundSpans) -> dict[str, Any]:
-        """Return `gold`, the gold answers, and `score`, the `exact` match and `f1` of the predicted answer."""
+        """Compare the chosen answer with the gold ones.
+
+        The keys are `gold`, a list of the gold answers, and `score`, with the `exact` match and the `f1`.
+        """
         gold = [text for _, text in example.answers or ()]
         match = find_best_match([text for text in gold if normalize_answer(text)], self.choose_answer(prediction))
         return {"gold": gold, "score": match._asdict()}
 
 
 def _read_answers(values: Mapping[str, Any], context: str) -> tuple[Span, ...]:
-    """Read the gold answers of a record; () if the question has none. Raises Unusable if one is not at its offset."""
+    """Read the gold answers of a record as pairs of offset and text; () if the question has none.
+
+    Raises Unusable if one is not at its offset in the context.
+    """
     given, impossible = values.get("answers"), values.get("impossible")
     if impossible is not None and as_label(impossible, "impossible") in ("true", "1"):
         return ()
@@ -396,5 +430,5 @@ def _read_answers(values: Mapping[str, Any], context: str) -> tuple[Span, ...]:
 
 
 def _make_targets(places: tuple[int, int]) -> dict[str, Int64s]:
-    """Build the targets "start" and "end" from two token positions: int64 [1] each."""
+    """Build the targets "start" and "end" from the first and the last token position of an answer: int64 [1] each."""
     return {name: np.array([place], np.int64) for name, place in zip((START, END), places, strict=True)}

@@ -70,7 +70,7 @@ class ChoiceTask(Task):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the roles: the context, the question, the choices, the index of the right choice, and the level.
+        """The roles of a record: the context, the question, the choices, the index of the right choice, and the level.
 
         If the examples have levels, scores are also computed per level.
         """
@@ -78,11 +78,11 @@ class ChoiceTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the only metric, accuracy: the share of questions that are answered correctly."""
+        """The only metric, accuracy: the share of questions that are answered correctly."""
         return with_first(self.metric, ("accuracy",))
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> ChoiceExample:
-        """Build an example from a question.
+        """Build an example from the values of a question with choices.
 
         Raises:
             Unusable: If there are fewer than two choices, a choice is empty, or the label is not one of the choices.
@@ -103,7 +103,13 @@ class ChoiceTask(Task):
         )
 
     def make_items(self, examples: Sequence[ChoiceExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Build an item for each question, with one sequence for each choice."""
+        """Build an item for each question, with one sequence of context, question and choice for each choice.
+
+        Args:
+            examples: The questions.
+            encoder: Turns texts into tokens.
+            labelled: True to add the index of the right choice as a target.
+        """
         return [
             TaskItem(
                 sequences=self._make_sequences(example, encoder),
@@ -121,11 +127,17 @@ class ChoiceTask(Task):
         return tuple(map(Tokens.from_encoding, encodings))
 
     def make_predictions(self, examples: Sequence[ChoiceExample], items: Items, answers: Answers) -> list[Float32s]:
-        """Return the scores (logits) of each question's choices: float32 [choices]."""
+        """Return the score (logit) of each choice of each question: float32 [choices].
+
+        `answers` has the scores of each item's sequences, float32 [choices, 1].
+        """
         return [answer[:, 0] for answer in answers]
 
     def compute_scores(self, examples: Sequence[ChoiceExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Compute the `accuracy`. If the examples have levels (RACE), also compute `accuracy_LEVEL` for each level."""
+        """Compute the `accuracy` of the predicted choices.
+
+        If questions have levels, also compute `accuracy_LEVEL` for each.
+        """
         right = np.array([outputs.argmax() == each.right for each, outputs in zip(examples, predictions, strict=True)])
         levels = np.array([example.level for example in examples])
         of_each = {
@@ -134,7 +146,11 @@ class ChoiceTask(Task):
         return {"accuracy": float(right.mean()), **of_each}
 
     def to_row(self, example: ChoiceExample, prediction: Float32s) -> dict[str, Any]:
-        """Build a row for output: `label` (index of the predicted choice), `text`, and a list of `probabilities`."""
+        """Build a row for output from a question's scores.
+
+        The keys are `label` (the index of the chosen text), `text` and `probabilities`, a list in the order of the
+        choices.
+        """
         chosen = int(prediction.argmax())
         return {
             "label": chosen,
@@ -163,9 +179,10 @@ def format_ending(question: str, choice: str) -> str:
 
 
 def _parse_choice(label: Any, count: int) -> int:
-    """Parse the label of a question, a zero-based number or a letter from A on.
+    """Parse the label of a question as the zero-based index of a choice.
 
-    Raises Unusable if it names no choice.
+    The label may be such a number, or a letter from A on. `count` is the number of choices. Raises Unusable if the
+    label names no choice.
     """
     place = label
     if isinstance(label, str):

@@ -105,15 +105,18 @@ class NextTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Return the metrics: the mean log-likelihood per token, and the share of correctly predicted tokens."""
+        """The metrics by which epochs can be compared: the mean log-likelihood per token, and the accuracy."""
         return with_first(self.metric, (LIKELIHOOD, "accuracy"))
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> str:
-        """Return the text of a record. Raises Unusable if the value is not a text."""
+        """Return the text of a record, which is the whole example. Raises Unusable if the value is not a text."""
         return as_text(values["text"], "text")
 
     def make_items(self, examples: Sequence[str], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Build an item for each block of a text. Blocks are as long as the encoder allows."""
+        """Build an item for each block of tokens of each text. Blocks are as long as the encoder allows.
+
+        `labelled` is not used, since each text is its own label.
+        """
         special = encoder.inputs.special_ids
         pieces = encoder.tokenize(examples)
         wholes = [np.concatenate([[special.cls], to_ids(each), [special.sep]]).astype(np.int32) for each in pieces]
@@ -129,7 +132,7 @@ class NextTask(Task):
         ]
 
     def make_predictions(self, examples: Sequence[str], items: Items, answers: Answers) -> list[TextCost]:
-        """Sum the losses of the tokens of each text.
+        """Sum the losses of the tokens of each text over all of its blocks.
 
         Args:
             examples: The texts.
@@ -143,22 +146,22 @@ class NextTask(Task):
         return [TextCost(nats, int(tokens), int(right)) for nats, tokens, right in sums.tolist()]
 
     def compute_scores(self, examples: Sequence[str], predictions: Sequence[TextCost]) -> dict[str, float]:
-        """Compute the scores of `compute_next_scores` over the tokens of all texts."""
+        """Compute the scores of `compute_next_scores`, such as the perplexity, over the tokens of all texts."""
         sizes = [len(example.encode()) for example in examples]
         costs = [(*cost, size) for cost, size in zip(predictions, sizes, strict=True)]
         return compute_next_scores(np.array(costs, np.float64))
 
     def to_row(self, example: str, prediction: TextCost) -> dict[str, Any]:
-        """Build a row for output, with the `perplexity` of a text and its number of `tokens`."""
+        """Build a row for output from a text's losses: its `perplexity` and its number of `tokens`."""
         return {"perplexity": compute_perplexity(prediction.nats, prediction.tokens), "tokens": prediction.tokens}
 
     def judge(self, example: str, prediction: TextCost) -> dict[str, Any]:
-        """Return the values needed to score several texts together: `nats`, `right` (correct tokens) and `bytes`."""
+        """Return the sums from which texts are scored together: `nats`, `right` (correct tokens) and `bytes`."""
         return {"nats": prediction.nats, "right": prediction.right, "bytes": len(example.encode())}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Build the task if the `config.json` is that of a decoder, else return None."""
+        """Build the task if a `config.json` describes a decoder, else return None."""
         return cls() if config.get("is_decoder") else None
 
 

@@ -54,7 +54,7 @@ PPTX_SIGNS = {"br": "\n", "tab": "\t"}
 
 
 def read_pptx(data: bytes, max_bytes: int) -> OfficeDocument:
-    """Read a PowerPoint presentation from its bytes.
+    """Read the texts of a PowerPoint presentation, slide by slide, from its bytes.
 
     Args:
         data: The bytes of the file.
@@ -93,7 +93,13 @@ class _SlideOrder(Handler):
 
 
 class _SlideReader(Handler):
-    """Collects the paragraphs of slides and notes."""
+    """Collects the paragraphs of slides and notes.
+
+    Attributes:
+        paragraphs: The paragraphs that are displayed, in order.
+        hidden: Number of hidden slides and shapes.
+        is_hidden: True if the slide that is being read is hidden.
+    """
 
     def __init__(self) -> None:
         self.paragraphs: list[str] = []
@@ -109,7 +115,10 @@ class _SlideReader(Handler):
         self._formulas = FormulaReader()
 
     def begin_slide(self) -> None:
-        """Prepare for reading the next slide. Its XML states first whether it is shown."""
+        """Set `is_hidden` to False before the next slide is parsed.
+
+        The slide's XML sets it again if the slide is hidden.
+        """
         self.is_hidden = False
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
@@ -139,6 +148,7 @@ class _SlideReader(Handler):
             self._begin_text(name)
 
     def _begin_text(self, name: str) -> None:
+        """Process the start of a drawing element: of a paragraph, table row, cell, line break, tab or text."""
         if name == "p":
             self._paragraph = []
         elif name == "tr":
@@ -178,6 +188,7 @@ class _SlideReader(Handler):
             self._paragraph.append(data)
 
     def _add(self, text: str) -> None:
+        """Add a finished paragraph to the open cell or to `paragraphs`, unless it is empty or not displayed."""
         if text and not self._shape and not self.is_hidden:
             (self.paragraphs if self._cell is None else self._cell).append(text)
 
@@ -204,7 +215,7 @@ NO_NOTES = frozenset(("separator", "continuationSeparator", "continuationNotice"
 
 
 def read_docx(data: bytes, max_bytes: int) -> OfficeDocument:
-    """Read a Word document from its bytes.
+    """Read the text of a Word document, its body followed by its notes, from its bytes.
 
     Args:
         data: The bytes of the file.
@@ -263,7 +274,7 @@ class _HidingStyles(Handler):
             self._own[self._style] = _find_attribute(attributes, "val").lower() not in OFF
 
     def list_hidden(self) -> dict[str, bool]:
-        """Return whether text is hidden, by style, for the styles that set this property or inherit it."""
+        """Return True or False, by style id, for the styles that hide or show text themselves or by inheritance."""
         found = {}
         for style in {*self._own, *self._based}:
             at, passed = style, set[str]()
@@ -276,7 +287,12 @@ class _HidingStyles(Handler):
 
 
 class _BodyReader(Handler):
-    """Collects the paragraphs of a document's body or notes."""
+    """Collects the paragraphs of a document's body or notes.
+
+    Attributes:
+        paragraphs: The paragraphs that are displayed, in order.
+        hidden: Number of hidden runs and rows with text.
+    """
 
     def __init__(self, styles: dict[str, bool]) -> None:
         self.paragraphs: list[str] = []
@@ -309,7 +325,12 @@ class _BodyReader(Handler):
             self._begin_word(name, attributes)
 
     def _begin_property(self, name: str, attributes: dict[str, str]) -> None:
-        """Process a property of a paragraph, run or row."""
+        """Process an element inside the properties of a paragraph, run, row or cell, such as a style or hidden text.
+
+        Args:
+            name: Name of the element without its namespace.
+            attributes: Its attributes.
+        """
         value = _find_attribute(attributes, "val")
         is_on = value.lower() not in OFF
         self._properties.append(name)
@@ -327,6 +348,12 @@ class _BodyReader(Handler):
                 self._gone[-1] = name
 
     def _begin_word(self, name: str, attributes: dict[str, str]) -> None:
+        """Process the start of an element in Word's namespace, such as a paragraph, run, row, cell or line break.
+
+        Args:
+            name: Name of the element without its namespace.
+            attributes: Its attributes.
+        """
         if name == "p":
             around = self._run_hidden  # of a text box
             self._open.append(_Paragraph(pieces=self._begun, hidden=bool(around), around=around))
@@ -410,12 +437,13 @@ class _BodyReader(Handler):
             paragraph.pieces.append(text)
 
     def _add(self, text: str) -> None:
+        """Add a finished paragraph or row to the open cell or to `paragraphs`, unless it is blank."""
         if text.strip():
             (self._cells[-1] if self._cells else self.paragraphs).append(text.strip())
 
 
 def _read_symbol(font: str, code: str) -> str:
-    """Return the character at a code of a font, or "" for a picture.
+    """Return the character at a code of a font, given in hexadecimal digits, or "" for a picture or an invalid code.
 
     >>> _read_symbol("Symbol", "F061"), _read_symbol("Arial", "00E9"), _read_symbol("Wingdings", "F0FC")
     ('α', 'é', '')
@@ -437,7 +465,14 @@ class OfficeFile(WholeFile):
     """The base class of office document formats, in which a file becomes one record. Subclasses implement `parse`."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build the record of a document. An encrypted or too large document yields a dropped record.
+        """Build the record of a file from its decompressed bytes.
+
+        Its text is that of an office document. An encrypted or too large document is dropped.
+
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record crashed earlier and must be skipped.
 
         Raises:
             BadRecord: If the document is damaged.
@@ -454,7 +489,15 @@ class OfficeFile(WholeFile):
 
     @abstractmethod
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of a document. Raises BadRecord, LockedDocument and LargeDocument, as `read_docx` does."""
+        """Parse the bytes of an office document to its paragraphs, title and date.
+
+        Each format implements this.
+
+        Raises:
+            BadRecord: If the document is damaged.
+            LockedDocument: If it is encrypted.
+            LargeDocument: If it is too large.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -462,7 +505,15 @@ class DocxFile(OfficeFile):
     """The Word format, in which a file becomes one record."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse a Word document, as `read_docx` does."""
+        """Parse the bytes of an office document to its paragraphs, title and date.
+
+        It is a Word document.
+
+        Raises:
+            BadRecord: If the document is damaged.
+            LockedDocument: If it is encrypted.
+            LargeDocument: If it is too large.
+        """
         return read_docx(data, MAX_UNPACK_RATIO * self.max_record_bytes)
 
 
@@ -471,7 +522,15 @@ class PptxFile(OfficeFile):
     """The PowerPoint format, in which a file becomes one record."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse a presentation, as `read_pptx` does."""
+        """Parse the bytes of an office document to its paragraphs, title and date.
+
+        It is a PowerPoint presentation.
+
+        Raises:
+            BadRecord: If the presentation is damaged.
+            LockedDocument: If it is encrypted.
+            LargeDocument: If it is too large.
+        """
         return read_pptx(data, MAX_UNPACK_RATIO * self.max_record_bytes)
 
 
@@ -480,7 +539,15 @@ class PdfFile(OfficeFile):
     """The PDF format, in which a file becomes one record."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse a PDF, as `read_pdf` does."""
+        """Parse the bytes of an office document to its paragraphs, title and date.
+
+        It is a PDF document.
+
+        Raises:
+            BadRecord: If the document is damaged.
+            LockedDocument: If it needs a password.
+            LargeDocument: If it is too large.
+        """
         return read_pdf(data, self.max_record_bytes)
 
 

@@ -21,7 +21,16 @@ class FormulaReader:
         self._texts: list[str] = []
 
     def begin(self, space: str, name: str, attributes: dict[str, str]) -> bool:
-        """Process the start of an element. Return True if it starts a formula or is inside one."""
+        """Process the start of an element of a document.
+
+        Args:
+            space: Namespace of the element.
+            name: Name of the element.
+            attributes: Not used.
+
+        Returns:
+            True if the element starts a formula or is inside one.
+        """
         if space not in MATH_SPACES:
             self._in_text = self._in_text or (bool(self._depth) and name == "t")
             return bool(self._depth)
@@ -34,7 +43,12 @@ class FormulaReader:
         return True
 
     def end(self, space: str, name: str) -> str | None:
-        """Process the end of an element. Return the text of the formula that ends with it, or None."""
+        """Process the end of an element of a document, given by namespace and name.
+
+        Returns:
+            The readable text of the formula that ends with it, or "[formula]" if it is too complex; None if no formula
+            ends.
+        """
         if not self._depth:
             return None
         self._in_text = False
@@ -46,7 +60,7 @@ class FormulaReader:
         return None
 
     def add_text(self, data: str) -> bool:
-        """Process text. Return True if it is inside a formula."""
+        """Process text of a document. Return True if it is inside a formula."""
         if self._depth and self._in_text:
             self._texts.append(data)
         return bool(self._depth)

@@ -49,8 +49,10 @@ class LargeDocument(ValueError):
 class OfficeDocument:
     """The content of an office document.
 
-    date:   creation date as YYYY-MM-DD
-    hidden: number of runs, rows, shapes and slides that are not displayed
+    paragraphs: the texts of its paragraphs in order, without line breaks around them
+    title:      the title in its properties, or None
+    date:       creation date as YYYY-MM-DD, or None
+    hidden:     number of runs, rows, shapes and slides that are not displayed
     """
 
     paragraphs: tuple[str, ...]
@@ -66,25 +68,31 @@ class Handler:
     """
 
     def begin(self, tag: str, attributes: dict[str, str]) -> None:
-        """Process the start of an element. `tag` is "NAMESPACE NAME"."""
+        """Process the start of an element.
+
+        `tag` is "NAMESPACE NAME". Subclasses override this; by default nothing happens.
+        """
 
     def end(self, tag: str) -> None:
-        """Process the end of an element. `tag` is "NAMESPACE NAME"."""
+        """Process the end of an element.
+
+        `tag` is "NAMESPACE NAME". Subclasses override this; by default nothing happens.
+        """
 
     def add_text(self, data: str) -> None:
-        """Process the characters between tags."""
+        """Process characters between tags. Subclasses override this; by default nothing happens."""
 
 
 @contextmanager
 def open_package(stream: IO[bytes], max_bytes: int) -> Iterator["Package"]:
-    """Open an Office package, which is a zip archive of XML parts (a context manager).
+    """Open an Office package, which is a zip archive of XML parts (a context manager that yields the package).
 
     Args:
         stream: The bytes of the zip archive.
         max_bytes: Maximum total size of the uncompressed parts, in bytes.
 
     Raises:
-        BadRecord: If the bytes are not a zip archive or are damaged.
+        BadRecord: If the bytes are not a zip archive, or damage is found in the block.
         LockedDocument: If the file is an OLE file: either encrypted, or from Office before 2007.
         LargeDocument: If the archive has too many members.
     """
@@ -98,9 +106,9 @@ def open_package(stream: IO[bytes], max_bytes: int) -> Iterator["Package"]:
 
 @contextmanager
 def _explain_zip_faults(what: str) -> Iterator[None]:
-    """Convert the errors of a damaged zip archive in this block to BadRecord.
+    """Convert the errors of a damaged zip archive in this block to BadRecord (a context manager).
 
-    Errors of the machine are raised unchanged.
+    The message begins with `what`. Errors of the machine, such as a failing disk, are raised unchanged.
     """
     try:
         yield
@@ -120,7 +128,7 @@ class Package:
     bytes_left: int
 
     def parse(self, name: str, handler: Handler, needed: bool = True) -> None:
-        """Parse a part with a handler.
+        """Parse a part of the package with a handler.
 
         Args:
             name: Name of the part.
@@ -136,7 +144,18 @@ class Package:
             pass
 
     def iter_parse_steps(self, name: str, handler: Handler, needed: bool = True) -> Iterator[None]:
-        """Parse a part with a handler, yielding after each chunk. Arguments and errors are as for `parse`."""
+        """Parse a part of the package with a handler in steps, and yield None after each chunk of 64 kB.
+
+        Args:
+            name: Name of the part.
+            handler: Handler that processes the part's elements.
+            needed: If False, a missing part is ignored.
+
+        Raises:
+            BadRecord: During iteration, if the part is missing or is not valid XML.
+            LockedDocument: During iteration, if the part is encrypted.
+            LargeDocument: During iteration, if more is decompressed than allowed.
+        """
         if name not in self.archive.namelist():
             if needed:
                 raise BadRecord(f"it holds no {name}")
@@ -157,32 +176,54 @@ class Package:
         yield
 
     def find_main_part(self, usual: str) -> str:
-        """Return the name of the package's main part, or `usual` if the package does not state it."""
+        """Return the name of the package's main part, or `usual` if the package does not state it.
+
+        Raises:
+            BadRecord: If the package is damaged.
+            LockedDocument: If it is encrypted.
+            LargeDocument: If more is decompressed than allowed.
+        """
         targets = [
             target for kind, target in self._read_relations("", "_rels/.rels").values() if kind == "officeDocument"
         ]
         return targets[0] if targets else usual
 
     def list_related(self, name: str) -> dict[str, tuple[str, str]]:
-        """Return the parts that a part refers to, by relationship id.
+        """Return the parts that the part `name` refers to, by relationship id.
 
-        Each value is (last word of the relationship type, part name).
+        Each value is (last word of the relationship type, part name), such as ("worksheet",
+        "xl/worksheets/sheet1.xml").
+
+        Raises:
+            BadRecord: If the package is damaged.
+            LockedDocument: If it is encrypted.
+            LargeDocument: If more is decompressed than allowed.
         """
         folder, _, last = name.rpartition("/")
         return self._read_relations(folder, f"{folder}/_rels/{last}.rels")
 
     def _read_relations(self, folder: str, name: str) -> dict[str, tuple[str, str]]:
+        """Return the references in the relationships part `name`, by relationship id; {} if there is no such part.
+
+        Each value is (last word of the relationship type, part name). Targets are relative to `folder`.
+        """
         relations = _Relations(folder)
         self.parse(name, relations, needed=False)
         return relations.targets
 
     def read_core(self) -> "CoreProperties":
-        """Read the title and creation date stated in the package."""
+        """Return the title and creation date stated in the package. Each is None if it is not stated."""
         core = CoreProperties()
         self.parse("docProps/core.xml", core, needed=False)
         return core
 
     def _iter_pieces(self, name: str) -> Iterator[bytes]:
+        """Yield the decompressed bytes of a part in chunks of at most 64 kB, and reduce `bytes_left` by their size.
+
+        Raises:
+            BadRecord: During iteration, if the part is damaged.
+            LargeDocument: During iteration, if `bytes_left` is exceeded.
+        """
         with _explain_zip_faults(f"a damaged zip: {name}"), self.archive.open(name) as stream:
             while piece := stream.read(PIECE_BYTES):
                 self.bytes_left -= len(piece)
@@ -192,11 +233,21 @@ class Package:
 
 
 def _refuse_type(name: str, system: str | None, public: str | None, internal: bool) -> None:
+    """Refuse a document type declaration, which the XML parser has found.
+
+    Raises:
+        BadRecord: Always.
+    """
     raise BadRecord("it declares a document type, which no part of an office document may")
 
 
 class _Relations(Handler):
-    """Collects the parts that a part refers to."""
+    """Collects the parts that a part refers to.
+
+    Attributes:
+        targets: (last word of the relationship type, part name) by relationship id. Links out of the package are
+            omitted.
+    """
 
     def __init__(self, folder: str) -> None:
         self.targets: dict[str, tuple[str, str]] = {}
@@ -227,10 +278,12 @@ class CoreProperties(Handler):
 
     @property
     def title(self) -> str | None:
+        """The document's title on one line, or None."""
         return " ".join(self._texts.get("title", "").split()) or None
 
     @property
     def date(self) -> str | None:
+        """The day on which the document was created, as YYYY-MM-DD, or None."""
         match = DAY.match(self._texts.get("created", "").strip())
         return match[0] if match else None
 

@@ -43,7 +43,7 @@ def can_read_pdf() -> bool:
 
 
 def read_pdf(data: bytes, max_characters: int) -> OfficeDocument:
-    """Read a PDF from its bytes.
+    """Read the paragraphs, title and date of a PDF from its bytes.
 
     Raises:
         BadRecord: If the file is damaged or not a PDF.
@@ -79,6 +79,7 @@ def read_pdf(data: bytes, max_characters: int) -> OfficeDocument:
 
 
 def _read_page_text(document: "pypdfium2.PdfDocument", number: int) -> str:
+    """Return the text of the page with index `number` (from 0), with its line breaks."""
     page = document[number]
     text_page = page.get_textpage()
     try:
@@ -90,9 +91,9 @@ def _read_page_text(document: "pypdfium2.PdfDocument", number: int) -> str:
 
 
 def build_paragraphs(pages: Sequence[str]) -> list[str]:
-    """Join the lines of pages into paragraphs, without running titles and page numbers.
+    r"""Join the lines of pages into paragraphs, without running titles, page numbers and tables of contents.
 
-    >>> build_paragraphs(["The ferry was late, for there was fog in the\\r\\nharbour and on the sea.\\r\\nWe waited."])
+    >>> build_paragraphs(["The ferry was late, for there was fog in the\r\nharbour and on the sea.\r\nWe waited."])
     ['The ferry was late, for there was fog in the harbour and on the sea. We waited.']
     """
     kept = (line for page in without_titles([_split_lines(page) for page in pages]) for line in page)
@@ -110,11 +111,16 @@ def build_paragraphs(pages: Sequence[str]) -> list[str]:
 
 
 def _split_lines(page: str) -> list[str]:
+    """Return the nonblank lines of a page with single spaces."""
     return [plain for line in page.replace("\0", "").splitlines() if (plain := " ".join(line.split()))]
 
 
 def without_titles(pages: Sequence[list[str]]) -> Iterator[list[str]]:
-    """Yield the lines of each page, without page numbers and lines that are repeated at the edges of several pages."""
+    """Yield the lines of each page, without page numbers and lines that are repeated at the edges of several pages.
+
+    Args:
+        pages: The nonblank lines of each page.
+    """
     edges = Counter(form for page in pages for form in {_replace_numbers(page[at]) for at in _list_edge_lines(page)})
     least = max(MIN_TITLE_PAGES, MIN_TITLE_SHARE * len(pages))
     for page in pages:
@@ -127,7 +133,7 @@ def without_titles(pages: Sequence[list[str]]) -> Iterator[list[str]]:
 
 
 def _list_edge_lines(page: Sequence[str]) -> list[int]:
-    """Return the indices of the lines at the top and bottom of a page."""
+    """Return the indices of the first three and last three lines of a page."""
     size = len(page)
     return [at for at in range(size) if at < EDGE_LINES or at >= size - EDGE_LINES]
 
@@ -138,7 +144,7 @@ def _replace_numbers(line: str) -> str:
 
 
 def _measure_width(lines: Sequence[str]) -> int:
-    """Return the line length that 90 % of the lines do not exceed."""
+    """Return the line length, in characters, that 90% of the lines do not exceed; 0 if there are no lines."""
     lengths = sorted(map(len, lines))
     return lengths[int(0.9 * (len(lengths) - 1))] if lengths else 0
 
@@ -147,6 +153,11 @@ def _is_continued(before: str, line: str, width: int) -> bool:
     """Return True if a line continues the previous line's paragraph.
 
     The previous line must be full, and this line must not start anything new.
+
+    Args:
+        before: The previous line.
+        line: The line.
+        width: Length of a full line, in characters.
     """
     if ITEM.match(line) or NUMBERED.match(line):
         return False
@@ -156,7 +167,11 @@ def _is_continued(before: str, line: str, width: int) -> bool:
 
 
 def _join_line(text: str, line: str, words: Counter[str]) -> str:
-    """Append a line to the text before it. A hyphen between them is removed if the document has the word without it."""
+    """Append a line to the text before it.
+
+    A hyphen between them is removed if the document has the word without it. `words` counts the document's words in
+    lower case.
+    """
     if not text.endswith("-") or text.endswith((" -", "--")):
         return f"{text} {line}"
     head, tail = text.rpartition(" ")[2][:-1].lower(), line.partition(" ")[0].lower().rstrip(".,;:)")
@@ -164,9 +179,10 @@ def _join_line(text: str, line: str, words: Counter[str]) -> str:
 
 
 def _join_cut_word(head: str, tail: str, words: Counter[str]) -> str:
-    """Join a split word.
+    """Join the two parts of a word that was split at the end of a line.
 
-    The hyphen stays if the second part is capitalized or the document has the word only with one.
+    The hyphen stays if the second part is capitalized or the document has the word only with one. `words` counts the
+    document's words in lower case.
     """
     whole, hyphened = f"{head}{tail}", f"{head}-{tail}"
     is_hyphened = tail[:1].isupper() or (words[hyphened.lower()] and not words[whole.lower()])

@@ -33,15 +33,20 @@ class SheetRows:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return a single slice that contains the whole file."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A workbook is one slice.
+        """
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a workbook, one for each row of each sheet.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each row of each sheet of a workbook is a record. Hidden rows are dropped.
 
         Args:
             piece: The slice, which is the whole file.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the workbook cannot be read to its end.
@@ -54,7 +59,13 @@ class SheetRows:
                     yield self._build_record(row, piece.file, sheet, fields, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the row at a locator as JSON, or b"" if there is none."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a row of a sheet, as JSON; b"" if there is no such row.
+
+        Raises:
+            InputError: If the workbook cannot be read.
+        """
         with self.open_sheets(file) as sheets:
             rows = (row for sheet in sheets if sheet.number == locator.stream for row in sheet.rows)
             return next((to_row_json(row) for row in rows if row.number == locator.offset), b"")
@@ -80,11 +91,22 @@ class SheetRows:
         except BadRecord as error:
             raise InputError(f"{path} cannot be read to its end: {error}. Get it again, or save it again.") from error
         except OSError as error:
-            raise InputError(f"Cannot read {path}: {error.strerror}. Check the path and its permissions.") from error
+            raise InputError(
+                f"Cannot read {path}: {error.strerror or error}. Check the path and its permissions."
+            ) from error
 
     def _build_record(
         self, row: SheetRow, file: RawFile, sheet: Worksheet, fields: dict[str, str], tally: Tally
     ) -> Record:
+        """Build the record of a row of a sheet. A too large, hidden or unusable row yields a dropped record.
+
+        Args:
+            row: The row.
+            file: The workbook.
+            sheet: The sheet that contains the row.
+            fields: Column name for each attribute of `Record`.
+            tally: Knows which records crashed earlier and must be skipped.
+        """
         raw = to_row_json(row) if row.values is not None else b""
         place = Locator(file=file.name, sha256=file.sha256, stream=row.sheet, offset=row.number, length=len(raw))
         if row.values is None or len(raw) > self.max_record_bytes:
@@ -99,6 +121,7 @@ class SheetRows:
             return drop_damaged(place, raw, error)
 
     def _find_drop(self, row: SheetRow, sheet: Worksheet, fields: dict[str, str]) -> Drop | None:
+        """Return a `Drop` if a row is hidden or its sheet has no text column; otherwise None."""
         if row.is_hidden:
             return Drop("hidden", f"row {row.number} of sheet {sheet.name!r}, or the sheet")
         if fields["text"] in sheet.columns:

@@ -38,10 +38,11 @@ MAX_DAYS = 2_958_466  # 9999-12-31
 class SheetRow(NamedTuple):
     """A row of a sheet.
 
-    `values` is None if the row is too large. `is_hidden` is True if the row or its sheet is hidden.
-
-    `sheet` is the one-based number of the sheet in the workbook, and `number` the one-based number of the row in the
-    sheet.
+    Attributes:
+        sheet: One-based number of the sheet in the workbook.
+        number: One-based number of the row in the sheet.
+        values: The values by column name; None if the row is too large.
+        is_hidden: True if the row or its sheet is hidden.
     """
 
     sheet: int
@@ -52,7 +53,14 @@ class SheetRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Worksheet:
-    """A sheet of a workbook. `number` is its one-based number. `rows` are the rows after the header rows."""
+    """A sheet of a workbook.
+
+    Attributes:
+        number: One-based number of the sheet in the workbook.
+        name: Name of the sheet.
+        columns: The column names, each of them unique.
+        rows: The rows after the header rows.
+    """
 
     number: int
     name: str
@@ -68,8 +76,9 @@ def read_sheets(package: Package, max_row: int) -> Iterator[Worksheet]:
         max_row: Maximum number of characters in a row. `values` of a longer row is None.
 
     Raises:
-        BadRecord: If the workbook is damaged.
-        LargeDocument: If more is decompressed than allowed.
+        BadRecord: During iteration, if the workbook is damaged.
+        LockedDocument: During iteration, if a part of it is encrypted.
+        LargeDocument: During iteration, if more is decompressed than allowed.
     """
     main = package.find_main_part(MAIN_PART)
     book, related = _Workbook(), package.list_related(main)
@@ -86,13 +95,25 @@ def read_sheets(package: Package, max_row: int) -> Iterator[Worksheet]:
 
 
 def _iter_raw_rows(package: Package, part: str, rows: "_RowReader") -> Iterator["_RawRow"]:
-    """Yield each row that is not empty."""
+    """Yield each row of a sheet that is not empty, in order.
+
+    Args:
+        package: The open workbook.
+        part: Name of the sheet's part in the package.
+        rows: A new handler to parse it with.
+
+    Raises:
+        BadRecord: During iteration, if the sheet is damaged.
+        LockedDocument: During iteration, if it is encrypted.
+        LargeDocument: During iteration, if more is decompressed than allowed.
+    """
     for _ in package.iter_parse_steps(part, rows):
         yield from rows.complete
         rows.complete.clear()
 
 
 def _build_sheet(number: int, name: str, rows: Iterator["_RawRow"]) -> Worksheet:
+    """Build the sheet with this number and name from its nonempty rows, of which the first may name the columns."""
     head = []
     for row in rows:
         head.append(row)
@@ -111,6 +132,9 @@ def _build_sheet(number: int, name: str, rows: Iterator["_RawRow"]) -> Worksheet
 
 def _name_columns(head: list[dict[int, Any]]) -> tuple[dict[int, str], int]:
     """Return the column names by column index, and the number of header rows that they are taken from.
+
+    Args:
+        head: The cells of the first row that may name columns and of the row below, by column index.
 
     >>> _name_columns([{0: "id", 1: "text"}, {0: 7, 1: "a"}])
     ({0: 'id', 1: 'text'}, 1)
@@ -135,16 +159,19 @@ def _name_columns(head: list[dict[int, Any]]) -> tuple[dict[int, str], int]:
 
 
 def _find_left_name(top: dict[int, str], column: int) -> str:
+    """Return the name at a column index or, if there is none, at the nearest index to its left; "" if there is none."""
     return next((top[at] for at in range(column, -1, -1) if at in top), "")
 
 
 def _make_unique(name: str, used: set[str]) -> str:
+    """Return a name with the lowest number, from 2 on, that makes it differ from the used names, or without one."""
     if name not in used:
         return name
     return next(f"{name} {number}" for number in range(2, MAX_COLUMNS + 2) if f"{name} {number}" not in used)
 
 
 def _build_row(sheet: int, row: "_RawRow", names: dict[int, str]) -> SheetRow:
+    """Build the row of a sheet with its values by column name. A column without a name is called "column 3"."""
     if row.cells is None:
         return SheetRow(sheet, row.number, None, row.is_hidden)
     values = {names.get(at, f"column {at + 1}"): value for at, value in sorted(row.cells.items())}
@@ -152,12 +179,17 @@ def _build_row(sheet: int, row: "_RawRow", names: dict[int, str]) -> SheetRow:
 
 
 def to_row_json(row: SheetRow) -> bytes:
-    """Return a row as one line of JSON, from which the record's id is computed."""
+    """Return the values of a sheet's row as one line of UTF-8 JSON, from which the record's id is computed."""
     return json.dumps(row.values, ensure_ascii=False).encode(errors="backslashreplace")
 
 
 class _Workbook(Handler):
-    """Collects the names, relationship ids and visibility of the sheets, and the workbook's date system."""
+    """Collects the sheets of a workbook and its date system.
+
+    Attributes:
+        sheets: (name, relationship id, True if hidden) of each sheet, in order.
+        from_1904: True if days are counted from 1904 instead of 1900.
+    """
 
     def __init__(self) -> None:
         self.sheets: list[tuple[str, str, bool]] = []
@@ -240,7 +272,10 @@ class _SharedTexts(Handler):
 
 
 def _unescape(match: "re.Match[str]") -> str:
-    """Return the character that Excel escapes because XML cannot contain it, or "" for a control character."""
+    """Return the character that a match of Excel's escape `_x0041_` stands for.
+
+    "" for a control character other than a tab or line break; the escape itself for half of a surrogate pair.
+    """
     character = chr(int(match[1], 16))
     if "\ud800" <= character < "\ue000":
         return match[0]
@@ -249,7 +284,13 @@ def _unescape(match: "re.Match[str]") -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ValueReader:
-    """Converts the type, style and text of a cell to a value."""
+    """Converts the type, style and text of a cell to a value, when called.
+
+    Attributes:
+        shared: The shared strings of the workbook.
+        dates: For each cell style, True if it is a date format.
+        epoch: The day with number 0.
+    """
 
     shared: _SharedTexts
     dates: list[bool]
@@ -274,7 +315,7 @@ class _ValueReader:
         return int(number) if number.is_integer() and abs(number) < 1e15 else number if abs(number) < 1e308 else text
 
     def _to_date(self, days: float) -> str:
-        """Convert a day number to an ISO 8601 date, time of day, or both.
+        """Convert a day number to an ISO 8601 date, time of day (below 1), or both (if it has a fraction).
 
         Excel's nonexistent February 29, 1900 is considered.
         """
@@ -286,6 +327,11 @@ class _ValueReader:
 
 
 def _parse_index(text: str) -> int:
+    """Return the number of a shared string in a cell.
+
+    Raises:
+        BadRecord: If the cell's text is not an integer.
+    """
     try:
         return int(text)
     except ValueError as error:
@@ -295,7 +341,10 @@ def _parse_index(text: str) -> int:
 class _RawRow(NamedTuple):
     """A row as read from XML.
 
-    `cells` are the values by column index, without hidden columns, or None if the row is too large.
+    Attributes:
+        number: One-based number of the row in the sheet.
+        cells: The values by zero-based column index, without hidden columns; None if the row is too large.
+        is_hidden: True if the row, its sheet, or all of its cells are hidden.
     """
 
     number: int
@@ -305,7 +354,14 @@ class _RawRow(NamedTuple):
 
 @dataclass(slots=True)
 class _RowReader(Handler):
-    """Collects the completed rows of a sheet. `hidden` is True if the sheet is hidden."""
+    """Collects the completed rows of a sheet in `complete`, which its user empties.
+
+    Attributes:
+        read_value: Converts the type, style and text of a cell to a value.
+        max_characters: A row with more characters is too large.
+        hidden: True if the sheet is hidden.
+        complete: The rows that ended since it was last emptied.
+    """
 
     read_value: Callable[[str, str, str], Any]
     max_characters: int
@@ -370,12 +426,12 @@ class _RowReader(Handler):
 
 
 def _is_hidden(attributes: dict[str, str], size: str) -> bool:
-    """Return True for a row or column that is hidden or has a size of zero."""
+    """Return True for a row or column whose XML attributes hide it, or whose `size` ("ht" or "width") is zero."""
     return attributes.get("hidden") in YES or attributes.get(size) in NO_SIZE
 
 
 def _read_place(attributes: dict[str, str], name: str) -> int:
-    """Return a one-based column number within Excel's limits, or 0 if there is none."""
+    """Return the one-based column number in the attribute `name`, at most Excel's limit, or 0 if there is none."""
     given = attributes.get(name, "")
     return min(int(given), MAX_COLUMNS) if given.isdecimal() and len(given) < 8 else 0
 

@@ -124,7 +124,7 @@ def compute_chances(forest: Forest, rows: Float32s) -> Float64s:
 def sum_trees(
     values: Float32s, columns: Int16s, bounds: Float32s, masks: UInt32s, trees: Int32s, leaves: Float64s
 ) -> Float64s:
-    """Return the sum of the leaf values that each row reaches.
+    """Return the sum of the leaf values that each row reaches in the trees of a forest, float64 [rows].
 
     Nodes are evaluated four at a time, for all rows. Each row has a bit mask of the leaves it can still reach. If the
     row goes right at a node, the mask is restricted to the node's mask, and in the end the row reaches the lowest
@@ -168,7 +168,7 @@ def sum_trees(
 
 @kernel
 def compute_means(values: Float32s) -> Float32s:
-    """Return the mean of each row of `values`, with the values of its first row as weights."""
+    """Return the weighted mean of each row of a float32 array; the values of its first row are the weights."""
     means, weights = np.empty(values.shape[0], np.float32), values[0].astype(np.float64)
     total = np.sum(weights)
     for row in range(values.shape[0]):
@@ -192,7 +192,10 @@ def _find_constant_rows(values: Float32s) -> Bools:
 
 
 def sum_trees_plain(row: list[float], forest: Forest) -> float:
-    """Reference implementation of `sum_trees` for one row, for tests."""
+    """Return the sum of the leaf values that one row of features reaches in the trees of a forest.
+
+    It is the reference implementation of `sum_trees`, for tests.
+    """
     total = 0.0
     for (node, leaf), (end, _) in pairwise(forest.trees.tolist()):
         reachable = int(_ALL)
@@ -223,12 +226,15 @@ class MainText(NamedTuple):
 
 
 def choose_main_text(tree: Tree, address: str, metas: dict[str, str]) -> MainText:
-    """Choose the blocks that form the main text of a page.
+    """Choose the blocks that form the main text of a page, and estimate whether they are all of it.
 
     Args:
         tree: The page.
         address: URL of the page; "" if unknown.
         metas: As returned by `collect_metas`.
+
+    Returns:
+        The blocks and the estimate; no blocks and 0 for a page without text.
     """
     if not tree.blocks:
         return MainText([], 0.0)
@@ -241,7 +247,7 @@ def choose_main_text(tree: Tree, address: str, metas: dict[str, str]) -> MainTex
 
 
 def judge_blocks(rows: Float32s) -> Float64s:
-    """Return the probability that each block is main text, as a float64 array.
+    """Return the probability that each block is main text, float64 [blocks], from the features of all blocks of a page.
 
     Args:
         rows: As returned by `describe_blocks`.
@@ -255,12 +261,15 @@ def judge_blocks(rows: Float32s) -> Float64s:
 
 
 def compute_mean_row(rows: Float32s) -> Float32s:
-    """Return the mean of all rows as a single row, weighted by the length of each block's text."""
+    """Return the mean of all rows of features as a single row, float32 [1, columns].
+
+    The weights are the lengths of the blocks' texts.
+    """
     return compute_means(np.ascontiguousarray(rows.T))[None]
 
 
 def weigh_articles(chance: float) -> float:
-    """Return the weight, from 0 to 1, given to the forest for articles and news.
+    """Return the weight, from 0 to 1, given to the forest (decision trees) for articles and news.
 
     Args:
         chance: The probability that the page is an article or news.
@@ -273,12 +282,13 @@ def weigh_articles(chance: float) -> float:
 
 
 def without_errands(chances: Float64s, rows: Float32s) -> Float64s:
-    """Halve the probabilities of short lines that begin like page furniture, such as "Continue reading below".
+    """Return the blocks' probabilities, halved for short lines that begin like page furniture.
 
-    Trees trained for word F1 do not exclude these lines, because F1 hardly depends on them.
+    An example is "Continue reading below". Trees trained for word F1 do not exclude these lines, because F1 hardly
+    depends on them.
 
     Args:
-        chances: The probability of each block.
+        chances: The probability of each block that it is main text.
         rows: As returned by `describe_blocks`.
     """
     characters, stop, opening, element = (rows[:, FEATURES.index(name)] for name in ERRAND_COLUMNS)
@@ -291,7 +301,7 @@ def choose_blocks(chances: Float64s, sizes: Int64s) -> tuple[Bools, float]:
 
     Args:
         chances: The probability of each block that it is main text.
-        sizes: The number of characters of each block.
+        sizes: The number of characters of each block. There is at least one block.
 
     Returns:
         A bool array that is True for the chosen blocks, and the expected F1.

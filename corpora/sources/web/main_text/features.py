@@ -180,13 +180,16 @@ def compute_own_marks(tag: str, attributes: str) -> int:
 
 
 def find_first_class(attributes: str) -> str:
-    """Return the first class in an element's raw attribute string; "" if there is none."""
+    """Return the first class in an element's raw attribute string, such as ' class="a b"'; "" if there is none."""
     values = ("".join(values).split() for name, *values in ATTRIBUTE.findall(attributes) if name.lower() == "class")
     return next((words[0] for words in values if words), "")
 
 
 def _find_attribute_marks(name: str, value: str) -> int:
-    """Return the marks implied by one attribute, as a sum of values of `BIT`."""
+    """Return the marks implied by an attribute, given its name in lower case and its value.
+
+    The marks are a sum of values of `BIT`.
+    """
     if name == "role":
         return BIT.get(ROLES.get(value.lower(), ""), 0)
     if name == "itemprop":
@@ -239,7 +242,10 @@ def build_word_table() -> kernels.MarkTable:
 
 
 def _iter_words(pattern: str) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield the words that a pattern of `WORDS` matches, as (word, column of `marks`, strings that must not follow)."""
+    """Yield the words that a pattern of `WORDS` matches, as (word, column, strings that must not follow).
+
+    The column is that of `MarkTable.marks`.
+    """
     for alternative in ALTERNATIVE.findall(pattern):
         match = EDGES.match(alternative)
         assert match is not None, alternative
@@ -254,14 +260,14 @@ def _iter_words(pattern: str) -> Iterator[tuple[str, int, list[str]]]:
 def carry_down_plain(
     parents: list[int], prose_sizes: list[int], own: list[int], repeats: list[bool], max_size: float, neutral: int
 ) -> list[list[int]]:
-    """Reference implementation of `carry_down`, for tests.
+    """Compute what `carry_down` does, in plain Python, for tests.
 
     Args:
         parents, own, repeats, max_size, neutral: As in `carry_down`.
         prose_sizes: As `prose` in `carry_down`.
 
     Returns:
-        The column of `carried` for each element.
+        For each element, a list of five numbers: its column of `carried`.
     """
     rows = [[0, 0, -1, -1, -1]]
     for at, parent in enumerate(parents[1:], 1):
@@ -362,10 +368,10 @@ class Sizes(NamedTuple):
     prose_sum: Int64s
 
     def sum_inside(self, part: Int64s) -> Int64s:
-        """Return the sum over the blocks of each element.
+        """Return the sum over the blocks inside each element, int64 [elements].
 
         Args:
-            part: One of the cumulative sums of this object.
+            part: One of the cumulative sums of this object, such as `text_sum`.
         """
         return part[self.last] - part[self.first]
 
@@ -417,8 +423,9 @@ def count_texts(texts: tuple[str, ...]) -> tuple[UInt32s, Int64s, Int64s]:
     """Count the characters of strings by kind.
 
     Returns:
-        The code points of all strings in one array, the number of characters of each string, and the int64 array
-        [8, strings] described at `count_characters`.
+        The code points of all strings in one uint32 array, the number of characters of each string, and an int64 array
+        [8, strings]: capitals and digits in the first 100 characters; commas, sentence ends, spaces, line feeds and
+        wide characters; and 1 if the string may begin like page furniture ("Read more").
     """
     characters = np.array([len(text) for text in texts])
     counts = np.zeros((NUM_COUNTS, len(texts)), np.int64)
@@ -428,11 +435,19 @@ def count_texts(texts: tuple[str, ...]) -> tuple[UInt32s, Int64s, Int64s]:
 
 
 def _to_codes(text: str) -> UInt32s:
+    """Return the code points of a string as a uint32 array."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
 def _iter_sums(lengths: Int64s, links: Int64s) -> Iterator[Int64s]:
-    """Yield three cumulative sums over the blocks: all characters, characters in links, and characters of prose."""
+    """Yield three cumulative sums over the blocks: all characters, characters in links, and characters of prose.
+
+    Each is int64 with a zero in front. A block counts as prose if it is over 80 characters long and mostly not links.
+
+    Args:
+        lengths: Number of characters of each block.
+        links: Number of these that are in links.
+    """
     prose = np.where((lengths > MIN_PROSE_CHARACTERS) & (links < MAX_LINK_SHARE * lengths), lengths, 0)
     return (np.concatenate(([0], np.cumsum(column))) for column in (lengths, links, prose))
 
@@ -440,7 +455,7 @@ def _iter_sums(lengths: Int64s, links: Int64s) -> Iterator[Int64s]:
 def _describe_text(
     texts: tuple[str, ...], sizes: Sizes, codes: UInt32s, characters: Int64s, counts: Int64s
 ) -> list[Float64s]:
-    """Return the columns `TEXT_COLUMNS` for the text of each block.
+    """Return the feature columns `TEXT_COLUMNS`, which describe the text of each block.
 
     Args:
         texts: The text of each block.
@@ -471,6 +486,12 @@ def _describe_text(
 
 
 def _describe_places(sizes: Sizes, depths: Int64s) -> list[Float64s]:
+    """Return the feature columns `PLACE_COLUMNS`, which describe where each block is in the page.
+
+    Args:
+        sizes: The page's blocks and elements.
+        depths: Depth of each element.
+    """
     count = len(sizes.nodes)
     number = np.arange(count)
     return [
@@ -487,9 +508,13 @@ def _describe_places(sizes: Sizes, depths: Int64s) -> list[Float64s]:
 
 
 def _describe_marks(sizes: Sizes, around: Int64s) -> Float64s:
-    """Return the feature columns for marks.
+    """Return the feature columns `MARK_COLUMNS`, float64 [columns, blocks].
 
     First, 0 or 1 for whether a block has each mark; then the share of the page's text with the mark, or -1 without it.
+
+    Args:
+        sizes: The page's blocks and elements.
+        around: The marks of each element and its ancestors, as bits.
     """
     has_mark = around[sizes.nodes] >> SHIFTS & 1
     carried_share = (has_mark @ sizes.lengths) / sizes.text_sum[-1]
@@ -497,11 +522,15 @@ def _describe_marks(sizes: Sizes, around: Int64s) -> Float64s:
 
 
 def _describe_nearest(sizes: Sizes, marks: Int64s, group_keys: Int64s) -> tuple[Int64s, Int64s, list[Float64s]]:
-    """Return the depth of every element, the marks of its ancestors, and the columns for each block's nearest elements.
+    """Return the depth of every element, the marks of it and its ancestors, and the feature columns `NEAR_COLUMNS`.
 
     The columns are, in order: the distance and the contents of the nearest element with marks against main text; the
     distance of the nearest one with marks for it; the number, text, links and blocks of the nearest element that has
     two equal siblings; the number of elements equal to the block's own.
+
+    Args:
+        sizes: The page's blocks and elements.
+        marks, group_keys: As returned by `compute_marks`.
     """
     held, linked, blocks = sizes.sum_inside(sizes.text_sum), sizes.sum_inside(sizes.link_sum), sizes.last - sizes.first
     keys = np.unique(group_keys, return_inverse=True)[1]
@@ -530,7 +559,10 @@ def _describe_nearest(sizes: Sizes, marks: Int64s, group_keys: Int64s) -> tuple[
 
 
 def _describe_elements(sizes: Sizes) -> list[Float64s]:
-    """Return the columns for the elements around a block: shares of text and prose, links, and blocks."""
+    """Return the feature columns `ELEMENT_COLUMNS` for the five innermost elements around each block.
+
+    For each of them: shares of the page's text and prose, share of links in its text, and number of blocks.
+    """
     held, prose, blocks = sizes.sum_inside(sizes.text_sum), sizes.sum_inside(sizes.prose_sum), sizes.last - sizes.first
     links = sizes.sum_inside(sizes.link_sum) / np.maximum(held, 1)
     text, prose = held / sizes.text_sum[-1], prose / max(1, sizes.prose_sum[-1])
@@ -542,9 +574,14 @@ def _describe_elements(sizes: Sizes) -> list[Float64s]:
 
 
 def _describe_holders(sizes: Sizes, depths: Int64s) -> list[Float64s]:
-    """Return the columns for whether a block is in the smallest element with certain shares of the page's prose.
+    """Return the feature columns `HOLDER_COLUMNS` for the smallest elements with certain shares of the page's prose.
 
-    They include the distance of the block from that element.
+    For each share: whether a block is in that element, how many blocks it is away, the element's share of all blocks,
+    and how much deeper the block is than the element.
+
+    Args:
+        sizes: The page's blocks and elements.
+        depths: Depth of each element.
     """
     prose, blocks = sizes.sum_inside(sizes.prose_sum), sizes.last - sizes.first
     number = np.arange(len(sizes.nodes))
@@ -561,7 +598,15 @@ def _describe_holders(sizes: Sizes, depths: Int64s) -> list[Float64s]:
 
 
 def _describe_headings(texts: tuple[str, ...], levels: Int64s, openings: Float64s) -> list[Float64s]:
-    """Return the columns for each block's preceding heading and its distance, and for repetitions of its text."""
+    """Return the feature columns `HEADING_COLUMNS` for each block.
+
+    They describe the preceding heading, its distance, and repetitions of the block's text.
+
+    Args:
+        texts: The text of each block.
+        levels: The level (1 to 6) of each block that is a heading; 0 for other blocks.
+        openings: Positive for each block that begins like page furniture.
+    """
     number = np.arange(len(texts))
     at = np.maximum.accumulate(np.where(levels > 0, number, -1))
     is_after = at >= 0
@@ -581,7 +626,9 @@ def _describe_headings(texts: tuple[str, ...], levels: Int64s, openings: Float64
 def _describe_sources(
     tree: Tree, texts: tuple[str, ...], metas: dict[str, str], codes: UInt32s, characters: Int64s
 ) -> Bools:
-    """Return columns that are True if a block's text begins like a string in the page's data, description or title.
+    """Return the feature columns `GIVEN_COLUMNS`, bool [3, blocks].
+
+    They are True if a block's text begins like a string in the page's data, its description or its title.
 
     Args:
         tree: The page.
@@ -607,14 +654,21 @@ def _strip_escapes(script: str) -> str:
 
 
 def _describe_neighbors(sizes: Sizes) -> Float64s:
-    """Return the length, links and element of the two blocks before and after each block; -1 where there is none."""
+    """Return the feature columns `NEIGHBOR_COLUMNS` for the two blocks before and after each block.
+
+    For each of them: length, share of links, and element. They are -1 if there is no such block.
+    """
     values = np.full((3, len(sizes.own) + 4), -1.0)
     values[:, 2:-2] = sizes.lengths, np.diff(sizes.link_sum) / sizes.lengths, sizes.own
     return np.concatenate([values[:, start : start + len(sizes.own)] for start in (0, 1, 3, 4)])
 
 
 def _describe_windows(sizes: Sizes) -> list[Float64s]:
-    """Return the columns for the surrounding blocks: shares of the page's prose, of links, and of the page's text."""
+    """Return the feature columns `WINDOW_COLUMNS` for the blocks within 5, 15 and 40 blocks of each block.
+
+    For each distance: their share of the page's prose, the share of links in their text, their share of the page's
+    text.
+    """
     number = np.arange(len(sizes.nodes))
     columns = []
     for size in WINDOWS:
@@ -631,7 +685,16 @@ def _describe_windows(sizes: Sizes) -> list[Float64s]:
 def _describe_page(
     tree: Tree, address: str, metas: dict[str, str], sizes: Sizes, levels: Int64s, text: list[Float64s]
 ) -> list[float]:
-    """Return the values of `PAGE_COLUMNS`, which are the same for all blocks."""
+    """Return the values of `PAGE_COLUMNS`, which are the same for all blocks.
+
+    Args:
+        tree: The page.
+        address: URL of the page; "" if unknown.
+        metas: As returned by `collect_metas`.
+        sizes: The page's blocks and elements.
+        levels: The level (1 to 6) of each block that is a heading; 0 for other blocks.
+        text: As returned by `_describe_text`.
+    """
     count, total, prose = len(levels), int(sizes.text_sum[-1]), int(sizes.prose_sum[-1])
     blocks, elements = (
         dict(zip(NAMES, np.bincount(numbers, minlength=len(NAMES)).tolist(), strict=False))

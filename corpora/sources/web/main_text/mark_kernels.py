@@ -67,8 +67,8 @@ def read_marks(
         starts: First byte of each element's attributes.
         stops: First byte after each element's attributes.
         table: The words to search for.
-        marks: The marks of each element. New marks are added in place.
-        keys: A digest of each element. The digest of the first class is mixed in, in place.
+        marks: int64, the marks of each element as bits. New marks are added in place.
+        keys: int64, a digest of each element. The digest of the first class is mixed in, in place.
         unsure: Set to True for elements that only the Python implementation can handle.
     """
     gives, codes = table.marks, np.empty(2 * np.max(stops - starts) + 2, np.uint8)
@@ -120,7 +120,7 @@ def _skip_name(data: Bytes, at: int, stop: int, is_name_wanted: bool) -> int:
 
 @kernel
 def _find_value(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Find the value of the attribute whose name ends at `at`.
+    """Find the value of the attribute whose name ends at byte `at` of `data`. The attributes end at byte `stop`.
 
     Returns:
         The first byte of the value, the first byte after it, and the position at which to continue.
@@ -163,6 +163,7 @@ def _find_node(data: Bytes, start: int, stop: int, table: MarkTable, node: int) 
 
 @kernel
 def _is_true(data: Bytes, at: int, stop: int) -> bool:
+    """Return True if data[at:stop] is the word "true"."""
     return stop - at == 4 and data[at] == 116 and data[at + 1] == 114 and data[at + 2] == 117 and data[at + 3] == 101
 
 
@@ -226,10 +227,10 @@ def _add_marks(
 
 @kernel
 def _is_edge(code: int, edge: int) -> bool:
-    """Return True if a character with this code can delimit a word.
+    """Return True if the character with this code can be next to a word.
 
     Args:
-        code: The character's code.
+        code: The character's code, as in `CODES`.
         edge: The required context: `ANY`, `NO_LETTER` or `NO_WORD`.
     """
     if edge == ANY:
@@ -299,7 +300,10 @@ for _letter in "Aa":
 
 @cache
 def classify_characters() -> Bytes:
-    """Return a uint8 array with the kinds of each code point below 0x10000, as a sum of `CAPITAL`, `DIGIT` etc."""
+    """Return a uint8 array with the kinds of each code point below 0x10000, as bits: `CAPITAL`, `DIGIT`, `COMMA` etc.
+
+    It is cached.
+    """
     kinds = np.array([CATEGORIES.get(category(chr(code)), 0) for code in range(0x10000)], np.uint8)
     for kind, characters in SIGNS:
         kinds[[ord(character) for character in characters]] = kind
@@ -311,7 +315,7 @@ def classify_characters() -> Bytes:
 def list_openings() -> Bools:
     """Return a bool array that is True if `OPENING` may match a string with the given first three letters.
 
-    The index is the three letters as a number in base 27.
+    The index is the three letters as a number in base 27, with 26 for what is not an ASCII letter. The array is cached.
     """
     table = np.zeros((_NO_LETTER + 1,) * 3, np.bool_)
     for alternative in ALTERNATIVE.findall(OPENING_PATTERNS):
@@ -376,7 +380,7 @@ def _hash_text(codes: UInt32s, start: int) -> int:
 
 @kernel
 def _can_open(codes: UInt32s, at: int, stop: int, openings: Bools) -> bool:
-    """Return False if `OPENING` cannot match a string.
+    """Return False if `OPENING` cannot match a string, judged by its first three letters.
 
     Args:
         codes: uint32 code points of all strings, concatenated.
@@ -400,7 +404,11 @@ def _can_open(codes: UInt32s, at: int, stop: int, openings: Bools) -> bool:
 
 
 def count_characters_plain(text: str) -> list[int]:
-    """Reference implementation of `count_characters` for one string, for tests. Its last count is exact."""
+    """Count the characters of one string as `count_characters` does, for tests.
+
+    Returns:
+        Eight numbers: the string's column of `counts`. The last one is exact.
+    """
     head = [category(character) for character in text[:HEAD_CHARACTERS]]
     counts = [sum(CATEGORIES.get(each) == kind for each in head) for kind in (CAPITAL, DIGIT)]
     counts += [sum(map(text.count, signs)) for _, signs in SIGNS]

@@ -118,11 +118,12 @@ class WrittenAttributes(NamedTuple):
     stops: Int64s
 
     def read(self, element: int) -> str:
-        """Return the raw attribute string of the element with this index."""
+        """Return the raw attribute string of the element with this index, such as ' class="a" id=b'."""
         return self.data[self.starts[element] : self.stops[element]].decode("utf-8", "surrogatepass")
 
 
 def _zero(*shape: int) -> Callable[[], Int64s]:
+    """Return a function that creates an int64 array of zeros with this shape."""
     return lambda: np.zeros(shape, np.int64)
 
 
@@ -185,7 +186,7 @@ MAX_DIGITS = 7
 
 @kernel
 def measure_space(data: Bytes, at: int) -> int:
-    """Return the number of bytes of the character at `at` if it is white space (as in `str.isspace`), else 0."""
+    """Return the number of bytes of the UTF-8 character at `at` if it is white space (as in `str.isspace`), else 0."""
     byte = data[at]
     if byte < 0x80:
         return int(byte == 32 or 9 <= byte <= 13 or 28 <= byte <= 31)
@@ -244,7 +245,16 @@ def read_reference(data: Bytes, at: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def _read_number(data: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """Read a numeric character reference. The result is that of `read_reference`."""
+    """Read the numeric character reference ("&#233;" or "&#xe9;") that begins at `at`.
+
+    Args:
+        data: UTF-8 bytes.
+        at: Position of its "&".
+        stop: End of the text.
+
+    Returns:
+        The code point and the number of bytes of the reference; (-1, 1) if the kernel cannot decide.
+    """
     end, base, code = at + 2, 10, 0
     if end < stop and data[end] | 32 == _X:
         end, base = end + 1, 16
@@ -263,10 +273,10 @@ def _read_number(data: Bytes, at: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def write_character(text: Bytes, at: int, code: int) -> int:
-    """Write the character with code point `code`, from U+0080 to U+FFFF, to `text[at:]` as UTF-8.
+    """Write the character with code point `code`, from U+0080 to U+FFFF, as UTF-8 to `text`, beginning at index `at`.
 
     Returns:
-        The number of bytes written.
+        The number of bytes written: 2 or 3.
     """
     if code < 0x800:
         text[at], text[at + 1] = 0xC0 | code >> 6, 0x80 | code & 0x3F

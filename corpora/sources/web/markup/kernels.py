@@ -161,7 +161,7 @@ def _find_number(data: Bytes, names: Int64s, chains: Int64s, state: Int64s, star
         is_new: True to add an unknown name.
 
     Returns:
-        The index of the name in `names`; -1 for an unknown name, -2 if the kernel cannot decide.
+        The index of the name in `names`; -1 for an unknown name that is not added, -2 if the kernel cannot decide.
     """
     digest = stop - start
     for at in range(start, stop):
@@ -314,7 +314,7 @@ def _find_tag_end(data: Bytes, state: Int64s, at: int, is_end_tag: bool) -> int:
 
 @kernel
 def _skip_value(data: Bytes, at: int) -> int:
-    """Return the position after white space and the quoted value that may begin at `at`.
+    """Return the position after white space and the quoted value that may begin at byte `at` of a page.
 
     If the value is not quoted, or its quote is unclosed, the position after the white space is returned.
     """
@@ -326,7 +326,7 @@ def _skip_value(data: Bytes, at: int) -> int:
 
 @kernel
 def _skip_comment(data: Bytes, state: Int64s, at: int) -> int:
-    """Return the position after the comment, doctype or processing instruction that begins at `at`.
+    """Return the position after the comment, doctype or processing instruction that begins at byte `at` of a page.
 
     A comment that is never closed ends at the next ">", and `state` then records that no later comment is closed.
     """
@@ -346,11 +346,11 @@ def _emit_start_tag(data: Bytes, tokens: Int32s, state: Int64s, number: int, doe
     """Append the token of a start tag to the arrays of a `ScannedPage`, in place.
 
     Args:
-        data: As in `ScannedPage`.
-        tokens: As in `ScannedPage`.
-        state: As in `ScannedPage`.
+        data: UTF-8 bytes of the element names and the page.
+        tokens: The tokens.
+        state: The counters.
         number: Index of the element's name.
-        does: How elements with this name are treated.
+        does: What a start tag with this name does, such as `OPEN` or `LINKED`.
         start: First byte of the attributes.
         end: First byte after the attributes.
     """
@@ -387,7 +387,7 @@ def _find_raw_end(data: Bytes, name: int, name_stop: int, at: int, last: int) ->
         name: First byte of the element's name in `data`.
         name_stop: First byte after the name.
         at: Position at which the search begins.
-        last: End of the search.
+        last: Position of the last ">" that may end the tag.
     """
     size = name_stop - name
     while True:
@@ -474,7 +474,7 @@ def _note_hiding(state: Int64s, what: int, name: int) -> None:
 
 @kernel
 def _add_segment(segments: Int32s, state: Int64s, start: int, stop: int) -> None:
-    """Append the bytes from `start` to `stop` of the page to a `PageTable`'s segments, in place.
+    """Append the range of bytes from `start` to `stop` of the page to a `PageTable`'s segments, in place.
 
     Nothing is appended if `state`, updated by `_note_hiding`, says that the current text is hidden.
     """
@@ -490,7 +490,7 @@ def _add_run(data: Bytes, text: Bytes, segments: Int32s, state: Int64s, start: i
 
     The other arrays are those of a `PageTable` and are updated in place: the characters, with references resolved and
     white space collapsed, are appended to `text`, their position in `data` to `segments`, and counters in `state` are
-    increased.
+    increased. White space alone is not added at the beginning of a group.
     """
     at, size, gap, added = start, state[SIZE], state[_GAP], 0
     is_begun, has_text, mixed = state[SEGMENTS] > state[_FIRST], state[_NUM_ADDED] > 0, False
@@ -575,9 +575,10 @@ def _open(
 
 @kernel
 def _close_before(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, name: int) -> None:
-    """Close the open elements that a start tag implicitly ends, according to `rules`.
+    """Close the open elements that a start tag implicitly ends, according to `rules`; a `<li>` ends the one before it.
 
-    The arrays are those of a `ScannedPage` (`rules`, `names`) and a `PageTable`. `name` is the index of the tag's name.
+    The arrays are those of a `ScannedPage` (`rules`, `names`) and a `PageTable`, and are updated in place. `name` is
+    the index of the tag's name.
     """
     wall = -1
     name = min(name, len(rules) - 1)
@@ -597,10 +598,10 @@ def _close_before(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, s
 
 @kernel
 def _close(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, name: int) -> None:
-    """Close the innermost open element with a name, and the elements still open inside it.
+    """Close the innermost open element with a name, for an end tag, and the elements still open inside it.
 
     Nothing happens if the element is outside the current scope. The arrays are those of a `ScannedPage` (`rules`,
-    `names`) and a `PageTable`. `name` is the index of the name.
+    `names`) and a `PageTable`, and are updated in place. `name` is the index of the name.
     """
     wall = opened[state[_DEPTH], 2]
     rule = min(name, len(rules) - 1)
@@ -614,7 +615,7 @@ def _close(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, state: I
 
 @kernel
 def _pop_to(names: Int64s, nodes: Int64s, opened: Int64s, state: Int64s, level: int) -> None:
-    """Close all open elements at `level` and deeper levels.
+    """Close all open elements at `level` (0 is the outermost) and deeper levels.
 
     The arrays are those of a `ScannedPage` (`names`) and a `PageTable`, and are updated in place.
     """

@@ -44,9 +44,15 @@ class _LimitExceeded(Exception):
 
 
 def parse_html_plain(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
-    """Reference implementation of `parse_html`, also used for pages that the kernels cannot handle.
+    """Parse an HTML page without kernels. This defines `parse_html`, and handles pages that the kernels cannot.
 
-    Arguments and result are those of `parse_html`.
+    Args:
+        html: The page.
+        limits: Size limits of the page.
+        is_rewritten: True if formulas have already been replaced with text, and ruby readings and deleted text removed.
+
+    Returns:
+        The tree, or `Refused` with the limit that the page exceeds.
     """
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
@@ -61,7 +67,10 @@ def parse_html_plain(html: str, limits: PageLimits, is_rewritten: bool = False) 
 
 
 def _needs_rewriting(html: str, limits: PageLimits) -> bool:
-    """Return True for a page that contains formulas, ruby readings or deleted text, and not too many elements."""
+    """Return True for a page that contains formulas, ruby readings or deleted text, and not too many elements.
+
+    Only `limits.max_nodes` is considered.
+    """
     builder = _Builder(replace(limits, max_depth=len(html) + 1, max_text=len(html) + 1))
     try:
         _feed_builder(builder, html.replace("\0", "") if "\0" in html else html)
@@ -71,7 +80,11 @@ def _needs_rewriting(html: str, limits: PageLimits) -> bool:
 
 
 def _feed_builder(builder: "_Builder", html: str) -> None:
-    """Split a page into tags and the text between them, and pass both to the builder."""
+    """Split a page into tags and the text between them, and pass both to the builder.
+
+    Raises:
+        _LimitExceeded: If the page exceeds a limit of the builder.
+    """
     position = after = num_faults = 0
     last = html.rfind(">")  # after it no tag ends
     find, match, take, start, end = html.find, TOKEN.match, builder.add_text, builder.start_element, builder.end_element
@@ -102,7 +115,13 @@ def _feed_builder(builder: "_Builder", html: str) -> None:
 
 
 class BlockText:
-    """Collects the text of a block."""
+    """Collects the text of a block.
+
+    Attributes:
+        parts: The runs of characters.
+        size: Number of characters in `parts`.
+        links: Number of these that are in links.
+    """
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -128,7 +147,10 @@ class BlockText:
             self.links += len(text.strip())
 
     def end_line(self) -> bool:
-        """End a line. Return True if the previous line is empty, so that the paragraph ends as well."""
+        """End a line at a `<br>`.
+
+        Return True if the line before is empty, so that the caller must end the block, too.
+        """
         for part in reversed(self.parts):
             if part == "\n":
                 return True
@@ -180,7 +202,11 @@ class _Builder:
         self.unended: set[str] = set()  # raw elements whose end was looked for in vain: it is not looked for again
 
     def add_text(self, text: str) -> None:
-        """Add a run of characters, unless it is hidden."""
+        """Add a run of characters to the current block, unless it is hidden.
+
+        Raises:
+            _LimitExceeded: If the block gets too long.
+        """
         if self.hidden:
             self.tree.hidden += bool(text) and not text.isspace()
             return
@@ -189,17 +215,20 @@ class _Builder:
             raise _LimitExceeded("too long a text", f"over {self.limits.max_text} characters in a block")
 
     def end_block(self) -> None:
-        """Finish the current block, if it has text."""
+        """Finish the current block, and append it to the tree if it has text."""
         if self.block_text.parts:
             node = self.nodes[-1]
             self.block_text.end_block(node, self.tags[node] or "body", self.tree.blocks)
 
     def start_element(self, name: str, attributes: str) -> None:
-        """Open an element.
+        """Process a start tag: end the elements that it implies, and open its element.
 
         Args:
             name: Name of the element in lower case.
             attributes: Raw attribute string of its start tag.
+
+        Raises:
+            _LimitExceeded: If there are too many elements, or too many in one another.
         """
         self._count_element()
         self.needs_rewriting |= name in REWRITTEN_TAGS or name.endswith(":math")
@@ -223,7 +252,7 @@ class _Builder:
         self._open(name, attributes)
 
     def end_element(self, name: str) -> None:
-        """Close an element and the elements still open inside it."""
+        """Process an end tag: close the innermost open element with this name, if any, and those inside it."""
         if name in INLINE_TAGS:
             if name == "a":
                 self.in_link = False
@@ -259,7 +288,9 @@ class _Builder:
         return (html.find(">", at) + 1) or len(html)
 
     def skip_raw(self, html: str, name: str, attributes: str, start: int, stop: int) -> int:
-        """Return the position after an element whose content is not text.
+        """Return the position after an element whose content is not text, such as a script.
+
+        The content of `<title>` and of data scripts is stored in the tree.
 
         Args:
             html: The page.
@@ -267,6 +298,9 @@ class _Builder:
             attributes: Raw attribute string of its start tag.
             start: End of its start tag. It is returned if the element has no end tag.
             stop: End of the page's last tag.
+
+        Raises:
+            _LimitExceeded: If there are too many elements.
         """
         self._count_element()
         self.needs_rewriting |= name == "math" or (name == "script" and "math/tex" in attributes)
@@ -283,7 +317,7 @@ class _Builder:
         return end.end()
 
     def finish(self) -> Tree:
-        """Close all elements, and return the tree."""
+        """Close all elements, and return the tree. The builder cannot be used afterwards."""
         self.end_block()
         self._pop_to(0)
         self.spans[0] = (0, len(self.tree.blocks))
@@ -296,6 +330,12 @@ class _Builder:
         return self.tree
 
     def _add_void(self, name: str, attributes: str) -> None:
+        """Process an element that has no content, such as `<br>` or `<meta>`.
+
+        Args:
+            name: Name of the element in lower case.
+            attributes: Raw attribute string of its tag.
+        """
         if name == "hr" or (name == "br" and not self.hidden and self.block_text.end_line()):
             self.end_block()
         elif name == "meta":
@@ -304,12 +344,24 @@ class _Builder:
             self.tree.links.append(attributes)
 
     def _count_element(self) -> None:
+        """Count a start tag.
+
+        Raises:
+            _LimitExceeded: If there are too many.
+        """
         self.node_count += 1
         if self.node_count > self.limits.max_nodes:
             raise _LimitExceeded("too many elements", f"over {self.limits.max_nodes}")
 
     def _start_inline(self, name: str, attributes: str) -> None:
-        """Begin a formatting element. It is not listed in the tree; only links, times and hiding are recorded."""
+        """Process the start tag of a formatting element.
+
+        It is not listed in the tree; links, times and hiding are recorded.
+
+        Args:
+            name: Name of the element in lower case.
+            attributes: Raw attribute string of its start tag.
+        """
         if name == "a":
             self.in_link = "href" in attributes or "href" in attributes.lower()
             if "license" in attributes:
@@ -322,6 +374,15 @@ class _Builder:
             self.hidden, self.hidden_count, self.hidden_level = name, 1, len(self.names)
 
     def _open(self, name: str, attributes: str) -> None:
+        """Append an element to the tree, inside the innermost open element, and make it the innermost one.
+
+        Args:
+            name: Name of the element in lower case.
+            attributes: Raw attribute string of its start tag.
+
+        Raises:
+            _LimitExceeded: If it is nested too deep.
+        """
         level = len(self.names)
         if level >= self.limits.max_depth:
             raise _LimitExceeded("nested too deep", f"over {self.limits.max_depth} elements in one another")
@@ -339,12 +400,13 @@ class _Builder:
         self.spans.append((len(self.tree.blocks), 0))
 
     def _close_named(self, name: str, wall: int) -> None:
+        """Close the innermost open element with a name, and those inside it, if it is at a deeper level than `wall`."""
         levels = self.levels.get(name)
         if levels and levels[-1] > wall:
             self._pop_to(levels[-1])
 
     def _pop_to(self, level: int) -> None:
-        """Close all open elements at `level` and deeper levels."""
+        """Close the open elements from nesting level `level` (0 is the outermost) inwards."""
         spans, stop = self.spans, len(self.tree.blocks)
         for name in reversed(self.names[level:]):
             self.levels[name].pop()

@@ -30,7 +30,8 @@ _EXPONENT = re.compile(r"[0-9+\-−n]+")
 def read_arguments(body: str) -> tuple[list[str], Named]:
     """Split the inside of a template, `name|a|k=v`, into its positional and its named arguments.
 
-    Numbered arguments (`2=b`) that continue the positional ones are appended to them.
+    The name is omitted, and the keys are in lower case. Numbered arguments (`2=b`) that continue the positional ones
+    are appended to them.
     """
     positional: list[str] = []
     named: Named = {}

@@ -77,6 +77,8 @@ def decode_entities(text: str) -> str:
 def _build_paired_pattern(names: str) -> re.Pattern[str]:
     """Return a pattern for an element with one of the `names` and its content, without nested elements of that name.
 
+    `names` are separated by "|". The groups are the name and the content.
+
     The possessive loop stops at the next opening tag of that name, so an unclosed tag removes nothing, and a page full
     of opening tags is scanned only once.
     """
@@ -108,7 +110,7 @@ _TITLE_MARKUP = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|[\[\]']{2,}")
 
 
 def _drop_comments(text: str) -> str:
-    """Remove comments. If a comment is alone on its line, the line is removed. An unclosed comment is kept."""
+    """Remove HTML comments. If a comment is alone on its line, the line is removed. An unclosed comment is kept."""
     kept, end = [], 0
     while (start := text.find("<!--", end)) >= 0 and (stop := text.find("-->", start + 4)) >= 0:
         kept.append(text[end:start])
@@ -120,21 +122,25 @@ def _drop_comments(text: str) -> str:
 
 
 def _drop_math(match: re.Match[str]) -> str:
-    """Return the text of a readable formula (`x`, `n + 1`); "" for a formula in TeX."""
+    """Return the text of a matched formula if it is readable (`x`, `n + 1`); "" for any other formula in TeX."""
     formula = show_formula(decode_entities(match[2]))
     return "" if formula == FORMULA else formula.translate(_LITERAL)
 
 
 def _show_sign(match: re.Match[str]) -> str:
-    """Convert a formula to text as `show_formula` does, with wiki markup characters escaped as entities."""
+    """Return the text of a matched formula, or "[formula]" if it is too complex, after a `MARK`; "" if it is empty.
+
+    Wiki markup characters are escaped as entities.
+    """
     formula = show_formula(decode_entities(match[2]))
     return MARK + (formula.translate(_LITERAL) if formula != FORMULA else formula) if formula else ""
 
 
 def _show_tex(match: re.Match[str]) -> str:
-    """Return the TeX of a formula on one line, with wiki markup characters escaped as entities.
+    """Return the TeX of a matched formula on one line, after a `MARK`; "" if it is empty.
 
-    Double braces and brackets are separated by a space, so that they are not read as a template or link.
+    Wiki markup characters are escaped as entities. Double braces and brackets are separated by a space, so that they
+    are not read as a template or link.
     """
     formula = _SPACE.sub(" ", decode_entities(match[2]).strip()).replace("{{", "{ {").replace("}}", "} }")
     formula = formula.replace("[[", "[ [").replace("]]", "] ]").replace("{|", "{ |").replace("|}", "| }")
@@ -145,12 +151,15 @@ MATH: dict[str, Callable[[re.Match[str]], str]] = {"placeholder": _show_sign, "t
 
 
 def _show_inline_code(match: re.Match[str]) -> str:
-    """Return code that is part of a sentence; "" for a block of code."""
+    """Return the code of a matched element if it is part of a sentence; "" for a block of code."""
     return match[2].translate(_LITERAL) if _INLINE_CODE.search(match[0], 0, match.start(2) - match.start()) else ""
 
 
 def _show_styled(match: re.Match[str], hidden: list[str]) -> str:
-    """Return the content of a styled element; "" if its style hides it. A block remains a separate paragraph."""
+    """Return the content of a matched element; "" if its style hides it, and the content is appended to `hidden`.
+
+    A block remains a separate paragraph.
+    """
     if _NOT_SHOWN.search(match[2]):
         hidden += filter(None, [match[3].strip()])
         return ""
@@ -159,7 +168,7 @@ def _show_styled(match: re.Match[str], hidden: list[str]) -> str:
 
 
 def drop_hidden(text: str, math: str, hidden: list[str]) -> str:
-    """Remove comments, references, code, galleries and HTML tables, and handle formulas.
+    """Remove comments, references, code, galleries, HTML tables and hidden elements, and handle formulas.
 
     Args:
         text: Wikitext.
@@ -206,11 +215,11 @@ def parse_heading(line: str) -> tuple[int, str]:
 
 
 def drop_sections(text: str, apparatus: frozenset[str]) -> str:
-    """Remove sections with certain titles. A section extends to the next heading of the same or a higher level.
+    """Remove the sections with certain titles. A section extends to the next heading of the same or a higher level.
 
     Args:
         text: Wikitext.
-        apparatus: Lower-case titles of the sections to remove.
+        apparatus: Lower-case titles of the sections to remove, such as "references".
     """
     kept, start, dropped_level = [], 0, 0
     for match in _HEADING.finditer(text):

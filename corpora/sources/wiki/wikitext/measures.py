@@ -100,7 +100,7 @@ def find_unit(name: str) -> MeasureUnit | None:
 
 
 def _build_prefixed_unit(name: str) -> MeasureUnit | None:
-    """Return the unit for a name with an SI prefix, such as "MW" or "koilbbl"; None if there is no prefix."""
+    """Return the unit for a name with an SI prefix, such as "MW" or "koilbbl"; None if no known unit has this name."""
     for length in (2, 1):
         prefix, base = name[:length], name[length:]
         if prefix in _PREFIXES and base in _PREFIXABLE:
@@ -137,7 +137,9 @@ def _build_rate(name: str) -> MeasureUnit | None:
 
 
 def _parse_number(text: str) -> tuple[float, int] | None:
-    """Parse a number and its precision in decimals, which is negative for trailing zeros. None if it is not a number.
+    """Parse a number, and return its value and its precision in decimals, which is negative for trailing zeros.
+
+    None if it is not a number.
 
     >>> _parse_number("1,200"), _parse_number("3.50"), _parse_number("1+1/2"), _parse_number("1.5e6")
     ((1200.0, -2), (3.5, 2), (1.5, 1), (1500000.0, -5))
@@ -200,14 +202,22 @@ def _find_decimals(value: float, precision: int, result: float, kelvin: float | 
 
 
 def _convert_value(value: float, unit: MeasureUnit, target: MeasureUnit) -> float:
-    """Convert a number to another unit of the same dimension. Fuel consumption (liters per distance) is inverted."""
+    """Convert a number to another unit of the same dimension, and return it unrounded.
+
+    Fuel consumption (volume per distance) is inverted to distance per volume.
+
+    Args:
+        value: The number.
+        unit: Its unit.
+        target: The unit to convert to.
+    """
     if unit.dimension == "consumption" and (unit.size < 0) != (target.size < 0):
         return 100.0 / (value * max(unit.size, target.size)) if value else 0.0
     return (value * unit.size + _OFFSETS.get(unit.symbol, 0.0) - _OFFSETS.get(target.symbol, 0.0)) / target.size
 
 
 def _show_in_unit(text: str, unit: MeasureUnit, target: MeasureUnit, rule: "_Rounding") -> str:
-    """Convert a number to another unit, and format it rounded.
+    """Convert a number to another unit, and format it rounded, without the unit.
 
     Args:
         text: The number as written in the template.
@@ -256,7 +266,11 @@ class _Rounding(NamedTuple):
 
 
 def _read_rounding(rest: list[str], named: Named) -> _Rounding:
-    """Parse the rounding requested by a template's arguments."""
+    """Parse the rounding requested by a template's arguments after the numbers.
+
+    It is a number of decimals among the first two of `rest`, or one of the named arguments `sigfig`, `frac` and
+    `round`.
+    """
     digits = next((int(word) for word in rest[:2] if re.fullmatch("-?[0-9]", word)), None)
     figures, denominator = (named.get(key, "") for key in ("sigfig", "frac"))
     step = _parse_number(named.get("round", ""))
@@ -269,7 +283,10 @@ def _read_rounding(rest: list[str], named: Named) -> _Rounding:
 
 
 def _split_range(arguments: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Split the arguments of `{{convert|10|to|20|km|...}}` into the numbers, the words between them, and the rest."""
+    """Split the arguments of `{{convert|10|to|20|km|...}}` into the numbers, the words between them, and the rest.
+
+    The words are as they are rendered, with spaces.
+    """
     if inner := _RANGE.fullmatch(arguments[0]):
         return [inner[1], inner[3]], [_BETWEEN[inner[2]]], arguments[1:]
     numbers, between, at = [arguments[0]], [], 1
@@ -281,6 +298,7 @@ def _split_range(arguments: list[str]) -> tuple[list[str], list[str], list[str]]
 
 
 def _join(numbers: list[str], between: list[str]) -> str:
+    """Join numbers with the words between them, of which there is one less."""
     return numbers[0] + "".join(word + number for word, number in zip(between, numbers[1:], strict=True))
 
 
@@ -300,7 +318,13 @@ def _to_singular(symbol: str) -> str:
 
 
 def _show_compound(number: str, rest: list[str], named: Named) -> str | None:
-    """Render a measure in several units, `{{convert|5|ft|10|in|cm}}`; None if the arguments are not such a measure."""
+    """Render a measure in several units, `{{convert|5|ft|10|in|cm}}`; None if the arguments are not such a measure.
+
+    Args:
+        number: The first number.
+        rest: The arguments after it.
+        named: The named arguments.
+    """
     parts, at = [(number, rest[0])], 1
     while at + 1 < len(rest) and _parse_number(rest[at]) and rest[at + 1] in UNITS:
         parts.append((rest[at], rest[at + 1]))
@@ -325,6 +349,7 @@ def _show_compound(number: str, rest: list[str], named: Named) -> str | None:
 
 
 def _list_default_units(unit: MeasureUnit) -> list[MeasureUnit]:
+    """Return the units to which a unit is converted if a template names none."""
     return [target for name in unit.default.split() if (target := find_unit(name)) is not None]
 
 
@@ -347,7 +372,10 @@ def _show_in_two_units(numbers: list[str], between: list[str], unit: MeasureUnit
 
 
 def convert(arguments: list[str], named: Named) -> str:
-    """Render `{{convert|12|km|mi}}` as 12 km (7.5 mi): the measure as given and converted, with symbols of units."""
+    """Render `{{convert|12|km|mi}}` as 12 km (7.5 mi): the measure as given and converted, with symbols of units.
+
+    If the number or the unit is not known, only the measure as given is returned.
+    """
     if len(arguments) < 2 or not arguments[0]:
         return show_first(arguments, named)
     numbers, between, rest = _split_range(arguments)
@@ -374,6 +402,9 @@ def _add_qualifier(given: str, row: str, unit: MeasureUnit, rest: list[str], nam
         unit: Its unit.
         rest: The template's arguments after the numbers.
         named: The template's named arguments.
+
+    Returns:
+        The measure with the word; `given` if there is no such word.
     """
     kind = named.get("adj", "") if named.get("disp", "") != "preunit" else "pre"
     words = [word for word in rest[1:] if word.strip("-+").isalpha() and find_unit(word) is None and word not in _PAIRS]
@@ -384,7 +415,7 @@ def _add_qualifier(given: str, row: str, unit: MeasureUnit, rest: list[str], nam
 
 
 def _show_results(numbers: list[str], between: list[str], unit: MeasureUnit, asked: str, rule: _Rounding) -> list[str]:
-    """Convert a measure to the requested units, or to the default ones, and format the results.
+    """Convert a measure to the requested units, or to the default ones, and format each result with its unit.
 
     Args:
         numbers: The numbers as written in the template.
@@ -498,7 +529,7 @@ def show_value(arguments: list[str], named: Named) -> str:
 
 
 def show_height(arguments: list[str], named: Named) -> str:
-    """Render `{{height|ft=6|in=2}}` or `{{height|m=1.88}}` with its conversion."""
+    """Render `{{height|ft=6|in=2}}` or `{{height|m=1.88}}` with its conversion; "" without a height."""
     if "ft" in named:
         inches = named.get("in") or "0"
         return convert([named["ft"], "ft", inches, "in", "m"], {})

@@ -59,7 +59,7 @@ _LIST_MARKS = "*#:;"
 
 
 def drop_quotes(text: str) -> str:
-    """Remove bold and italic markup. An apostrophe next to the markup is kept."""
+    """Remove bold and italic markup (two or more apostrophes). An apostrophe next to the markup is kept."""
     if "''''" in text:
         text = _BOLD_ELISION.sub("'", text)
     if "'''s" in text:
@@ -93,7 +93,10 @@ def repair_holes(text: str) -> str:
 
 
 def _is_sentence(item: str) -> bool:
-    """Return True if a list item is long enough to be prose rather than a list entry."""
+    """Return True if a list item is long enough to be prose rather than a list entry (six words or more).
+
+    In a script without spaces, twelve characters are enough.
+    """
     return len(item.split()) >= MIN_ITEM_WORDS or len(_SPACELESS.findall(item)) >= MIN_ITEM_CHARACTERS
 
 
@@ -108,7 +111,10 @@ def _is_shown(marks: str, item: str, keeps_lists: bool) -> bool:
 
 
 def _parse_marked_line(line: str, keeps_lists: bool) -> tuple[int, str]:
-    """Return (level, text) of a line that begins with a marker. The level is 0 for lines other than headings."""
+    """Return (level, text) of a nonempty line that may begin with a heading, list or rule marker.
+
+    The level is 1 to 6 for a heading and 0 for other lines. The text of a list item that is not kept is "".
+    """
     first = line[0]
     if first == "=":
         level, title = parse_heading(line)
@@ -148,7 +154,10 @@ def split_paragraphs(text: str, keeps_lists: bool = True) -> list[tuple[int, str
 
 
 def without_empty_sections(blocks: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Return the blocks without headings that have no paragraph below them."""
+    """Return the blocks without headings that have no paragraph below them.
+
+    A block is (level, title) for a heading, or (0, text) for a paragraph.
+    """
     kept: list[tuple[int, str]] = []
     filled = [False] * 8  # by level: whether a section opened now would hold text, seen from the end
     for level, text in reversed(blocks):
@@ -214,7 +223,9 @@ DEFAULT_SETTINGS = WikitextSettings()
 
 
 def wikitext_to_text(wikitext: str, settings: WikitextSettings = DEFAULT_SETTINGS) -> str:
-    """Extract the text of a page as `read_wikitext` does, without a title.
+    """Extract the prose of a wiki page as a string, with blank lines between paragraphs and headings.
+
+    References, tables, files, boxes and the like are removed, and known templates are rendered.
 
     >>> wikitext_to_text("'''Ayr''' is {{convert|12|km|mi}} from [[Troon|the port]].<ref>Map.</ref>")
     'Ayr is 12 km (7.5 mi) from the port.'
@@ -223,7 +234,7 @@ def wikitext_to_text(wikitext: str, settings: WikitextSettings = DEFAULT_SETTING
 
 
 def read_wikitext(wikitext: str, settings: WikitextSettings = DEFAULT_SETTINGS, title: str = "") -> Prose:
-    """Extract the prose of a page.
+    """Extract the prose of a wiki page.
 
     Removes references, tables, files, galleries, categories, hatnotes, boxes, list items with fewer than six words, and
     sections such as "References" (see `list_apparatus_titles`). Keeps the labels of links, and the rendered text of
@@ -266,6 +277,7 @@ def read_wikitext(wikitext: str, settings: WikitextSettings = DEFAULT_SETTINGS, 
 
 
 def _without_marks(block: str) -> str:
+    """Remove the marks before formulas from a paragraph, and what then looks like wiki markup."""
     return collapse_spaces(RESIDUE.sub(" ", block.replace(MARK, ""))).strip()
 
 
@@ -274,9 +286,10 @@ _VARIANT = re.compile(r"(?:^|[;|])\s*([a-z]{2,3}(?:-[a-z]+)?)\s*:([^;|]*)")
 
 
 def _pick_variant(match: re.Match[str], codes: list[str]) -> str:
-    """Return one of the variants in `-{zh-hans:计算机; zh-hant:電腦}-` of the Chinese Wikipedia.
+    """Return one of the variants in a match of `-{zh-hans:计算机; zh-hant:電腦}-` of the Chinese Wikipedia.
 
-    A text without language codes is returned whole.
+    It is that of the first of the language `codes` that has one, or else the first variant. A text without language
+    codes is returned whole.
     """
     flag, bar, rule = match[1].rpartition("|")
     if bar and flag.strip() and set(flag.upper()) & set("HT-"):
@@ -286,7 +299,13 @@ def _pick_variant(match: re.Match[str], codes: list[str]) -> str:
 
 
 def _resolve(text: str, hidden: frozenset[str], reader: Reader) -> str:
-    """Replace links and templates with their rendered text, from the innermost outwards."""
+    """Replace links and templates with their rendered text, from the innermost outwards, in at most 16 passes.
+
+    Args:
+        text: Wikitext.
+        hidden: Lower-case names of the namespaces whose links are not rendered.
+        reader: As returned by `build_template_reader`.
+    """
     if "[" in text:
         text = show_external_links(text)
     for _ in range(MAX_DEPTH):
@@ -335,7 +354,7 @@ _LIST_TITLE = re.compile(
 
 
 def is_redirect(wikitext: str) -> bool:
-    """Return True if the page is a redirect, `#REDIRECT [[Target]]`, in English or another language."""
+    """Return True if wikitext is that of a redirect, `#REDIRECT [[Target]]`, in English or another language."""
     return _REDIRECT.match(wikitext) is not None
 
 
@@ -355,10 +374,13 @@ def is_disambiguation(wikitext: str, title: str, wiki: str = "en") -> bool:
 
 
 def is_stub(wikitext: str) -> bool:
-    """Return True if the page has a stub template: `{{stub}}`, `{{France-geo-stub}}`, `{{Ébauche}}`."""
+    """Return True if wikitext has a stub template near its beginning or end.
+
+    Examples are `{{stub}}`, `{{France-geo-stub}}` and `{{Ébauche}}`.
+    """
     return bool(_STUB.search(wikitext[-_STUB_CHARACTERS:]) or _STUB.search(wikitext[:_STUB_CHARACTERS]))
 
 
 def is_list(title: str) -> bool:
-    """Return True if the title is that of a list: "List of ...", "Outline of ...", "Index of ..."."""
+    """Return True if a title is that of a list, such as "List of ..." or "Outline of ...", in a known language."""
     return _LIST_TITLE.match(title) is not None

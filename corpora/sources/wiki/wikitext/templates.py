@@ -68,7 +68,11 @@ _DATES = (words.show_event, words.show_death, words.show_free_date, words.show_a
 
 @lru_cache(maxsize=64)
 def find_expansions(wiki: str) -> dict[str, Expansion]:
-    """Map the name of each template known in a wiki to the function that renders it."""
+    """Return the function that renders each template known in a wiki, by the template's lower-case name.
+
+    The functions take the positional and the named arguments, and return the text. `wiki` is the wiki's language code.
+    The result is cached.
+    """
     expansions = {name: _adapt(EXPANSIONS[kind], wiki) for name, kind in find_common_kinds().items() if wiki != "en"}
     for form in (read_wiki(ALL_WIKIS), read_wiki(wiki)):
         expansions |= {name: _adapt(EXPANSIONS[kind], wiki) for name, kind in form.map_template_kinds().items()}
@@ -79,7 +83,10 @@ def find_expansions(wiki: str) -> dict[str, Expansion]:
 
 @lru_cache(maxsize=64)
 def find_symbols(wiki: str) -> dict[str, str]:
-    """Map the name of each template of a wiki that always renders the same text without arguments to that text."""
+    """Return the text of each template of a wiki that always renders the same text without arguments, by its name.
+
+    `wiki` is the wiki's language code. The result is cached.
+    """
     return {**read_wiki(ALL_WIKIS).symbols, **read_wiki(wiki).symbols}
 
 
@@ -125,7 +132,10 @@ def build_template_reader(wiki: str, unknown: list[UnknownTemplate]) -> Reader:
 
 
 def _show_function(match: re.Match[str], wiki: str) -> str:
-    """Render a parser function: `{{formatnum:12345}}`, `{{uc:text}}`."""
+    """Render a matched parser function: `{{formatnum:12345}}`, `{{uc:text}}`.
+
+    A function of unknown value, such as a date of today, becomes `HOLE`, which later removes its sentence.
+    """
     name, argument = match[1].lower(), match[2].partition("|")
     text = argument[0].strip()
     match name:
@@ -182,18 +192,34 @@ def _show_template(
 
 
 def _has_named_language(before: str, code: str, wiki: str) -> bool:
-    """Return True if a non-English page has just named the language itself, as in "En inglés {{lang-en|mill}}"."""
+    """Return True if a non-English page has just named the language itself, as in "En inglés {{lang-en|mill}}".
+
+    Args:
+        before: The text before the template.
+        code: Code of the language.
+        wiki: The wiki's language code.
+    """
     name = read_wiki(wiki).find_language(code).lower()
     return wiki != "en" and name != "" and before.lower().rstrip(" ,:(«„“").endswith(name)
 
 
 def show_templates(text: str, reader: Reader) -> str:
-    """Replace the innermost templates with their rendered text. Call this again for templates that contain others."""
+    """Replace the innermost templates with their rendered text. Call this again for templates that contain others.
+
+    Args:
+        text: Wikitext.
+        reader: Renders a match of a template (see `build_template_reader`).
+    """
     if "{{{" in text:
         text = _PARAMETER.sub(lambda match: match[1].partition("|")[2], text)  # {{{name|default}}}
     return _TEMPLATE.sub(reader, text)
 
 
 def show_loose_templates(text: str, reader: Reader) -> str:
-    """Replace templates as `show_templates` does, but also templates that contain single braces."""
+    """Replace the innermost templates with their rendered text, also templates that contain single braces.
+
+    Args:
+        text: Wikitext.
+        reader: Renders a match of a template (see `build_template_reader`).
+    """
     return _LOOSE_TEMPLATE.sub(reader, text)

@@ -113,7 +113,7 @@ class _Surroundings(NamedTuple):
 
 
 def show_unknown(body: str, text: str, start: int, wiki: str, unknown: list[UnknownTemplate]) -> str:
-    """Render a template that is missing from all template tables.
+    """Render a template that is missing from all template tables, by its position and contents; "" if it shows nothing.
 
     Args:
         body: The template without its braces.
@@ -155,7 +155,7 @@ def show_unknown(body: str, text: str, start: int, wiki: str, unknown: list[Unkn
 
 
 def _read_surroundings(text: str, start: int, end: int, wiki: str) -> _Surroundings:
-    """Analyze the text around the template at `text[start:end]`."""
+    """Analyze the text around the template at `text[start:end]` of a page. `wiki` is the wiki's language code."""
     before = text[max(0, start - _CONTEXT_CHARACTERS) : start].rpartition("\n")[2]
     after = text[end : end + _CONTEXT_CHARACTERS].partition("\n")[0]
     is_needed = _needs_more(before, wiki)
@@ -171,11 +171,15 @@ def _read_surroundings(text: str, start: int, end: int, wiki: str) -> _Surroundi
 
 
 def _is_caseless(letter: str) -> bool:
+    """Return True for a letter of a script without upper and lower case."""
     return letter.isalpha() and letter.lower() == letter.upper()
 
 
 def _needs_more(before: str, wiki: str) -> bool:
-    """Return True if a word must follow: the text ends with a currency sign, or with a preposition and a space."""
+    """Return True if a word must follow: the text ends with a currency sign, or with a preposition and a space.
+
+    `wiki` is the code of the language that the text is in.
+    """
     if before[-1:] in _CURRENCIES:
         return before != ""
     bare = before.rstrip(_OPENINGS)
@@ -190,7 +194,10 @@ def _show_sounds(body: str) -> str:
 
 
 def _show_coordinates(body: str) -> str:
-    """Render `{{coord|13|19|N|169|9|W|type:event}}` as 13°19′N 169°9′W. Decimal degrees have no letters."""
+    """Render `{{coord|13|19|N|169|9|W|type:event}}`, given without braces, as 13°19′N 169°9′W.
+
+    Decimal degrees have no letters. "" if there are no numbers.
+    """
     parts: list[str] = []
     numbers: list[str] = []
     for argument in read_arguments(body)[0]:
@@ -262,6 +269,11 @@ def _show_number(arguments: list[str], wiki: str, hole: str) -> str:
     """Return a number with its unit, or the date formed by three arguments.
 
     If the arguments are unclear, return `hole`.
+
+    Args:
+        arguments: The number as the wiki writes it, and possibly a unit and more.
+        wiki: The wiki's language code.
+        hole: `HOLE` if the sentence needs a word here, otherwise "".
     """
     number, second = to_english_number(arguments[0], wiki), arguments[1] if len(arguments) > 1 else ""
     if len(arguments) > 2 and is_number(arguments[2]) and not (find_unit(second) or second[-1:] in _POWERS):
@@ -285,13 +297,20 @@ def _is_between_words(around: _Surroundings) -> bool:
 
 
 def without_holes(text: str) -> str:
-    """Remove the brackets, or else the sentences, that contain a `HOLE`. In a heading, only the `HOLE` is removed."""
+    """Remove the brackets, or else the sentences, that contain a `HOLE`, the mark of a template whose text is unknown.
+
+    In a heading, only the `HOLE` is removed.
+    """
     if _HOLE not in text:
         return text
     return "\n".join(_drop_holes(line) if _HOLE in line else line for line in text.split("\n"))
 
 
 def _drop_holes(line: str) -> str:
+    """Remove the brackets, or else the sentences, of one line that contain a `HOLE`, the mark of an unknown text.
+
+    In a heading, only the `HOLE` is removed.
+    """
     for _ in range(MAX_BRACKETS):
         line = _HOLE_IN_BRACKETS.sub("", line)
     if _HOLE not in line:

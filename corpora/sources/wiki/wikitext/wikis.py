@@ -64,22 +64,26 @@ class Wiki:
     symbols: Mapping[str, str] = field(default_factory=dict)
 
     def map_template_kinds(self) -> dict[str, str]:
-        """Map the lower-case names of the wiki's templates to their kinds, the keys of `EXPANSIONS`."""
+        """Return the kind of each template of the wiki, a key of `EXPANSIONS`, by the template's lower-case name."""
         return {name: kind for kind, names in self.templates.items() for name in _split_at_bars(names)}
 
     def find_language(self, code: str) -> str:
-        """Look up a language's name by its code, such as "de" or "zh-Hant"; "" if the wiki's file does not list it."""
+        """Return the name of the language with a code such as "de" or "zh-Hant", in this wiki's language.
+
+        "" if the wiki's file does not list it.
+        """
         code = code.lower()
         return self.languages.get(code) or self.languages.get(code.partition("-")[0], "")
 
 
 def _split_at_bars(names: str) -> list[str]:
+    """Split a string at bars with white space around them into a list of nonempty names."""
     return [name.strip() for name in _BAR.split(names) if name.strip()]
 
 
 @lru_cache(maxsize=1)
 def list_codes() -> frozenset[str]:
-    """Return the codes of the wikis that have a file, except "all"."""
+    """List the language codes of the wikis that have a file, except "all"."""
     return frozenset(path.name.removesuffix(".toml") for path in _FOLDER.iterdir()) - {ALL_WIKIS}
 
 
@@ -103,34 +107,36 @@ def read_wiki(code: str) -> Wiki:
 
 @lru_cache(maxsize=1)
 def list_known_codes() -> frozenset[str]:
-    """Return the codes of all wikis that have a file or are named in another wiki's file."""
+    """List the language codes of all wikis that have a file or are named in another wiki's file."""
     return list_codes() | _map_relatives().keys() | {*_read_file(ALL_WIKIS).also.split()}
 
 
 def _read_file(name: str) -> Wiki:
+    """Read the conventions in `wikis/NAME.toml`."""
     return Wiki(**tomllib.loads(_FOLDER.joinpath(f"{name}.toml").read_text(encoding="utf-8")))
 
 
 @lru_cache(maxsize=1)
 def _map_relatives() -> dict[str, str]:
+    """Return the code of the wiki whose file names a language without a file of its own, by that language's code."""
     return {relative: code for code in sorted(list_codes()) for relative in _read_file(code).also.split()}
 
 
 @lru_cache(maxsize=1)
 def list_hidden_namespaces() -> frozenset[str]:
-    """Return the names of the file and category namespaces in all wikis."""
+    """List the lower-case names of the file and category namespaces in all wikis."""
     return frozenset(name for code in list_codes() for name in _split_at_bars(read_wiki(code).files_and_categories))
 
 
 @lru_cache(maxsize=128)
 def list_disambiguation_templates(wiki: str) -> frozenset[str]:
-    """Return the names of templates that mark disambiguation pages, in this wiki or in all wikis."""
+    """List the lower-case names of the templates that mark disambiguation pages, in this wiki or in all wikis."""
     return frozenset(name for code in (wiki, ALL_WIKIS) for name in _split_at_bars(read_wiki(code).disambiguation))
 
 
 @lru_cache(maxsize=128)
 def list_words_before_others(wiki: str) -> frozenset[str]:
-    """List words that cannot end a sentence in this wiki, such as articles and prepositions.
+    """List the words that cannot end a sentence in this wiki, such as articles and prepositions, in lower case.
 
     They include those of the largest wikis.
     """
@@ -139,7 +145,7 @@ def list_words_before_others(wiki: str) -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def list_apparatus_titles(wiki: str) -> frozenset[str]:
-    """List lower-case titles of sections without prose, such as "references" or "external links".
+    """List the lower-case titles of sections without prose, such as "references" or "external links".
 
     They are the titles of the wiki itself and the English ones, or those of all wikis if the wiki has none.
     """
@@ -150,7 +156,7 @@ def list_apparatus_titles(wiki: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def find_common_kinds() -> dict[str, str]:
-    """Map template names to their kinds, if the name has the same meaning in every wiki that uses it.
+    """Return the kinds of the templates whose names have the same meaning in every wiki that uses them, by name.
 
     Omits the English wiki, and names of one or two characters.
     """

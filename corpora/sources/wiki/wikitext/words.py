@@ -35,22 +35,22 @@ def show_second(arguments: list[str], named: Named) -> str:
 
 
 def show_last(arguments: list[str], named: Named) -> str:
-    """Return the last positional argument; "" if there is none."""
+    """Return a template's last positional argument; "" if there is none."""
     return arguments[-1] if arguments else ""
 
 
 def show_joined(arguments: list[str], named: Named) -> str:
-    """Return the positional arguments joined without spaces."""
+    """Join a template's positional arguments without spaces."""
     return "".join(arguments)
 
 
 def show_spaced(arguments: list[str], named: Named) -> str:
-    """Return the positional arguments with spaces between them."""
+    """Join a template's positional arguments with spaces."""
     return " ".join(arguments)
 
 
 def show_quote(arguments: list[str], named: Named) -> str:
-    """Return the text of a quotation as a separate paragraph."""
+    """Return the text of a quotation template as a separate paragraph, with blank lines around it."""
     text = named.get("text") or named.get("quote") or (arguments[0] if arguments else "")
     return f"\n\n{text}\n\n"
 
@@ -135,7 +135,7 @@ def show_interlanguage_link(arguments: list[str], named: Named) -> str:
 
 
 def show_unknowable(arguments: list[str], named: Named) -> str:
-    """Return `HOLE`, which removes the sentence, because the value depends on the current date or on price tables."""
+    """Return `HOLE`, which removes the sentence around it, for a value that depends on today's date or prices."""
     return HOLE
 
 
@@ -151,7 +151,10 @@ def show_measured(arguments: list[str], named: Named) -> str:
 
 
 def show_first_three(arguments: list[str], named: Named) -> str:
-    """Render the date of `{{date de naissance|11|novembre|1866}}`. Further arguments name a calendar or a topic."""
+    """Render the date of `{{date de naissance|11|novembre|1866}}` as 11 novembre 1866.
+
+    Further arguments name a calendar or a topic and are ignored.
+    """
     return " ".join(part for part in arguments[:3] if part)
 
 
@@ -220,7 +223,7 @@ def show_authors(arguments: list[str], named: Named) -> str:
 
 
 def show_list(arguments: list[str], named: Named) -> str:
-    """Return the non-empty positional arguments, separated by commas."""
+    """Join a template's nonempty positional arguments with commas."""
     return ", ".join(part for part in arguments if part)
 
 
@@ -287,12 +290,12 @@ def build_suffixed(suffix: str) -> Expansion:
 
 
 def show_grouped(arguments: list[str], named: Named) -> str:
-    """Return the first argument with commas as thousands separators."""
+    """Return a template's first argument with commas as thousands separators: 12,345."""
     return group_digits(show_first(arguments, named))
 
 
 def show_superscript(arguments: list[str], named: Named) -> str:
-    """Return the first argument in superscript characters where they exist."""
+    """Return a template's first argument in superscript characters, if all of it exists as such."""
     return to_superscript(show_first(arguments, named))
 
 
@@ -302,7 +305,7 @@ def show_literally(arguments: list[str], named: Named) -> str:
 
 
 def show_currency(arguments: list[str], named: Named) -> str:
-    """Return an amount preceded by its currency sign, or by the currency code if there is no sign."""
+    """Render an amount after its currency's sign or, without a sign, its code, as in `{{currency|5|USD}}`."""
     code = named.get("currency") or show_second(arguments, named)
     return read_wiki(ALL_WIKIS).before.get(code.lower(), f"{code} ".lstrip()) + show_first(arguments, named)
 
@@ -342,13 +345,14 @@ def show_day_first(arguments: list[str], named: Named) -> str:
 
 
 def _is_yes(word: str | None) -> bool:
+    """Return True if the value of a template's option means yes ("y", "1", "true"...); False for None."""
     return word is not None and word.lower() in ("y", "yes", "1", "true", "on", "dmy")
 
 
 def _format_date(numbers: list[int], has_day_first: bool) -> str:
-    """Format [year], [year, month] or [year, month, day] as a date in words.
+    """Format [year], [year, month] or [year, month, day] as an English date in words.
 
-    If the month is invalid, only the year is returned.
+    If the month is invalid, only the year is returned. `has_day_first` selects "2 May 1950" instead of "May 2, 1950".
     """
     year, month, day = (*numbers[:3], 0, 0)[:3]
     if not 1 <= month <= 12:
@@ -369,7 +373,7 @@ def _read_numbers(arguments: list[str]) -> list[int]:
 
 
 def show_event(arguments: list[str], named: Named) -> str:
-    """Render the date of `{{birth date|1950|1|2|df=y}}`. An age that depends on the current date is omitted."""
+    """Render the date of `{{birth date|1950|1|2|df=y}}` as 2 January 1950. An age that depends on today is omitted."""
     numbers = _read_numbers(arguments)
     return _format_date(numbers, _is_yes(named.get("df"))) if numbers else show_first(arguments, named)
 
@@ -385,7 +389,7 @@ def show_death(arguments: list[str], named: Named) -> str:
 
 
 def show_free_date(arguments: list[str], named: Named) -> str:
-    """Render `{{date|2010-05-03|mdy}}` as a date in words, or return an argument that is in words already."""
+    """Render `{{date|2010-05-03|mdy}}` as May 3, 2010, or return an argument that is in words already."""
     text, *rest = [*arguments, ""]
     if match := _ISO_DATE.fullmatch(text):
         return _format_date([int(part) for part in match.groups()], rest[0].lower() != "mdy")
@@ -396,7 +400,10 @@ def show_free_date(arguments: list[str], named: Named) -> str:
 
 
 def show_age(arguments: list[str], named: Named) -> str:
-    """Render `{{age|1920|7|1|2000|5|6}}` as 79. With one date, the age depends on the current date: `HOLE`."""
+    """Render `{{age|1920|7|1|2000|5|6}}` as 79.
+
+    With only one date, the age depends on the current date, and the result is `HOLE`, which later removes the sentence.
+    """
     numbers = _read_numbers(arguments)
     return str(numbers[3] - numbers[0] - (numbers[4:6] < numbers[1:3])) if len(numbers) >= 6 else HOLE
 

@@ -13,10 +13,12 @@ from source_reading import raw_files, read_and_find
 from corpora.errors import InputError
 from corpora.sources.bytes.endings import ENCRYPTED, OTHER_PACKING
 from corpora.sources.bytes.objects import parse_raw_path
+from corpora.sources.bytes.raw_files import open_raw
 from corpora.sources.bytes.zip_members import MemberPath
-from corpora.sources.contract import RawFile, StatCache, Tally, hash_files
+from corpora.sources.contract import RawFile, StatCache, Tally, hash_files, slice_whole_file
 from corpora.sources.files import formats
 from corpora.sources.files.source import FilesSource
+from corpora.sources.openwebtext import OpenWebTextSource
 from corpora.sources.passed_over import classify_error, count_files
 
 LINES = "".join(json.dumps({"text": f"line {number}"}) + "\n" for number in range(50))
@@ -177,3 +179,21 @@ def test_a_member_whose_header_is_damaged_is_told_as_that(tmp_path: Path) -> Non
     source, faults = FilesSource(name="own", path=str(tmp_path)), list[OSError]()
     hash_files(source.files(), StatCache(), lambda name, path, error: faults.append(error))
     assert [classify_error(error) for error in faults] == ["damaged zip member"]
+
+
+def test_a_damaged_member_is_refused_with_the_damage(tmp_path: Path) -> None:
+    """Fails if a message says None in place of the damage, which no number of the operating system names."""
+    archive = tmp_path / "x.zip"
+    archive.write_bytes(package({"a.txt": "One.", "b.tar": "Two."}).replace(b"PK\3\4", b"PK\3\5"))
+    text, tar = (parse_raw_path(f"{archive}!/{name}") for name in ("a.txt", "b.tar"))
+    pages = OpenWebTextSource(path=str(tar))
+    piece = slice_whole_file(RawFile(name="b.tar", sha256="", size_bytes=4, path=str(tar)))
+    for path, read in (
+        (text, lambda: open_raw(text)),
+        (text, lambda: hash_files([("a.txt", text)], StatCache())),
+        (tar, lambda: list(pages.records(piece, Tally()))),
+    ):
+        with pytest.raises(InputError, match="its list names a member where none begins") as error:
+            read()
+        assert str(path) in str(error.value)
+        assert "None" not in str(error.value)
