@@ -177,9 +177,13 @@ def _build_changes_job(earlier_generations: Sequence[Generation], generation: Ge
 
 
 def _iter_apply_plans(place: Place, generation: Generation) -> Iterator[PartPlan]:
-    """Yield the plan of one task for each file of documents that this corpus update added, in order.
+    """Yield the plan of one task for each file of documents that a corpus update added, in order.
 
     Each plan contains an `ApplyJob`, and a key made from the contents of the documents and of the verdicts on them.
+
+    Args:
+        place: The store.
+        generation: The corpus update. Files of earlier updates are only counted.
 
     Raises:
         LedgerError: If the update does not have one verdict per document.

@@ -485,6 +485,8 @@ def _write_entries(
 def _compare(data: Bytes, start: Integer, end: Integer, other: Bytes, other_start: Integer, other_end: Integer) -> int:
     """Compare the words data[start:end] and other[other_start:other_end] by their bytes.
 
+    A word sorts before the longer words that begin with it.
+
     Returns:
         -1, 0 or 1 if the first sorts before, equals or sorts after the second.
     """
