@@ -297,6 +297,10 @@ def _read_whole_file(place: Place, path: str, file: StoredFile) -> bytes:
 def read_files(place: Place, manifest: Manifest) -> dict[str, bytes]:
     """Read all files of an artifact that are not tables, and verify them.
 
+    Args:
+        place: The store.
+        manifest: The artifact.
+
     Returns:
         Maps the name of each file, without folder, to its bytes.
 

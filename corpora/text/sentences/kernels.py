@@ -251,7 +251,7 @@ def _can_close_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
     """Return True if the ")" at byte `at` can end the sentence that begins at byte `sentence`.
 
     It can in an emoticon, or if it closes a bracket that starts the sentence. `_can_close` does the same for strings.
-    `classes` is the table of character classes.
+    `classes` is what `read_character_classes` returns.
     """
     eyes = at - 2 if at > sentence and data[at - 1] == 45 else at - 1
     if eyes > sentence and (data[eyes] == 58 or data[eyes] == 59 or data[eyes] == 61):
@@ -308,7 +308,7 @@ def _read_number_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
         data: UTF-8 bytes.
         at: First byte of the number.
         stop: Bytes from here on are not read.
-        classes: The table of character classes.
+        classes: Character classes, as `read_character_classes` returns them.
 
     Returns:
         8 times the number ("c" is 99), plus 4 for "(", 2 for "." and 1 for ")"; 0 if there is no list number.
@@ -372,7 +372,7 @@ def _is_repeated_bullet(data: Bytes, sentence: int, at: int, classes: Bytes) -> 
         data: UTF-8 bytes.
         sentence: First byte of the sentence.
         at: First byte of the character.
-        classes: The table of character classes.
+        classes: Character classes, as `read_character_classes` returns them.
     """
     if at == sentence or data[sentence] != data[at]:
         return False
