@@ -238,7 +238,7 @@ class Documents:
 
     @cached_property
     def _table(self) -> pa.Table:
-        """All rows of these documents as an Arrow table."""
+        """The cached result of `to_arrow`, which is built at the first access."""
         return pa.Table.from_batches(self.batches(), self._schema)
 
     @property

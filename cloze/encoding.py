@@ -50,7 +50,7 @@ class Encoding(dict[str, Any]):
             number: Zero-based index of the text in the batch.
 
         Raises:
-            IndexError: If the batch has no such text.
+            IndexError: If the batch has no such text, or this is the result of `pad`.
         """
         return list(self.encodings[number].tokens)
 
@@ -61,7 +61,7 @@ class Encoding(dict[str, Any]):
             number: Zero-based index of the text in the batch.
 
         Raises:
-            IndexError: If the batch has no such text.
+            IndexError: If the batch has no such text, or this is the result of `pad`.
         """
         return list(self.encodings[number].word_ids)
 
@@ -72,7 +72,7 @@ class Encoding(dict[str, Any]):
             number: Zero-based index of the text, or pair of texts, in the batch.
 
         Raises:
-            IndexError: If the batch has no such text.
+            IndexError: If the batch has no such text, or this is the result of `pad`.
         """
         return list(self.encodings[number].sequence_ids)
 
@@ -175,7 +175,7 @@ class TokenizerCall:
         batched = bool(nested and text and isinstance(text[0], list)) if options.is_split_into_words else nested
         rows = _pair_texts(text, pair) if batched else [(text, pair) if pair else text]
         if not rows:
-            return Encoding({name: [] for name in self.names})
+            return _build_encoding({name: [] for name in self.names}, [])
         with self._lock, translate_tokenizers_errors("A text cannot be encoded by this vocabulary's tokenizer"):
             self._set_lengths(options)
             encoded = self.tokenizer.encode_batch(
@@ -193,9 +193,7 @@ class TokenizerCall:
             columns = _to_arrays(columns, options.return_tensors)
         elif not batched and not overflow:
             columns = {name: values[0] if isinstance(values[0], list) else values for name, values in columns.items()}
-        encoding = Encoding(columns)
-        object.__setattr__(encoding, "encodings", [e for _, e in numbered])
-        return encoding
+        return _build_encoding(columns, [e for _, e in numbered])
 
     def pad(self, rows: Any, options: CallOptions) -> Encoding:
         """Pad encoded texts to the same length. The arguments are not changed.
@@ -227,18 +225,18 @@ class TokenizerCall:
             width = options.max_length if options.padding_name == "max_length" else None
             width, multiple = max(lengths, default=0) if width is None else width, options.pad_to_multiple_of or 1
             width = -(-width // multiple) * multiple
-            left = (options.padding_side or self.padding_side) == "left"
+            left = (options.padding_side or self.default_padding_side) == "left"
             filled["input_ids"] = self.pad_id
             for name in filled.keys() & columns.keys():
                 pairs = [(row, [filled[name]] * (width - len(row))) for row in columns[name]]
                 columns[name] = [[*more, *row] if left else [*row, *more] for row, more in pairs]
         if single:
             columns = {name: values[0] for name, values in columns.items()}
-        return Encoding(_to_arrays(columns, options.return_tensors) if options.return_tensors else columns)
+        return _build_encoding(_to_arrays(columns, options.return_tensors) if options.return_tensors else columns, [])
 
     @property
-    def padding_side(self) -> str:
-        """The side on which this tokenizer pads texts by default: "right" or "left"."""
+    def default_padding_side(self) -> str:
+        """The side on which texts are padded if a call does not name one: "right" or "left"."""
         return str(self._config.get("padding_side", "right"))
 
     @property
@@ -325,11 +323,23 @@ class TokenizerCall:
             return
         self.tokenizer.enable_padding(
             length=length if padding == "max_length" else None,
-            direction=options.padding_side or self.padding_side,
+            direction=options.padding_side or self.default_padding_side,
             pad_id=self.pad_id,
             pad_token=self._special["pad"],
             pad_to_multiple_of=multiple,
         )
+
+
+def _build_encoding(columns: Mapping[str, Any], encodings: list[tokenizers.Encoding]) -> Encoding:
+    """Build the result of a call from its values, such as `input_ids`, and the encoded texts.
+
+    Args:
+        columns: The values by name.
+        encodings: The encoded texts, for the methods of the result; empty if they are not known.
+    """
+    encoding = Encoding(columns)
+    object.__setattr__(encoding, "encodings", encodings)
+    return encoding
 
 
 def _pair_texts(text: list[Any], pair: Any) -> list[Any]:

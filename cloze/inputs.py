@@ -170,7 +170,7 @@ def _write_documents(batches: Iterable[pa.RecordBatch], path: Path) -> InputLoca
 
 
 def _is_ours(value: Any, name: str = "") -> bool:
-    """Return True if a value is an instance of a class of this package (of the class `name` if it is not empty)."""
+    """Return True if the class of a value is in this package and, unless `name` is empty, has this name."""
     kind = type(value)
     return kind.__module__.partition(".")[0] == "cloze" and name in ("", kind.__name__)
 

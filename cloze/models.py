@@ -37,6 +37,7 @@ from flows.run.record.ledger_balance import explain_no_examples
 from trainer.build import plan_model, read_events
 from trainer.metrics import Event
 from trainer.settings.model import FAMILIES, ModelSettings
+from trainer.settings.narrow import propose_model_settings, propose_training_settings
 from trainer.settings.training import TrainingSettings
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import EmbedSettings
@@ -246,7 +247,10 @@ def train(
         name: Name of the artifact (default: the name of the shards).
         phase: Further keys of the training phase: `weight_decay`, `batch_ramp`, `mask_rate`, ...
         progress: Whether to show progress bars (default: like the shards).
-        training: Keys of the table `[training]`: `learning_rate` (1e-4), `warmup_steps`, `precision`, `seed`, ...
+        training: Keys of the table `[training]`: `learning_rate`, `warmup_steps`, `precision`, `seed` and the others.
+            For a hidden size below 512, keys of both tables that you leave out get values for narrow models: a
+            `learning_rate` of 2e-3 at 128 to 5e-4 at 512, `warmup_share` 0.06, `beta2` 0.98, wider first weights, and
+            no dropout.
 
     Raises:
         InputError: If a setting is unknown, the shards do not suit the model, or torch is missing.
@@ -260,16 +264,16 @@ def train(
     if problem := explain_no_examples(manifest.name, manifest):
         raise InputError(problem)
     with translate_errors(workspace.folder):
-        settings = bind_settings(
-            ModelSettings, to_toml_value(build_family_table(model) if isinstance(model, str) else model), "model"
-        )
-        table = {**training, "phase": [{"steps": steps, "batch": batch, **(phase or {})}]}
-        learnt = bind_settings(TrainingSettings, to_toml_value(table), "training")
+        model_table = to_toml_value(build_family_table(model) if isinstance(model, str) else model)
+        given = bind_settings(ModelSettings, model_table, "model")
+        settings = bind_settings(ModelSettings, propose_model_settings(given) | model_table, "model")
+        table = {**to_toml_value(training), "phase": [to_toml_value({"steps": steps, "batch": batch, **(phase or {})})]}
+        trained_by = bind_settings(TrainingSettings, propose_training_settings(settings, table) | table, "training")
     place = workspace.place
 
     def work() -> Manifest:
         [trained] = workspace.perform(
-            [plan_model(place, name or manifest.name, [manifest], shards._vocabulary_artifact, settings, learnt)]
+            [plan_model(place, name or manifest.name, [manifest], shards._vocabulary_artifact, settings, trained_by)]
         )
         return trained
 

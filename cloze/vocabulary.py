@@ -216,7 +216,7 @@ class Vocabulary:
     @property
     def padding_side(self) -> str:
         """The side on which calls of this vocabulary pad texts by default: "right" or "left"."""
-        return self._call.padding_side
+        return self._call.default_padding_side
 
     def __getattr__(self, name: str) -> Any:
         """Return `pad_token`, `mask_token_id` and so on: the special token of a role or its id, or None if there is

@@ -97,13 +97,13 @@ class _StopState:
         _wait_forever()
 
     def add(self, action: _StopAction) -> None:
-        """Register an action. Does not return if the process is stopping."""
+        """Register a stop action. Does not return if the process is stopping."""
         self.wait_if_stopping()
         with self._lock:
             self._actions.append(action)
 
     def remove(self, action: _StopAction) -> None:
-        """Unregister an action. Does not return if the process is stopping."""
+        """Unregister a stop action at the end of its block. Does not return if the process is stopping."""
         with self._lock:
             if not self.is_stopping:
                 self._actions.remove(action)
@@ -155,7 +155,9 @@ class _StopState:
             _run_in_parallel([lambda: self.write_to_stderr(line)], DISPLAY_SECONDS)
 
     def _run_actions(self, deadline: float) -> None:
-        """Run all actions in parallel. Waits for patient actions to finish, and for the others until the deadline.
+        """Run all stop actions in parallel. Waits until patient ones are done, and for the others until a deadline.
+
+        An action is patient if it was registered so, like a training that saves its checkpoint.
 
         Args:
             deadline: A time of `time.monotonic()`.
@@ -241,7 +243,7 @@ def wait_if_stopping() -> None:
 
 
 def is_stopping() -> bool:
-    """Return True from the moment when a signal that stops this process has arrived."""
+    """Return True if a signal has arrived that stops this process."""
     return _state.is_stopping
 
 
@@ -270,7 +272,12 @@ def end_children(seconds: float) -> None:
 
 
 def _wait_for_children(pids: list[int], seconds: float) -> list[int]:
-    """Wait for child processes to end, and return the ids of those that are still alive after the given seconds."""
+    """Wait for child processes to end, and return the ids of those that are still alive after the given seconds.
+
+    Args:
+        pids: The ids of the processes.
+        seconds: The longest time to wait.
+    """
     deadline = time.monotonic() + seconds
     while (left := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -281,7 +288,7 @@ def _wait_for_children(pids: list[int], seconds: float) -> list[int]:
 
 
 def _on_signal(number: int, frame: FrameType | None) -> None:
-    """Mark the process as stopping. The signal handler of Python.
+    """Handle a signal in Python: mark the process as stopping.
 
     Python also writes the signal's number to a pipe, which wakes the thread that stops the process.
     """

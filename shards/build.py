@@ -4,6 +4,9 @@
                                                     ├► deleted: examples that are never read again
                                                     └► frequencies: of tokens, if masks are drawn by them
 
+Files of examples are in `examples/train` and `examples/validation` of the artifact's folder, and their schemas describe
+the vocabulary, the masks and the settings (`metadata.py`). So pyarrow and `datasets` open these folders.
+
 A generation gets max(1, round(tokens / target_tokens)) shards; a generation of under 1,000 documents is one. A shard is
 a range of the shuffle hash, so a uniform sample of its generation: a random next sentence drawn inside a shard is drawn
 from the corpus. Held-out documents make shards of their own.
@@ -13,7 +16,7 @@ generation took away is in `deleted`. Memory: one shard's tokens and examples.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +44,7 @@ from shards.masks.masking import (
     draw_masks,
     with_frequencies,
 )
+from shards.metadata import build_shard_metadata, find_tokenizer_file
 from shards.schema import build_example_schema, choose_id_type
 from shards.settings import ShardSettings
 from shards.surfaces import SURFACES, to_surface_rows
@@ -48,8 +52,11 @@ from tokenizers_train.vocabularies.vocabulary import Vocabulary
 
 BUILD_VERSION = 3
 MIN_DOCUMENTS_TO_SPLIT = 1_000
-SPLITS = ("train", "held-out")
+PUBLISHED_SPLITS = {"train": "train", "held-out": "validation"}  # as `datasets` calls them: no name has a hyphen
+SPLITS = tuple(PUBLISHED_SPLITS)
 BATCH_ROWS = 4_096
+EXAMPLES_FOLDER = "examples"  # has nothing but examples, in a folder for each split, so that other programs open it
+TO_STORE = "../../../../.."  # from KIND/NAME/FINGERPRINT/examples/SPLIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +73,7 @@ class ShardJob:
         last: Highest shuffle hash of the shard's documents.
         settings: Settings of the shard set.
         vocabulary: Number of tokens and special tokens of the vocabulary.
+        metadata: Metadata of the file's schema, which describe the vocabulary, the masks and the settings.
     """
 
     tokens: ManifestAddress
@@ -76,6 +84,7 @@ class ShardJob:
     last: int
     settings: ShardSettings
     vocabulary: ShardVocabulary
+    metadata: Mapping[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +132,7 @@ def plan_shards(
         if merged is not None and (fewer := list_parts(merged, generation, settings.sources)):
             rows, parts = merged, fewer
         for split in SPLITS:
-            plans += _plan_split(rows, parts, generation, split, tokens, loaded_vocabulary, settings)
+            plans += _plan_split(rows, parts, generation, split, tokens, vocabulary, loaded_vocabulary, settings)
     if settings.masking.random == "frequency":
         job = FrequenciesJob(tokens=tokens.address, sources=settings.sources, vocab_size=loaded_vocabulary.size)
         plans.append(PartPlan(name="frequencies", key=_compute_frequency_key(tokens, settings), job=job))
@@ -160,6 +169,7 @@ def _plan_split(
     generation: int,
     split: str,
     tokens: Manifest,
+    vocabulary: Manifest,
     loaded_vocabulary: Vocabulary,
     settings: ShardSettings,
 ) -> Iterator[PartPlan]:
@@ -173,7 +183,8 @@ def _plan_split(
         generation: The corpus update that added the documents, counted from 1.
         split: "train" or "held-out".
         tokens: The artifact of the tokenized corpus.
-        loaded_vocabulary: The vocabulary.
+        vocabulary: The artifact of the vocabulary.
+        loaded_vocabulary: The same vocabulary, loaded.
         settings: Settings of the shard set.
     """
     total = sum(part.ledger.figures[f"{split} tokens"] for part in parts)
@@ -181,7 +192,9 @@ def _plan_split(
     if not documents:
         return
     number = 1 if documents < MIN_DOCUMENTS_TO_SPLIT else max(1, round(total / settings.target_tokens))
-    vocabulary = ShardVocabulary(loaded_vocabulary.size, dict(loaded_vocabulary.special_ids))
+    shard_vocabulary = ShardVocabulary(loaded_vocabulary.size, dict(loaded_vocabulary.special_ids))
+    tokenizer = f"{TO_STORE}/{vocabulary.stage_folder}/{find_tokenizer_file(vocabulary).path}"
+    metadata = build_shard_metadata(BUILD_VERSION, settings.to_json(), vocabulary, loaded_vocabulary, tokenizer)
     digest = compute_fingerprint(tokens=[part.content for part in parts])
     by_frequency = settings.masking.kind == "static" and settings.masking.random == "frequency"
     frequency_key = {"frequencies": _compute_frequency_key(tokens, settings)} if by_frequency else {}
@@ -195,9 +208,16 @@ def _plan_split(
             first=first,
             last=last,
             settings=settings,
-            vocabulary=vocabulary,
+            vocabulary=shard_vocabulary,
+            metadata=metadata,
         )
-        key = {"tokens": digest, "split": split, "range": [str(first), str(last)], **frequency_key}
+        key = {
+            "tokens": digest,
+            "vocabulary": vocabulary.content,  # other special tokens may leave all other ids as they are
+            "split": split,
+            "range": [str(first), str(last)],
+            **frequency_key,
+        }
         labels = {"generation": str(generation), "split": split}
         name = f"{split}-g{generation:03d}-{shard:05d}"
         yield PartPlan(name=name, key=key, job=job, labels=labels)
@@ -248,7 +268,8 @@ def _build_shard(writer: PartWriter, job: ShardJob) -> Ledger:
     documents = read_shard_documents(writer.place, job)
     built = job.settings.own.build(documents.tokens, job.settings.common, job.vocabulary)
     rows = to_example_table(built, documents, job.settings, job.vocabulary, _build_mask_vocabulary(writer.place, job))
-    with writer.create_table("examples", rows.schema, compression=None) as sink:
+    schema, folder = rows.schema.with_metadata(dict(job.metadata)), f"{EXAMPLES_FOLDER}/{PUBLISHED_SPLITS[job.split]}"
+    with writer.create_table("examples", schema, compression=None, folder=folder) as sink:
         for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
             sink.write(batch)
     if built.surfaces is not None:

@@ -80,7 +80,7 @@ class ShardSettings:
 
 
 def read_shard_settings(table: Mapping[str, Any], where: str = "shards") -> ShardSettings:
-    """Convert the `[shards]` table of a recipe to settings.
+    """Convert the `[shards]` table of a recipe to settings. Missing keys get their defaults.
 
     Args:
         table: The table.

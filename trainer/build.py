@@ -217,7 +217,7 @@ def locate_work_folder(place: Place, stage: Stage) -> Path:
 def _check_shards(what: str, shards: Manifest, vocabulary: Manifest, model: ModelSettings) -> None:
     """Raise InputError if the shards have another vocabulary, or examples longer than the model's maximum.
 
-    `what` is the name of the phase in the message.
+    `what` is the phase that reads the shards, such as "phase 1", for the message.
     """
     made_with = [parent.fingerprint for parent in shards.parents if parent.role == vocabulary.kind]
     size = vocabulary.count_rows("tokens")

@@ -120,7 +120,9 @@ def put_folder(new: Path, output: Path) -> None:
 
 @contextmanager
 def open_new_folder(output: Path) -> Iterator[Path]:
-    """Create a folder that appears at `output` only if the block succeeds. Only one process at a time can write it.
+    """Create a folder that appears at `output` only if the block succeeds.
+
+    Only one process at a time can write it.
 
     Yields:
         The temporary folder to write to.

@@ -43,9 +43,9 @@ from trainer.ranks import Ranks
 from trainer.settings.model import ModelSettings
 from trainer.settings.training import TrainingSettings
 
-# A model computes on one thread if the square of its hidden size times the tokens of a step is less: threads would
-# wait for each other longer than they compute. With 2 layers of 96, 24 rows of 64, a step took 3 s by the clock on two
-# threads, 0.05 s on one (two busy x86-64 cores, 2026-11-27).
+# A model computes on one thread if the square of its hidden size times the most tokens that a step can have on one
+# process is less: threads would wait for each other longer than they compute. With 2 layers of 96, 24 rows of 64, a
+# step took 3 s by the clock on two threads, 0.05 s on one (two busy x86-64 cores, 2026-11-27).
 MIN_THREADED_WORK = 1 << 25
 MAX_PROGRAMS = 64  # that all parts of a model may be compiled to
 
@@ -57,7 +57,7 @@ NOT_DETERMINISTIC = "does not have a deterministic implementation"
 def resolve_auto(
     training: TrainingSettings, model: ModelSettings, ranks: Ranks, before: ComputeChoice | None = None
 ) -> tuple[TrainingSettings, ComputeChoice, str]:
-    """Resolve each "auto" in the settings for this machine, and set torch's precision and number of threads.
+    """Resolve each "auto" in the settings for this machine, and set torch's precision of float32 matrix products.
 
     All processes must call it.
 
@@ -77,12 +77,29 @@ def resolve_auto(
     choice = choose(training, machine, before)
     torch.set_float32_matmul_precision("high" if choice.tf32 else "highest")
     _, hidden_size, heads, _ = model.shape
-    tokens = max(phase.batch for phase in training.phase) * model.positions / ranks.count
-    if ranks.device.type == "cpu" and hidden_size**2 * tokens < MIN_THREADED_WORK:
-        torch.set_num_threads(1)
     padded = explain_padding(choice.precision, machine, model.attention_dropout or 0.0, hidden_size // heads)
     line = describe_choice(training, choice, machine, padded)
     return replace(training, precision=choice.precision, compile=choice.compile), choice, line
+
+
+@contextmanager
+def hold_num_threads(training: TrainingSettings, model: ModelSettings, longest: int, ranks: Ranks) -> Iterator[None]:
+    """Let torch compute a small model on one thread during the block, if it computes on the CPU.
+
+    Args:
+        training: The settings, for the number of examples in a step.
+        model: The settings of the model, for its hidden size.
+        longest: Number of tokens of the longest example.
+        ranks: The processes that share a step.
+    """
+    tokens = max(phase.batch for phase in training.phase) * longest / ranks.count
+    before = torch.get_num_threads()
+    if ranks.device.type == "cpu" and model.shape[1] ** 2 * tokens < MIN_THREADED_WORK:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def describe_machine(device: torch.device) -> Hardware:
@@ -97,7 +114,7 @@ def describe_machine(device: torch.device) -> Hardware:
 def compute_reproducibly(settings: TrainingSettings, device: torch.device) -> None:
     """Make torch use deterministic algorithms: on a GPU if the settings require it, on a CPU always.
 
-    On a CPU, an operation without a deterministic algorithm only causes a warning.
+    On a CPU, an operation without a deterministic algorithm only causes a warning. On a GPU it raises RuntimeError.
     """
     strict = device.type == "cuda" and settings.deterministic
     if strict:

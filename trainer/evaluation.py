@@ -38,6 +38,12 @@ class EvaluationSums(NamedTuple):
 def evaluate_held_out(model: Objective, feed: Feed, ranks: Ranks, stop: StopSignal) -> dict[str, Any] | None:
     """Compute losses and accuracies on the held-out examples of a phase. All processes must call it.
 
+    Args:
+        model: The model.
+        feed: Reads the shards of the phase.
+        ranks: This process among all processes.
+        stop: Asked before each batch whether a signal came.
+
     Returns:
         The scores of `describe_sums`, `unigram_entropy` and `unigram_loss` (the losses of guessing by the frequencies
         of the held-out and of the training tokens) and, for a mixture, `components` with the scores of each shard set

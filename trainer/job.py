@@ -183,7 +183,7 @@ class TrainingJob:
 
     @property
     def export(self) -> Path:
-        """Path of the folder to which the finished model is exported."""
+        """The path of the folder to which the finished model is exported."""
         return Path(self.work) / "export"
 
     @property
@@ -213,7 +213,7 @@ class TrainingJob:
         return facts
 
     def check_identity(self, path: str, identity: Mapping[str, Json]) -> None:
-        """Raise InputError if the identity recorded in a folder differs from that of this job.
+        """Raise InputError if the identity recorded in a folder differs from the identity of this job.
 
         Args:
             path: The folder, for the message.
@@ -312,7 +312,10 @@ class SetRead:
 
     @property
     def passes(self) -> float:
-        """The number of times that the text has been read: in one epoch, once for each copy."""
+        """The number of times that the text has been read, which may be fractional.
+
+        An epoch reads it once for each copy.
+        """
         return self.epochs * self.copies
 
 

@@ -100,7 +100,7 @@ class Nodes:
         return f"-node-{self.rank}" if self.rank else ""
 
     def to_torchrun_arguments(self, processes: int) -> list[str]:
-        """Return torchrun's command-line arguments for this machine. `processes` is the number per machine.
+        """Build torchrun's command-line arguments for this machine. `processes` is the number per machine.
 
         >>> Nodes(count=2, rank=1, rendezvous="first:29500").to_torchrun_arguments(8)[:5]
         ['--nproc-per-node', '8', '--nnodes', '2', '--node-rank']
@@ -149,10 +149,10 @@ def count_usable_cores(quota: Path = CPU_QUOTA) -> int:
 
 
 def count_gpus() -> int:
-    """Return the number of GPUs that torch can use on this machine.
+    """Count the GPUs that torch can use on this machine.
 
-    If a device exists, a separate process asks torch. A keyboard interrupt does not reach that process, which would
-    print a traceback.
+    If there is one, a separate process asks torch. A keyboard interrupt does not reach that process, which would print
+    a traceback.
     """
     if not any(re.fullmatch(r"nvidia\d+", path.name) for path in Path("/dev").glob("nvidia*")):
         return 0
@@ -230,7 +230,7 @@ def describe_failure(log: Path, begin: int, code: int) -> str:
 
 
 def select_last_lines(lines: Sequence[str]) -> list[str]:
-    """Select the last lines of a log that explain why training failed.
+    """Select the last lines of a log that explain why training failed, at most LOG_LINES.
 
     Messages of torchrun's agent are omitted, and so are tracebacks of processes that failed only because another one
     had exited.
@@ -320,7 +320,7 @@ class TrainerProcess(Protocol):
         """Ask the trainer to write a checkpoint and exit."""
 
     def kill(self) -> None:
-        """Kill the trainer immediately."""
+        """Kill the trainer immediately, without a checkpoint."""
 
     def wait(self) -> int:
         """Wait until the trainer exits, and return its exit code."""

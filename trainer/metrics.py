@@ -41,10 +41,10 @@ class Board(Protocol):
         """Discard what is displayed of steps after `step`. A step of -1 discards everything."""
 
     def add_event(self, event: Event) -> None:
-        """Display an event."""
+        """Display an event of the run, such as a step with its losses."""
 
     def flush(self) -> None:
-        """Flush what has been displayed to the disk."""
+        """Write what has been displayed to the disk."""
 
 
 class MetricsLog:
@@ -84,7 +84,7 @@ class MetricsLog:
         return any(logged["event"] == event and logged["step"] == step for logged in read_metrics(self._path))
 
     def flush(self) -> None:
-        """Flush the log to the disk. This must be done before a checkpoint is written."""
+        """Write the log to the disk. This must be done before a checkpoint is written."""
         if self._speaks and self._path.exists():
             with self._path.open("rb") as file:
                 os.fsync(file.fileno())
@@ -107,7 +107,7 @@ def print_event(event: Event) -> None:
 
 
 def read_metrics(path: Path) -> Iterator[Event]:
-    """Yield the events in a log file. If the file does not exist, nothing is yielded.
+    """Yield the events in a log file in order, as dictionaries. If the file does not exist, nothing is yielded.
 
     An incomplete last line, left by a killed process, is skipped.
     """

@@ -93,7 +93,7 @@ def compute_rate_scales(names: Sequence[str], layer_decay: float) -> dict[str, f
 
 
 def _count_depths_above(name: str, layers: Mapping[str, int]) -> int:
-    """Count the depths between that of a parameter and the heads, which have the greatest depth.
+    """Count the depths from a parameter up to the heads, which have the greatest depth.
 
     Args:
         name: The name of the parameter.
@@ -141,7 +141,7 @@ class GroupTensors(NamedTuple):
 
     @property
     def decay(self) -> float:
-        """The weight decay, to be multiplied by the learning rate."""
+        """The weight decay of the group, which is multiplied by the learning rate."""
         return float(self.group["weight_decay"])
 
     def iter_pieces(self) -> Iterator["GroupTensors"]:
@@ -290,7 +290,10 @@ def _move_moments(part: GroupTensors) -> None:
 
 
 def _put_updates(part: GroupTensors) -> None:
-    """Overwrite the gradients with the updates: first moment / (sqrt(second moment) + epsilon) + decay * weight."""
+    """Overwrite the gradients with what is subtracted from the weights, before the learning rate is applied.
+
+    It is first moment / (sqrt(second moment) + epsilon) + decay * weight.
+    """
     _put_roots(part.squares, part.gradients)
     torch._foreach_add_(part.gradients, part.group["eps"])
     _put_quotients(part.averages, part.gradients)
@@ -299,7 +302,7 @@ def _put_updates(part: GroupTensors) -> None:
 
 
 def _put_surprises(part: GroupTensors) -> None:
-    """Overwrite the gradients with gradient / max(sqrt(second moment), epsilon)."""
+    """Overwrite the gradients with their ratio to the second moment, gradient / max(sqrt(second moment), epsilon)."""
     if _is_on_gpu(part.squares):
         roots = list(torch._foreach_sqrt(part.squares))
     else:
@@ -333,7 +336,7 @@ def _is_on_gpu(tensors: Sequence[Tensor]) -> bool:
 
 @lru_cache(2)
 def _reserve_buffer(numbers: int, dtype: torch.dtype) -> Tensor:
-    """Return an uninitialized buffer that later calls reuse, because allocation is slower than the computation."""
+    """Return a buffer of `numbers` uninitialized values. Later calls reuse it, because allocation is slow."""
     return torch.empty(numbers, dtype=dtype)
 
 
@@ -358,7 +361,7 @@ def sum_squares(parameters: Sequence[Tensor], held: Sequence[Tensor]) -> Tensor:
 
 
 def _find_process_groups(parameters: Sequence[Tensor]) -> list[dist.ProcessGroup]:
-    """Return the process groups over which parameters are sharded. All parameters must be sharded in the same way."""
+    """Find the process groups over which parameters are divided. All parameters must be divided in the same way."""
     [layout] = {
         (parameter.device_mesh, parameter.placements) if isinstance(parameter, DTensor) else None
         for parameter in parameters

@@ -32,7 +32,7 @@ from corpora.store.damage import Damaged
 from corpora.store.places.files import to_unfinished_path
 from shards.reading.loader import TALLY_NAMES
 from trainer.checkpoints.folders import Checkpoints, Cursor, gather_weights
-from trainer.compute import compute_reproducibly, explain_torch_errors, resolve_auto
+from trainer.compute import compute_reproducibly, explain_torch_errors, hold_num_threads, resolve_auto
 from trainer.evaluation import evaluate_held_out
 from trainer.feed import Feed
 from trainer.huggingface.checkpoints import export
@@ -177,7 +177,9 @@ def pretrain(job: TrainingJob, ranks: Ranks) -> int:
     for fault in faults:
         log.write_event("damaged", 0 if resume_from is None else resume_from.cursor.step, message=fault)
 
-    with checkpoints.wait_at_end(), stop.hold_signals():
+    longest = max(job.read_shard_set(each).facts["length"] for reading in list_readings(job) for each in reading.inputs)
+    threads = hold_num_threads(settings, job.model, longest, ranks)
+    with checkpoints.wait_at_end(), stop.hold_signals(), threads:
         train(
             run,
             state,
@@ -259,7 +261,7 @@ class PhaseShards(Watcher):
         return self._feed
 
     def on_pause(self) -> None:
-        """Raise Damaged on all processes if any of them has read a damaged shard."""
+        """Verify what was read so far, and raise Damaged on all processes if any of them has read a damaged shard."""
         mine: tuple[str, str] | None = None
         try:
             if self._feed is not None:
@@ -281,7 +283,7 @@ class ReadCounts(Watcher):
         self._tallies = [np.zeros((number, len(TALLY_NAMES)), np.int64) for number in sets]  # of this process
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
-        """Add the counts of a step to those of the run."""
+        """Add the counts of a step to the counts of the run."""
         self._counts += result.step.counts[: len(STEP_COUNTS)]
         for micro_batch in result.step.micro_batches:
             self._tallies[result.phase] += micro_batch.tallies

@@ -83,7 +83,7 @@ class Ranks:
         return summed
 
     def count_up(self, numbers: Int64s) -> Int64s:
-        """Sum integers over all processes, element by element, without waiting for a device: the CPUs exchange them.
+        """Sum integers over all processes, element by element, without waiting for a device.
 
         All processes must call it in the same order, each from one thread only. Other threads may communicate
         meanwhile.
@@ -104,7 +104,7 @@ class Ranks:
         return every
 
     def reduce_any(self, mine: bool) -> bool:
-        """Return True on all processes if the argument is true on any process.
+        """Return True on all processes if `mine` is True on any of them.
 
         All processes must call it. It does not wait for a device.
         """
@@ -113,7 +113,7 @@ class Ranks:
         return bool(self.sum(torch.tensor(int(mine))))
 
     def wait(self) -> None:
-        """Wait until all processes have called this. One process may arrive up to ALONE_SECONDS late."""
+        """Wait until all processes have called this. The last one may arrive up to ALONE_SECONDS late."""
         dist.all_reduce(torch.zeros(1), group=self.patient)
 
     def record_position(self, place: str) -> None:
@@ -155,7 +155,9 @@ class StopSignal:
         return 128 + self.number if self.is_requested else 0
 
     def ask_all(self) -> bool:
-        """Check whether any process received a signal, and return `is_requested`. All processes must call it.
+        """Return True if any process has received a signal to stop, now or at an earlier call.
+
+        All processes must call it.
 
         It takes one message to each other process, and does not wait for a device.
         """
@@ -164,7 +166,7 @@ class StopSignal:
 
     @contextmanager
     def hold_signals(self) -> Iterator[None]:
-        """Record signals during the block instead of exiting. Outside the main thread, nothing is changed."""
+        """Record signals to stop during the block instead of exiting. Outside the main thread, nothing is changed."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -109,7 +109,7 @@ def hash_file(path: Path) -> str:
 
 
 def list_model_files(manifest: Manifest) -> dict[str, StoredFile]:
-    """Map the path of each file of a model artifact, relative to the folder of config.json, to the stored file."""
+    """List the files of a model artifact by their path relative to the folder of config.json."""
     files = [file for part in manifest.parts for file in part.files]
     configs = [file.path.removesuffix(CONFIG) for file in files if f"/{file.path}".endswith(f"/{CONFIG}")]
     folder = min(configs, key=len, default="")

@@ -52,10 +52,10 @@ class Watcher:
         """Called after each step, once the weights have been updated. It must not wait for the device."""
 
     def on_report(self, report: StepReport) -> None:
-        """Called with the numbers of a step, before its line, if it has one, is written to the log."""
+        """Called with the numbers of a step before its line, if there is one, is written to the log."""
 
     def on_report_done(self, report: StepReport) -> None:
-        """Called with the numbers of a step, after its line, if it has one, has been written to the log."""
+        """Called with the numbers of a step after its line, if there is one, has been written to the log."""
 
     def on_pause(self) -> None:
         """Called before an evaluation, a checkpoint or the export.

@@ -37,7 +37,7 @@ class TensorBoard:
         self._writer: Any = None  # once a run has begun
 
     def begin(self, step: int) -> None:
-        """Open an event file, and discard the scalars of steps after `step`. A step of -1 discards everything."""
+        """Open a file for scalars, and discard the scalars of steps after `step`. A step of -1 discards everything."""
         self._writer = self._open(str(self._folder), purge_step=step + 1, flush_secs=FLUSH_SECONDS)
 
     def add_event(self, event: Event) -> None:
@@ -52,7 +52,10 @@ class TensorBoard:
 
 
 def iter_scalars(event: Event) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield the name and the numbers of an event and, for a mixture, those of each component."""
+    """Yield the name and the numbers of a step or evaluation and, for a mixture, of each of its components.
+
+    Other events yield nothing.
+    """
     if event["event"] in SHOWN:
         yield event["event"], _select_numbers(event)
         for name, component in event.get("components", {}).items():
@@ -60,6 +63,6 @@ def iter_scalars(event: Event) -> Iterator[tuple[str, dict[str, float]]]:
 
 
 def _select_numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numeric fields of an event by name, except its step. None becomes NaN."""
+    """Select the numeric fields of an event by name, except its step. None becomes NaN."""
     named = {name: math.nan if value is None else value for name, value in values.items() if name != "step"}
     return {name: float(value) for name, value in named.items() if isinstance(value, int | float)}

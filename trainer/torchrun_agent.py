@@ -45,9 +45,13 @@ def run_agent(parent: int, processes: int, does: str, job: str, arguments: Seque
 
 
 def kill_those_left(ended: Future[int], processes: int) -> None:
-    """Wait for torchrun. Kill processes that are still running LEAVING_SECONDS after the first one has exited.
+    """Wait for torchrun, and kill processes that are still running LEAVING_SECONDS after the first one has exited.
 
     This applies only once all processes have started.
+
+    Args:
+        ended: The result of torchrun.
+        processes: The number of processes on this machine.
     """
     met, alone_since = False, None
     while not wait([ended], timeout=0.5).done:
@@ -63,7 +67,7 @@ def kill_those_left(ended: Future[int], processes: int) -> None:
 
 
 def pass_signals_on() -> None:
-    """Pass the first signal to stop on to the child processes.
+    """Install handlers that pass the first signal to stop on to the child processes.
 
     At a second signal, or if there is no child, this process exits.
     """

@@ -119,7 +119,7 @@ def train(
         state: The model with its initial weights, and its optimizer. Both are changed in place.
         phases: The phases in order. Each begins where the previous one ends.
         read_steps: Yields the steps of a phase, starting after the given number of completed steps of the run.
-        evaluate: Returns the scores of the model, which are written to the log.
+        evaluate: Returns the scores of the model, which are written to the log; None if there are none.
         export: Writes the finished model; None if the caller trains another model afterwards.
         resume_from: The checkpoint to resume from; None to start from the beginning.
         evaluates_first: True to evaluate before the first step, unless the run is resumed.
@@ -224,7 +224,7 @@ def train(
 
 
 def split_phases(settings: TrainingSettings) -> list[Phase]:
-    """Build the phases of a run, with the steps, weight decay and learning-rate schedule of each."""
+    """Build the phases of a run from its settings, each with its steps, weight decay and learning-rate schedule."""
     ends = accumulate(phase.steps for phase in settings.phase)
     stretches = settings.stretches
     return [
@@ -240,7 +240,10 @@ def split_phases(settings: TrainingSettings) -> list[Phase]:
 
 
 def find_phase(phases: Sequence[Phase], steps_done: int) -> Phase:
-    """Find the phase that contains the last completed step, given the number of completed steps of the run."""
+    """Find the phase that contains the last completed step of a run.
+
+    `steps_done` is the number of completed steps, which must not exceed the run's.
+    """
     return next(phase for phase in phases if steps_done <= phase.end)
 
 
@@ -248,6 +251,11 @@ def is_evaluation_missing(run: Run, phase: Phase, steps_done: int) -> bool:
     """Return True if an evaluation was due after a step but is not in the log, because a signal stopped it.
 
     All processes must call it. They return the result of the first process, which has the log.
+
+    Args:
+        run: The settings and services of the run.
+        phase: The phase of the step.
+        steps_done: The number of completed steps of the run.
     """
     was_due = is_due(run.settings.evaluate_every, steps_done, phase.end)
     [is_missing, *_] = run.ranks.collect(was_due and not run.log.has_event("evaluation", steps_done))
@@ -255,9 +263,15 @@ def is_evaluation_missing(run: Run, phase: Phase, steps_done: int) -> bool:
 
 
 def run_evaluation(run: Run, phase: Phase, state: TrainState, evaluate: Evaluate) -> None:
-    """Run an evaluation, and write the scores to the log.
+    """Run an evaluation, and write the scores to the log. All processes must call it.
 
     If a signal stops the evaluation, nothing is logged. The evaluation is repeated when the run is resumed.
+
+    Args:
+        run: The settings and services of the run.
+        phase: The phase of the last step.
+        state: The model.
+        evaluate: Returns the scores, or None if there are none.
     """
     run.ranks.record_position(f"in the evaluation after step {state.steps_done}")
     with pause_training(run.watchers):
@@ -268,10 +282,10 @@ def run_evaluation(run: Run, phase: Phase, state: TrainState, evaluate: Evaluate
 
 
 def save_checkpoint(run: Run, state: TrainState) -> None:
-    """Write a checkpoint, unless a watcher raises an error because the state must not be kept.
+    """Write a checkpoint of the state after the last step. All processes must call it.
 
-    All processes must call it. On a GPU, training continues while the checkpoint is being written. If a previous
-    checkpoint is still being written, it is finished first.
+    On a GPU, training continues while the checkpoint is being written. If a previous checkpoint is still being written,
+    it is finished first. A watcher may raise an error before, if the state must not be kept.
     """
     run.ranks.record_position(f"before the checkpoint of step {state.steps_done}")
     in_background = run.settings.async_checkpoints and run.ranks.computes_ahead  # a processor cannot do both
@@ -300,8 +314,12 @@ def finish_checkpoint(run: Run, wait: bool) -> None:
 def is_checkpoint_due(run: Run, steps_done: int, end: int) -> bool:
     """Return True if a checkpoint is due, either by the number of completed steps or by the first process's clock.
 
-    All processes must call it if `checkpoint_minutes` is set. `end` is the number of completed steps at the end of the
-    phase.
+    All processes must call it if `checkpoint_minutes` is set.
+
+    Args:
+        run: The settings and services of the run.
+        steps_done: The number of completed steps of the run.
+        end: The number of completed steps at the end of the phase.
     """
     if is_due(run.settings.checkpoint_every, steps_done, end) or steps_done in run.checkpoints.kept_steps:
         return True

@@ -85,7 +85,7 @@ class NonFinite(Watcher):
         self.micro_batch = self.step.clone()  # whose loss it was; -1: only a gradient, or not of this process
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
-        """Record the step if it is the first one that is not finite."""
+        """Record the step on the device if it is the first one with a loss or gradient that is not finite."""
         if not state.scales_loss:
             is_bad_N = ~torch.stack([*result.sums]).isfinite().flatten(1).all(1)  # bool [micro-batches]
             is_first = (self.step < 0) & (is_bad_N.any() | ~result.norm.isfinite())
@@ -94,12 +94,12 @@ class NonFinite(Watcher):
         result.extra["nonfinite"] = self.step >= 0
 
     def on_report(self, report: StepReport) -> None:
-        """Raise the error that `explain` returns, on all processes, if any process has recorded a step."""
+        """Raise the error that `explain` returned, on all processes, if any of them has recorded a step."""
         if report.extra["nonfinite"]:
             self._refuse()
 
     def on_pause(self) -> None:
-        """Raise the same error before an evaluation or a checkpoint. This covers steps that have not been reported."""
+        """Raise that error before an evaluation or a checkpoint, also for steps that have not been reported."""
         if self._ranks.reduce_any(bool(self.step >= 0)):
             self._refuse()
 
@@ -130,7 +130,7 @@ class Speed(Watcher):
             yield step
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
-        """Add a step's tokens and FLOPs to the totals."""
+        """Add the tokens and FLOPs of a step to the totals since the last report."""
         if result.phase != self._phase and (measured := measure_flops(state.model, result.step)) is not None:
             self._phase, self._flops_of = result.phase, measured
         places, _, tokens, *_ = result.step.counts.tolist()
@@ -138,15 +138,19 @@ class Speed(Watcher):
         self._flops += tokens * self._flops_of[0] + places * self._flops_of[1]
 
     def on_pause(self) -> None:
-        """Stop the clock during a pause."""
+        """Stop the clock during an evaluation or a checkpoint."""
         self._paused_at = time.monotonic()
 
     def on_pause_end(self) -> None:
-        """Restart the clock after a pause."""
+        """Restart the clock after an evaluation or a checkpoint."""
         self._since += time.monotonic() - self._paused_at
 
     def on_report(self, report: StepReport) -> None:
-        """Add the throughput since the previous report to this one, and reset the counters."""
+        """Add the throughput since the previous line to this one, if it is logged, and reset the counters.
+
+        The fields are `tokens_per_second`, `wait_seconds`, `wait_share`, `memory_bytes` and, if the peak is known,
+        `mfu`.
+        """
         if not report.is_logged:
             return
         seconds, device = max(time.monotonic() - self._since, 1e-9), self._ranks.device
@@ -163,7 +167,7 @@ class Speed(Watcher):
 
 
 def find_peak(settings: TrainingSettings, device: torch.device) -> float | None:
-    """Return the peak FLOPs per second of a device, from the settings or by its name, or None if unknown."""
+    """Find the peak FLOPs per second of a device, from the settings or by its name; None if it is unknown."""
     if settings.peak_tflops is not None:
         return settings.peak_tflops * 1e12
     return find_peak_flops(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
@@ -172,7 +176,9 @@ def find_peak(settings: TrainingSettings, device: torch.device) -> float | None:
 def measure_flops(model: Objective, step: Step) -> tuple[float, float] | None:
     """Estimate the training FLOPs per token, and per token position that a head reads.
 
-    The estimate uses the lengths of this process's sequences in the step.
+    Args:
+        model: The model.
+        step: A step. The estimate uses the lengths of this process's sequences in it.
 
     Returns:
         The two numbers, which are zero if the objective does not count FLOPs; None if this process has no sequence in
@@ -222,14 +228,14 @@ class FirstSteps(Watcher):
         self._recent = defaultdict[str, deque[float]](lambda: deque(maxlen=NUM_RECENT))
 
     def on_step(self, result: StepResult, state: TrainState) -> None:
-        """Count the labels and tokens of the step, if it is one of the first steps."""
+        """Count the pair labels and unknown tokens of a step, if it is one of the first steps."""
         for micro_batch in result.step.micro_batches if result.step.number <= self._last else ():
             labels = micro_batch.batch.targets.get(PAIR)
             ids = micro_batch.batch.ids.numpy()
             self._counts += count_texts(self._inputs.special_ids, ids, None if labels is None else labels.numpy())
 
     def on_report_done(self, report: StepReport) -> None:
-        """Log warnings about the step of a report. Raises InputError if the run cannot succeed."""
+        """Log warnings about the losses, labels and tokens of a step. Raises InputError if the run cannot succeed."""
         number, counts = report.result.step.number, report.result.step.counts[len(STEP_COUNTS) :].tolist()
         losses = {name: report.losses[f"{name}_loss"] for name in self._terms}
         warnings = self.judge_step(number, losses, dict(zip(losses, counts, strict=True)), report.norm)
@@ -239,7 +245,7 @@ class FirstSteps(Watcher):
             self._log.write_event("warning", number, message=message)
 
     def judge_step(self, step: int, losses: Mapping[str, float], counts: Mapping[str, int], norm: float) -> list[str]:
-        """Return warnings about a step.
+        """Judge the losses and the gradient of a step, and return warnings as sentences.
 
         Args:
             step: The one-based number of the step.
@@ -261,7 +267,10 @@ class FirstSteps(Watcher):
         return warnings
 
     def _judge_first(self, losses: Mapping[str, float], counts: Mapping[str, int], norm: float) -> Iterator[str]:
-        """Yield warnings about losses and gradient of the first step. Raises InputError if the run cannot succeed."""
+        """Yield warnings about the losses and the gradient of the first step.
+
+        The arguments are those of `judge_step`. Raises InputError if the run cannot succeed.
+        """
         for name in self._terms:
             chance = math.log(self._inputs.vocab_size) if name == TOKEN_TERM else math.log(2)
             if name in (TOKEN_TERM, *PAIR_TERMS) and counts[name] >= MIN_ANSWERS:
@@ -279,9 +288,14 @@ class FirstSteps(Watcher):
             )
 
     def _compare_with_chance(self, name: str, loss: float, chance: float) -> Iterator[str]:
-        """Yield a warning if a loss is far from that of random guessing.
+        """Yield a warning if the loss of pre-trained weights is far above the loss of random guessing.
 
-        Raises InputError if the weights are random.
+        If the weights are random and the loss is far from chance, raise InputError instead.
+
+        Args:
+            name: The name of the loss term.
+            loss: The mean loss, in nats.
+            chance: The loss of random guessing, in nats.
         """
         comparison = f"The {name} loss of the first step is {loss:.2f}, and guessing by chance costs {chance:.2f}"
         if not self._new_weights and loss > chance + MAX_LOSS_FROM_CHANCE:
@@ -297,7 +311,10 @@ class FirstSteps(Watcher):
             )
 
     def _find_flat(self, step: int) -> Iterator[str]:
-        """Yield a warning for each loss that has not decreased by the time the learning rate reaches its peak."""
+        """Yield a warning for each loss that has hardly decreased since the first step.
+
+        `step` is the number of steps so far.
+        """
         for name, first in self._first.items():
             now = fmean(self._recent[name])
             if now > first - MIN_FALL:
@@ -333,7 +350,7 @@ def count_texts(special: SpecialIds, ids: Int64s, labels: Int64s | None) -> Int6
 
 
 def judge_texts(counts: Sequence[int]) -> list[str]:
-    """Return warnings about labels and tokens.
+    """Judge the labels and tokens of the first steps, and return warnings as sentences.
 
     Args:
         counts: The results of `count_texts`, summed over all processes.

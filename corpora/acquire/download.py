@@ -462,8 +462,7 @@ class _Download:
         """Append a response's body to the partial file, and report progress after each chunk.
 
         The count of failed attempts starts again whenever a further megabyte has arrived. If the size of the file was
-        unknown,
-        the end of the body determines it.
+        unknown, the end of the body determines it.
 
         Raises:
             Mismatch: If more bytes arrive than the file should have.
@@ -514,6 +513,12 @@ def _find_existing(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCa
 
     It is compared by size and digest. If no digest is known, the server is asked for the size and time of its file.
 
+    Args:
+        remote: The requested file.
+        target: The path.
+        hosts: HTTP client to ask with.
+        cache: Cache of digests, to which the file is added.
+
     Raises:
         InputError: If something other than a file is at the path, it cannot be read, or the server refuses the file.
     """
@@ -536,6 +541,11 @@ def _find_existing(remote: RemoteFile, target: Path, hosts: Hosts, cache: StatCa
 
 def _is_same_on_server(remote: RemoteFile, target: Path, hosts: Hosts) -> bool:
     """Return True if the server's file has the same length and modification time (in seconds) as the local one.
+
+    Args:
+        remote: The file on the server.
+        target: Path of the local file.
+        hosts: HTTP client to ask with.
 
     Raises:
         InputError: If the server cannot be asked or refuses the file.

@@ -230,14 +230,19 @@ class Source(Protocol):
         """
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the raw files as (name relative to the source's root, path), in a stable order.
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        Names are relative to the source's root. Another order is allowed if it is always the same.
 
         Raises:
             InputError: If there are no files, or `path` cannot be read.
         """
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file into slices. The cuts depend only on the file's content, not on the number of workers."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        The cuts depend only on the file's content, not on the number of workers.
+        """
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the records of a slice in file order, and count them in `tally`.
@@ -249,7 +254,9 @@ class Source(Protocol):
         """
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of one record from the (decompressed) raw file.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        They are read from the (decompressed) raw file.
 
         Args:
             file: Path of the raw file.
@@ -267,20 +274,23 @@ class RecordFormat(Protocol):
     """
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a file of this format into slices, under the rules of `Source.slices`.
+        """Cut a file into slices, byte ranges that are read independently.
 
         The cuts depend only on the content.
         """
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a slice of this format in file order, and count them in `tally`.
+        """Yield the records of a slice in file order, and count them in `tally`.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.
         """
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the record at a locator that `records` yielded, read from the file at path `file`."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        They are read from the file at path `file`.
+        """
 
 
 def select_settings(source: Any, *excluded: str) -> dict[str, Json]:
@@ -379,14 +389,15 @@ def find_by_ending(
 
     Args:
         source: Name of the source, for error messages.
-        path: A file, a folder, a glob or an object-store URL, as in `find_files`.
+        path: A file, a folder (searched recursively), a glob, or an object-store URL with or without wildcards.
         endings: Lower-case file extensions such as ".txt". They are compared case-insensitively.
         wanted: A description of what `path` should be, for error messages.
         refusal: The rest of the error message, after the file's path, if `path` names a single file with another
             extension.
 
     Returns:
-        (name, path) pairs, sorted by name.
+        (name, path) pairs, sorted by name. Names are relative to the folder, or to the part of a glob before its first
+        wildcard.
 
     Raises:
         InputError: If no file is found, or if `path` names a single file with another extension.
@@ -397,18 +408,19 @@ def find_by_ending(
 def find_accepted(
     source: str, path: str, accept: Callable[[str], bool], wanted: str, refusal: str
 ) -> list[tuple[str, Path]]:
-    """Find files like `find_by_ending`, but accept them by a predicate on their names.
+    """Find the files that a source's `path` refers to and that have an accepted name.
 
     Args:
         source: Name of the source, for error messages.
-        path: A file, a folder, a glob or an object-store URL, as in `find_files`.
+        path: A file, a folder (searched recursively), a glob, or an object-store URL with or without wildcards.
         accept: Called with a file's name without its folder. Returns True if the file is wanted.
         wanted: A description of what `path` should be, for error messages.
         refusal: The rest of the error message, after the file's path, if `path` names a single file that is not
             accepted.
 
     Returns:
-        (name, path) pairs, sorted by name.
+        (name, path) pairs, sorted by name. Names are relative to the folder, or to the part of a glob before its first
+        wildcard.
 
     Raises:
         InputError: If no file is found, or if `path` names a single file that is not accepted.
@@ -421,7 +433,10 @@ def find_accepted(
 
 
 def _find_files(source: str, path: str, accept: Callable[[str], bool], wanted: str) -> list[tuple[str, Path]]:
-    """Find files as `find_files` does, which describes the arguments and the result.
+    """Find the files that a source's `path` refers to, for `find_files`, which has the same arguments.
+
+    Returns:
+        (name, path) pairs, sorted by name. There is at least one.
 
     Raises:
         InputError: If no file is found, or `path` asks for a recursive search of the whole machine.

@@ -4,7 +4,7 @@
 
 Promises: one page is one document, whatever blank lines it holds. Every member of an archive that is neither a folder
 nor a subset (a tar of pages) is a record: a page, or a drop with its reason. An archive that is cut off or damaged
-anywhere is refused. A plain `.tar` is cut into slices at its subsets, Parquet at its row groups, JSON lines every 8 MB.
+anywhere is refused. A plain `.tar` is cut into slices at its subsets, Parquet at its row groups, JSON lines every 1 MB.
 An `.xz` is one slice, since no member of it can be found except from its beginning (`xz -d` makes it a plain tar).
 Costs: `.tar.xz` and `.tar` are read at 37 MB of text a second (one core), four fifths of it xz's own time (45 MB/s for
 only decompressing); Parquet 180 MB/s, JSON lines 120 MB/s. Memory: one page and the windows of two decompressors; for
@@ -93,11 +93,16 @@ class OpenWebTextSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents by name, as JSON: `max_record_bytes`."""
+        """Return the settings that affect the documents, as JSON by field name.
+
+        The only one is `max_record_bytes`.
+        """
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the archives, Parquet files and files of JSON lines at `path` as (name, path), sorted by name.
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        These are the archives, Parquet files and files of JSON lines at `path`.
 
         Raises:
             InputError: If none is found, or `path` names a single file with another extension.
@@ -107,9 +112,11 @@ class OpenWebTextSource:
         return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a plain tar at its subsets, Parquet at its row groups, and JSON lines every 8 MB; others are one slice.
+        """Cut a file into slices, byte ranges that are read independently.
 
-        A subset is a tar inside the tar. A tar is also cut at members that are 8 MB or more apart.
+        A plain tar is cut at its subsets, Parquet at its row groups, and JSON lines every 1 MB. Others are one slice.
+
+        A subset is a tar inside the tar. A tar is also cut at a member that begins 1 MB or more after the last cut.
 
         Raises:
             InputError: If the file cannot be read.
@@ -125,7 +132,13 @@ class OpenWebTextSource:
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each member of a tar, Parquet row or JSON line of a slice, in file order.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each member of a tar, Parquet row or JSON line is a record.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file is damaged or truncated.
@@ -142,7 +155,9 @@ class OpenWebTextSource:
                 raise _to_input_error(fault, parse_raw_path(piece.file.path)) from fault
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of a page, row or line. An `.xz` file is decompressed from its beginning.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a page, row or line. An `.xz` file is decompressed from its beginning.
 
         For members of an archive, the locator's `stream` is -1 in a plain tar and 0 in a tar inside xz. For a page of a
         subset (an inner tar), it is the byte offset in the (decompressed) outer tar at which the subset begins. This
@@ -170,7 +185,7 @@ class OpenWebTextSource:
         Args:
             data: The bytes of the page.
             locator: The position of the bytes in the raw file.
-            tally: Knows whether the page is quarantined.
+            tally: Knows whether the page crashed earlier and must be skipped.
             name: Name of the page's file without folders; None in Parquet. The MD5 digest in the name becomes the key.
         """
         key = match["md5"] if name is not None and (match := PAGE_NAME.fullmatch(name)) else None
@@ -189,7 +204,14 @@ class OpenWebTextSource:
         return JsonLines(max_record_bytes=self.max_record_bytes)
 
     def _read_members(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a tar's members. A subset (an inner tar) is replaced by its own members."""
+        """Yield the records of a tar's members, and count them in the tally.
+
+        A subset (an inner tar) yields its own members.
+
+        Raises:
+            DamagedBytes: During iteration, if the archive or a subset is damaged.
+            OSError: During iteration, if the file cannot be read.
+        """
         file, path = piece.file, parse_raw_path(piece.file.path)
         packed = _is_xz(path.name)
         pieces = read_file_pieces(path, piece.start, piece.stop)
@@ -286,7 +308,7 @@ def decode_page(data: bytes) -> str:
 
 
 def _count_members(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
-    """Yield the bytes of a tar unchanged, and count the tar's members in the tally as the bytes pass."""
+    """Yield a tar's bytes unchanged, and count its members in the tally as the bytes pass."""
     count = MemberCount()
     for piece in pieces:
         tally.records += count.feed(piece)
@@ -311,7 +333,7 @@ def _to_input_error(fault: DamagedBytes | OSError, path: Path) -> InputError:
 
 
 def _find_tar_starts(path: Path) -> list[int]:
-    """Find the byte offsets at which a plain tar is cut: before each subset, or at a member at least 8 MB after a cut.
+    """Find the byte offsets at which a plain tar is cut: before each subset, or at a member at least 1 MB after a cut.
 
     Returns:
         The offsets in ascending order; the first is 0.
@@ -391,10 +413,10 @@ def _read_raw_row(path: Path, locator: Locator) -> bytes:
         InputError: If the file is damaged.
     """
     with _open_parquet(path) as table:
-        group = compute_group_starts(table, path.stat().st_size).index(locator.stream)
-        offset = 0
-        for data in _iter_texts(table, group, path):
-            if offset == locator.offset and len(data or b"") == locator.length:
-                return data or b""
-            offset += len(data or b"")
+        for group, start in enumerate(compute_group_starts(table, path.stat().st_size)):
+            offset = 0
+            for data in _iter_texts(table, group, path) if start == locator.stream else ():
+                if offset == locator.offset and len(data or b"") == locator.length:
+                    return data or b""
+                offset += len(data or b"")
     return b""

@@ -150,8 +150,7 @@ def _iter_entries_and_members(source: Source, is_excluded: FolderPredicate) -> I
     """Yield (name, absolute path, kind) of all entries below a source's `path`, including members of archives.
 
     An archive is replaced by its members if the source can list them (with `iter_inside`). The kind is "" if it must
-    still
-    be determined from the file itself.
+    still be determined from the file itself.
     """
     members: Callable[[str, Path], Iterable[tuple[str, Path, str]]] | None = getattr(source, "iter_inside", None)
     for name, path, kind in _iter_entries(source, is_excluded):
@@ -166,8 +165,7 @@ def _iter_entries(source: Source, is_excluded: FolderPredicate) -> Iterator[tupl
     """Yield (name, absolute path, kind) of all files below a source's `path`, and of folders that are not entered.
 
     The kind is "" if it must still be determined from the file itself. Yields nothing if the source has no `path`, or
-    if it
-    is a single file that is no archive.
+    if it is a single file and the source cannot list what is inside files (with `iter_inside`).
     """
     path = getattr(source, "path", None)
     if not isinstance(path, str):

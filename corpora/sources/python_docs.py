@@ -79,17 +79,19 @@ class PythonDocsSource:
     standard_library: bool = True
 
     def settings(self) -> dict[str, Json]:
-        """Return what affects the documents, as JSON: {"min_characters": 200, "python": "3.12"}.
+        """Return the settings that affect the documents, as JSON by field name.
 
-        Python's version counts because its own parser reads the modules. The packages are not among the settings.
+        They are {"min_characters": 200, "python": "3.12"}. Python's version counts because its own parser reads the
+        modules. The packages are not among them.
         """
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         return {"min_characters": MIN_CHARACTERS, "python": python}
 
     def files(self) -> list[tuple[str, Path]]:
-        """List modules and METADATA files as (name, path).
+        """List the raw files as (name, path) pairs, sorted by name.
 
-        Names have the form `stdlib/json/__init__.py` or `numpy-2.4.6/numpy/matlib.py`.
+        These are modules and METADATA files. Names have the form `stdlib/json/__init__.py` or
+        `numpy-2.4.6/numpy/matlib.py`.
 
         Raises:
             InputError: If a package is not installed, or no file is found.
@@ -108,13 +110,21 @@ class PythonDocsSource:
         return sorted(modules.items())
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return the whole module or METADATA file as one slice."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A module or METADATA file is one slice.
+        """
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a module and its large classes, of the help topics, or of a package's description.
+        """Yield the records of a slice in file order, and count them in `tally`.
 
-        A file that cannot be parsed yields one dropped record with the reason "syntax".
+        They are those of a module and its large classes, of the help topics, or of a package's description. A file that
+        cannot be parsed yields one dropped record with the reason "syntax".
+
+        Args:
+            piece: The slice, which is the whole file.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
         """
         file, data = piece.file, Path(piece.file.path).read_bytes()
         inner = file.name.partition("/")[2]
@@ -139,14 +149,17 @@ class PythonDocsSource:
             yield Record(locator=locator, text=text, key=key, title=key, license=license, group=group, drop=unit_drop)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the lines of a class or help topic, or of the whole file, at a locator."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record has the lines of a class or help topic, or the whole file.
+        """
         with file.open("rb") as stream:
             stream.seek(locator.offset)
             return stream.read(locator.length)
 
 
 def _judge_text(text: str, has_docs: bool) -> Drop | None:
-    """Return a `Drop` for a document that has no docstrings, or has less than 200 characters of prose;
+    """Return a `Drop` for a document without docstrings or with less than 200 characters of prose;
 
     None if it is kept.
     """

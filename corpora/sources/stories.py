@@ -1,7 +1,7 @@
 """Stories (Trinh and Le 2018, "A Simple Method for Commonsense Reasoning", section 5.3), in the forms it is kept in.
 
 Promises: one story is one document. By `form` it is a line, a run of lines between blank ones, or a file;
-line breaks inside it stay, and no marker is read as one. A plain `.txt` is cut every 8 MB, and a story
+line breaks inside it stay, and no marker is read as one. A plain `.txt` is cut every 1 MB, and a story
 belongs to the slice in which it begins; JSON lines and whole files are read as the kind "files" reads them.
 Costs: the line form reads 400 MB/s, the blank-line form 100 MB/s. Memory: one story, at most `max_record_bytes`.
 """
@@ -71,11 +71,16 @@ class StoriesSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents by name, as JSON: `form` and `max_record_bytes`."""
+        """Return the settings that affect the documents, as JSON by field name.
+
+        They are `form` and `max_record_bytes`.
+        """
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the text files and files of JSON lines at `path` as (name, path), sorted by name.
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        These are the text files and files of JSON lines at `path`.
 
         Raises:
             InputError: If none is found, or `path` names a single file with another extension.
@@ -86,7 +91,9 @@ class StoriesSource:
         )
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut an uncompressed text file of several stories every 8 MB, and JSON lines likewise.
+        """Cut a file into slices, byte ranges that are read independently.
+
+        An uncompressed file of several stories or of JSON lines is cut every 1 MB. Others are one slice.
 
         Other files are one slice.
         """
@@ -95,7 +102,13 @@ class StoriesSource:
         return [slice_whole_file(file)] if is_packed(file.name) else cut_every(file, SLICE_BYTES)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each story that begins in a slice, in file order.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each story that begins in the slice is a record.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file is damaged.
@@ -109,7 +122,9 @@ class StoriesSource:
                 yield self._build_record(story, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the story at a locator in the decompressed file, without the line break at its end.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a story, without the line break at its end.
 
         Raises:
             InputError: If the file cannot be read.
@@ -125,7 +140,13 @@ class StoriesSource:
             yield from join_lines(iter_story_lines(lines, start, stop, tally), self.max_record_bytes)
 
     def _build_record(self, story: Line, file: RawFile, tally: Tally) -> Record:
-        """Build the record of a story from its bytes; one that is too long, empty or not UTF-8 is dropped."""
+        """Build the record of a story from its bytes. One that is too long, empty or not UTF-8 is dropped.
+
+        Args:
+            story: The story with its position.
+            file: The file that contains it.
+            tally: Knows which records crashed earlier and must be skipped.
+        """
         locator = build_locator(file, story.offset, story.length)
         if story.data is None:
             return drop_too_large(locator, self.max_record_bytes)
@@ -208,8 +229,7 @@ def iter_story_lines(lines: Iterator[Line], start: int, stop: int | None, tally:
     """Yield the nonblank lines of the stories that begin in bytes `start` to `stop`, and None at the end of each story.
 
     Stories are separated by blank lines. Each story is counted in the tally when its first line is read. There may be
-    no
-    None after the last story.
+    no None after the last story.
 
     Args:
         lines: The lines of the file. The first one may be the line before the slice. It shows whether a story begins at

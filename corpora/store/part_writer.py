@@ -46,17 +46,24 @@ class PartWriter:
 
     @contextmanager
     def create_table(
-        self, table: str, schema: pa.Schema, compression: str | None = "zstd", sorted_by: str | None = None
+        self,
+        table: str,
+        schema: pa.Schema,
+        compression: str | None = "zstd",
+        sorted_by: str | None = None,
+        folder: str = "",
     ) -> "Iterator[TableSink]":
         """Open an Arrow IPC file for the rows of a table. The file becomes visible only if the block succeeds.
 
         Args:
             table: Name of the table. Each name can be used once per part.
-            schema: The schema of the rows.
+            schema: The schema of the rows. Its metadata are written as well, and do not affect the content.
             compression: "zstd", "lz4", or None for no compression.
             sorted_by: Name of the integer column by which all rows are sorted in ascending order, or None. If given,
                 the part record stores the first and last value of each batch, as required by `find_key_rows`. The order
                 is not checked.
+            folder: Folder of the file inside the artifact's folder, such as "examples/train"; "" for the artifact's own
+                folder.
 
         Yields:
             The `TableSink` to write rows to.
@@ -64,7 +71,7 @@ class PartWriter:
         Raises:
             InputError: If the file cannot be written, e.g. because the disk is full.
         """
-        path = self._build_path(f"{self._name}.{table}.arrow")
+        path = self._build_path(f"{folder}/{self._name}.{table}.arrow".removeprefix("/"))
         options = pa.ipc.IpcWriteOptions(compression=compression)
         with self._out.create(f"{self._folder}/{path}", is_final=True) as sink:
             tap = _Tap(sink)

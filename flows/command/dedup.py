@@ -44,7 +44,7 @@ def dedup(
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write files without their duplicates, or find those of a text.
+    """Remove duplicates from files, or find the duplicates of a text.
 
     Near-duplicates are compared exactly, word for word. All columns are kept; removed rows are written too, with the
     reason, the survivor and the similarity.

@@ -118,7 +118,12 @@ def _read_figures(place: Place, record: RunRecord) -> ComparedRun:
 
 
 def _iter_heading(before: ComparedRun, after: ComparedRun) -> Iterator[str]:
-    """Yield two lines that name the compared runs, with their stores if the stores differ."""
+    """Yield two lines that name the compared runs, with their stores if the stores differ.
+
+    Args:
+        before: The earlier run.
+        after: The later run.
+    """
     several = before.place.address != after.place.address
     for role, run in (("before", before), ("after", after)):
         where = f", in {run.place.to_address('')}" if several else ""

@@ -47,7 +47,7 @@ def embed(
     search: Search | None = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make vectors of texts, words or tokens; find what is like a query.
+    """Compute vectors of texts, words or tokens, and search them.
 
     With relevance judgments, also score the results and make training rows.
     """

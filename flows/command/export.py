@@ -18,7 +18,7 @@ from corpora.store.places.place import Place
 from flows.command.arguments import AsJson, Count, Position
 from flows.command.terminal import choose_printer, print_json
 from flows.command.trainer_process import iter_trainer_events, open_model_folder
-from flows.export.export import ExportSettings, choose_artifact, write_export
+from flows.export.export import CARD, ExportSettings, choose_artifact, write_export
 from flows.export.exported import parse_local_target
 from flows.export.release_folder import export_release
 from flows.run.addresses import find_artifacts, pick_newest
@@ -85,7 +85,7 @@ def export(
         facts[each] = {f"{unit}s": content.count_rows(each), "files": len(files), "bytes": size}
         rows = format_count(facts[each][f"{unit}s"], unit)
         tell(f"{each}: {rows} in {format_count(len(files), 'file')}, {format_bytes(size)}")
-    tell(f"{chosen.manifest.folder} is in {target}; its README.md describes it.")
+    tell(f"{chosen.manifest.folder} is in {target}; its {CARD} describes it.")
     if as_json:
         print_json({**done, "artifact": chosen.manifest.folder, "splits": facts})
 

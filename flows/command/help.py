@@ -45,7 +45,7 @@ def list_command_names(program: App) -> list[str]:
 
 
 def find_command(program: App, name: str) -> App:
-    """Return the command with a name that `list_command_names` returns, such as "vocabulary show".
+    """Return the command of a program with a name that `list_command_names` returns, such as "vocabulary show".
 
     Raises:
         KeyError: If there is none.

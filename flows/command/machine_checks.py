@@ -93,14 +93,19 @@ def render_findings(findings: list[Finding]) -> str:
 
 
 def read_start_environment() -> dict[str, str]:
-    """Return the environment variables that this process was started with, without later changes."""
+    """Return the environment variables that this process was started with, by name, without later changes."""
     entries = Path("/proc/self/environ").read_bytes().split(b"\0")
     pairs = (os.fsdecode(entry).partition("=") for entry in entries if entry)
     return {name: value for name, _, value in pairs}
 
 
 def report_ok(name: str, fact: str) -> Finding:
-    """Build a finding with the status "ok". The arguments are the attributes of `Finding`."""
+    """Build a finding with the status "ok", about something that is as it should be.
+
+    Args:
+        name: The name of what was checked.
+        fact: What was found.
+    """
     return Finding(name=name, ok="ok", fact=fact)
 
 

@@ -22,6 +22,7 @@ from flows.run.plan_run import RunPlan, plan_recipe
 from flows.run.policies import choose_num_workers
 from flows.run.record.counts_text import format_seconds
 from flows.run.record.ledger_balance import format_bytes
+from trainer.settings.narrow import list_narrow_advice
 
 COLUMNS = ("documents", "tokens", "disk", "memory", "CPU", "time")
 
@@ -114,9 +115,20 @@ def print_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Es
         asked, _ = with_start_model(recipe, planned.lock)
         for line in find_slow_settings(asked, find_gpu()):
             console.print(f"Slow on this machine: {line}", markup=False)
+        for line in find_narrow_settings(asked):
+            console.print(f"Learns little: {line}", markup=False)
     for what, entries in find_reach(recipe).items():
         if entries:
             console.print(f"This recipe {what}: {'; '.join(entries)}", markup=False)
+
+
+def find_narrow_settings(recipe: Recipe) -> list[str]:
+    """List the settings with which the recipe's model would learn little because it is narrow, one line each."""
+    assert recipe.model is not None
+    lengths = {entry.name: entry.settings.length for entry in recipe.shards}
+    phases = zip(recipe.model.training.phase, recipe.model.phases, strict=True)
+    tokens = [phase.steps * phase.batch * max(lengths[name] for name in names) for phase, names in phases]
+    return list_narrow_advice(recipe.model.settings, recipe.model.training, sum(tokens) if all(tokens) else None)
 
 
 def build_estimates_table(estimates: Estimates) -> Table:

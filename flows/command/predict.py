@@ -51,7 +51,7 @@ def predict(
 
 
 def print_predictions(model: str, file: FileSettings, labelled: bool, tell: Callable[[str], None]) -> None:
-    """Print, on standard output, a JSON line with a fine-tuned model's prediction for each record of a file.
+    """Predict each record of a file with a fine-tuned model, and print the predictions as JSON lines.
 
     The arguments and errors are those of `predict_file`.
     """
@@ -64,12 +64,12 @@ def print_predictions(model: str, file: FileSettings, labelled: bool, tell: Call
 
 
 def predict_file(model: str, file: FileSettings, output: Path, labelled: bool, tell: Callable[[str], None]) -> Event:
-    """Write a JSON line with a fine-tuned model's prediction for each record of a file to another file.
+    """Predict each record of a file with a fine-tuned model, and write the predictions as JSON lines to another file.
 
     Args:
         model: A fine-tuned model's folder, its folder in a store, or a release.
         file: The records.
-        output: The file to write.
+        output: The file to write, with one line for each record.
         labelled: True if the records have labels. Then each line has a score, and overall scores are reported.
         tell: Called with a line that has the counts of records, and with a line for each overall score.
 

@@ -57,7 +57,7 @@ class _ProgressDisplay:
         self._open.close()
 
     def tell(self, line: str) -> None:
-        """Print a line above the bar, without markup."""
+        """Print a line above the progress bar. Square brackets in it are not treated as markup."""
         self._console.print(escape(line), highlight=False)
         self._last = time.monotonic()
 

@@ -123,7 +123,7 @@ def _render_commands() -> str:
 
 
 def _format_keys(text: str) -> str:
-    """Format a description of a JSON document, with its keys as code.
+    """Format a description of a JSON document from `help.toml`, with the keys of the document as code.
 
     >>> _format_keys("each: run_id state; with --all: figures")
     'a list, of each: `run_id`, `state`; with --all: `figures`'
@@ -287,7 +287,7 @@ TYPE_NAMES: Mapping[object, str] = {
 
 
 def describe_type(hint: Any) -> str:
-    """Describe the type of a setting in words, such as "whole number". None among the types is omitted.
+    """Describe the type of a setting in words, such as "whole number". `None` in a union is omitted.
 
     >>> describe_type(tuple[str, ...]), describe_type(int | str | None)
     ('list of text', 'whole number or text')

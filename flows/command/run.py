@@ -108,7 +108,12 @@ def _run_recipe(
 
 
 def print_summary(console: Console, finished: RunState) -> None:
-    """Print a run's record counts, its duration, and the paths of its store and report."""
+    """Print a run's record counts, its duration, and the paths of its store and report.
+
+    Args:
+        console: Where to print.
+        finished: The run.
+    """
     place, record = finished.place, finished.record
     console.print()
     console.print(render_ledger(read_stored_manifests(place, record)))

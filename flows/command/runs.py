@@ -172,7 +172,12 @@ def build_runs_table(states: Sequence[ListedRun], short: Mapping[str, str], widt
 
 
 def _arrange_columns(pairs: Sequence[tuple[str, str]], width: int) -> list[str]:
-    """Return the strings of all pairs as a flat list or, on a narrow terminal, each pair joined by a newline."""
+    """Return the strings of all pairs as a flat list or, on a narrow terminal, each pair joined by a newline.
+
+    Args:
+        pairs: The pairs of strings.
+        width: The width of the terminal in characters; it is narrow below WIDE_COLUMNS.
+    """
     return [each for pair in pairs for each in pair] if width >= WIDE_COLUMNS else ["\n".join(pair) for pair in pairs]
 
 

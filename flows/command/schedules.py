@@ -31,7 +31,7 @@ def serve(
 ) -> int:
     """Run a recipe on a schedule, with the UI; Ctrl-C stops it.
 
-    Every line that it prints has the time, and a line of a run the run's short id.
+    Every line that it prints has the time, and the lines of a run also have its short id.
     """
     loaded = load_recipe(recipe, None, store, overrides, engine)
     serve_recipe(loaded, cron, every, arguments.find_home(), port, print_lines, store, workers, run_now)

@@ -59,7 +59,11 @@ def print_json(value: object) -> None:
 
 
 def choose_console(as_json: bool) -> Console:
-    """Return the console for a command's messages: standard error if JSON goes to standard output."""
+    """Return the console for a command's messages: standard error if JSON goes to standard output.
+
+    Args:
+        as_json: True if the command prints JSON.
+    """
     return StandardOutput(stderr=True, soft_wrap=True, highlight=False) if as_json else console
 
 
@@ -82,7 +86,7 @@ class FittingTable(Table):
     """A table that is shown as one block of lines per row if its columns do not fit the terminal."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table, or one block of lines for each row."""
+        """Yield what rich prints: the table itself if it fits, otherwise one block of lines for each row."""
         if self._measure_width(console, options) <= options.max_width:
             yield from super().__rich_console__(console, options)
             return
@@ -96,7 +100,12 @@ class FittingTable(Table):
             yield Text()
 
     def _measure_width(self, console: Console, options: ConsoleOptions) -> int:
-        """Return the smallest width in columns at which no number, id or short word is broken."""
+        """Return the smallest width of the table, in characters, at which no number, id or short word is broken.
+
+        Args:
+            console: The console on which the table would be printed.
+            options: The options with which rich would print it.
+        """
         wide = options.update(width=1 << 16)
         needed = COLUMN_GAP * (len(self.columns) - 1)
         for column in self.columns:

@@ -250,8 +250,7 @@ def render_example(
         example: The example.
         vocabulary: The vocabulary of the example's shard set.
         masks: The masks of this example only. If None, the masks stored with the example.
-        labels: What the labels of the shard set mean, "next-sentence" or "sentence-order"; None if they have no
-            meaning.
+        labels: The kind of labels in the shard set, such as "next-sentence"; None if there are none.
     """
     tokens = list_shown_tokens(example, vocabulary, masks if masks is not None else get_stored_masks(example))
     guessed = sum(token.kind not in ("plain", "special") for token in tokens)

@@ -68,8 +68,8 @@ def train_file(path: Path, places: Mapping[str, str | None], nodes: Nodes, tell:
 
     Args:
         path: The job file.
-        places: Folders and stores that replace those of the job, by the names in PLACES. If a value is missing or None,
-            the job's is used.
+        places: Folders and stores to use instead of the ones in the job, by the names in PLACES. If a value is missing
+            or None, the one in the job is used.
         nodes: The machines that train together.
         tell: Called with a line for every event; lines for steps are at least LINE_SECONDS apart.
 

@@ -165,11 +165,11 @@ def _iter_corpus_texts(address: str) -> Texts:
 def _iter_file_texts(address: str, text: str, unread: Counter[str]) -> Texts:
     """Yield the documents in files in batches of about BATCH_CHARACTERS characters, as (name, string array).
 
-    The name is that of the file or folder, or the glob. The last batch may be empty.
+    The name is the name of the file or folder, or the glob. The last batch may be empty.
 
     Args:
         address: A file, folder or glob.
-        text: The field or column that holds the text.
+        text: The field or column that contains the text.
         unread: A counter; its count "records" is incremented for each record that cannot be read.
 
     Raises:

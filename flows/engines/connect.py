@@ -46,7 +46,7 @@ def connect_client(address: str) -> Client:
 
 
 async def _check_scheduler_answers(address: str) -> None:
-    """Check that a scheduler responds at an address. A client would wait forever for a silent server.
+    """Check that a scheduler responds at an address. (A client would wait forever for a server that does not answer.)
 
     Raises:
         OSError: If nothing or something else responds, after about CONNECT_SECONDS.

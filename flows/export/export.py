@@ -1,5 +1,12 @@
 """The export, step by step: rows to files, the vocabulary next to them, the card and the metadata, all or nothing.
 
+    FOLDER/   data/train-00000-of-00001.parquet, data/validation-...
+              _README.md, _croissant.json     the data card, and the same for programs
+              _tokenizer/                     of shards: the vocabulary
+
+pandas, pyarrow and `datasets` open the folder: the first two skip names that begin with `_`, and the last one takes
+what is in `data`.
+
 Promise: the same artifact in the same store gives the same bytes. The folder appears when everything is written. A
 damaged artifact, a full disk or a folder that cannot be written end as one error.
 Memory: a row group, a record batch, and the counts of documents.
@@ -36,12 +43,13 @@ from flows.export.exported import (
     open_new_folder,
 )
 from flows.export.metadata import build_croissant
-from flows.run.addresses import Artifact, find_artifacts, pick_newest, read_vocabulary_for
-from shards.build import SPLITS
+from flows.run.addresses import Artifact, find_artifacts, find_vocabulary, pick_newest, read_vocabulary_for
+from shards.build import PUBLISHED_SPLITS, SPLITS
+from shards.metadata import build_shard_metadata
 from shards.reading.files.shard_set import ShardSet
+from tokenizers_train.vocabularies.files import TOKENIZER as TOKENIZER_FILE
 
 EXPORTED_KINDS = ("shards", "corpora")
-SPLIT_NAMES = {"train": "train", "held-out": "validation"}  # what `datasets` calls the splits: its names have no hyphen
 
 DOCUMENT_COLUMNS = {
     "id": "the document's id, hexadecimal",
@@ -160,8 +168,22 @@ class ExampleRows:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of exported training examples, with a description of each column in its metadata."""
-        return pa.schema([self._describe_field(field) for field in self._sets["train"].schema])
+        """The Arrow schema of exported training examples, with a description of each column in its metadata.
+
+        The metadata of the schema itself describe vocabulary, masks and settings, as those of shard files do.
+
+        Raises:
+            InputError: If the store no longer has the vocabulary.
+        """
+        manifest = self.artifact.manifest
+        metadata = build_shard_metadata(
+            manifest.build_version,
+            manifest.settings,
+            find_vocabulary(self.artifact),
+            read_vocabulary_for(self.artifact),
+            f"../{TOKENIZER}/{TOKENIZER_FILE}",
+        )
+        return pa.schema([self._describe_field(field) for field in self._sets["train"].schema], metadata)
 
     def _describe_field(self, field: pa.Field) -> pa.Field:
         """Return the exported field for a column of the shards, with its name, type and description."""
@@ -205,7 +227,8 @@ def describe_field(name: str, kind: pa.DataType, meaning: str) -> pa.Field:
     return pa.field(name, kind, metadata={"description": meaning} if meaning else None)
 
 
-CARD, METADATA, TOKENIZER = "README.md", "croissant.json", "tokenizer"
+# Whoever opens the folder as Parquet files reads all files but those whose names begin like these.
+CARD, METADATA, TOKENIZER = "_README.md", "_croissant.json", "_tokenizer"
 MEBIBYTE = 1 << 20
 
 
@@ -221,12 +244,12 @@ class ExportSettings:
         InputError: If a split has another name.
     """
 
-    splits: tuple[str, ...] = tuple(SPLIT_NAMES)
+    splits: tuple[str, ...] = SPLITS
     file_mib: int = 256
 
     def __post_init__(self) -> None:
         for split in self.splits:
-            check_choice("--split", split, tuple(SPLIT_NAMES))
+            check_choice("--split", split, SPLITS)
 
 
 def choose_artifact(address: str, kind: str | None, name: str | None) -> Artifact:
@@ -314,12 +337,14 @@ def write_rows(
         Damaged: If a stored file is damaged.
     """
     max_file_bytes = settings.file_mib * MEBIBYTE
-    writers = {split: SplitWriter(folder, SPLIT_NAMES[split], rows.schema, max_file_bytes) for split in SPLIT_NAMES}
+    writers = {
+        split: SplitWriter(folder, name, rows.schema, max_file_bytes) for split, name in PUBLISHED_SPLITS.items()
+    }
     units = Counter[str]()
     for split, batch in rows.iter_batches():
         if split in settings.splits:
             writers[split].add(batch)
-            units[SPLIT_NAMES[split]] += count_units(batch)
+            units[PUBLISHED_SPLITS[split]] += count_units(batch)
     return [file for writer in writers.values() for file in writer.finish()], dict(units)
 
 
@@ -331,7 +356,7 @@ def count_units(batch: pa.RecordBatch) -> int:
 
 
 def write_vocabulary(artifact: Artifact, folder: Path) -> Sequence[ExportedFile]:
-    """Write the vocabulary files of a shard set to the `tokenizer` subfolder of `folder`.
+    """Write the vocabulary files of a shard set to the `_tokenizer` subfolder of `folder`.
 
     Args:
         artifact: A corpus or shard set. Nothing is written for a corpus.

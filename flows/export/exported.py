@@ -298,7 +298,7 @@ class Provenance:
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest (description) of the artifact."""
+        """The manifest (description) of the artifact (stored stage result) that this provenance is about."""
         return self.artifact.manifest
 
     @property

@@ -21,7 +21,7 @@ _MEDIA_TYPES = {"parquet": PARQUET_TYPE, "json": "application/json", "txt": "tex
 
 
 def build_croissant(content: ExportContent, card: ExportedFile) -> bytes:
-    """Build the content of croissant.json as UTF-8 JSON.
+    """Build the content of `_croissant.json` as UTF-8 JSON.
 
     Args:
         content: The content of the export.

@@ -237,7 +237,7 @@ def _is_garbage(path: str, needed: Needs, kept: Mapping[str, Manifest], absent: 
 def find_needed(
     place: Place, manifests: Mapping[str, Manifest], retention: Retention, now: datetime | None = None
 ) -> Needs:
-    """Find out what is needed in a store.
+    """Find out what is needed in a store: by unfinished runs, the newest runs, releases and readers.
 
     Args:
         place: The store.

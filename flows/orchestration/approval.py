@@ -123,7 +123,11 @@ def _wait_for_answer(candidate: ReleaseCandidate, seconds: int) -> ApprovalDecis
 
 
 def format_crossed_bounds(candidate: ReleaseCandidate) -> str:
-    """Format the limits that a run exceeds as Markdown, with the run and the earlier run that it was compared with."""
+    """Format the limits that a run exceeds as Markdown, with the run and the earlier run that it was compared with.
+
+    Args:
+        candidate: The release that waits for approval.
+    """
     head = f"The run {escape_cell(candidate.record.run_id)} against {escape_cell(candidate.compared_with)}."
     return "\n".join([head, "", *(f"- {escape_cell(line)}" for line in candidate.crossed)])
 

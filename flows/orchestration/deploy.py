@@ -177,7 +177,7 @@ def _is_served(api: str, name: str) -> bool:
 
     Args:
         api: The URL of the Prefect API.
-        name: The name of the deployment, which is also that of the recipe.
+        name: The name of the deployment, which is also the name of the recipe.
     """
     deployment = ask(f"{api}/deployments/name/{quote(to_flow_name(name), safe='')}/{quote(name, safe='')}")
     if not isinstance(deployment, dict) or deployment.get("work_pool_name") or deployment.get("paused"):

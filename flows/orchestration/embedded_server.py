@@ -249,9 +249,12 @@ def build_client_environment(address: str) -> dict[str, str]:
 
 
 def use_api(address: str) -> None:
-    """Make Prefect's clients in this process use the API at a URL.
+    """Make Prefect's clients in this process use the API at a URL, with its password if Cloze started its server.
 
     Processes that are started later do not inherit the API's password.
+
+    Args:
+        address: The URL of the API.
     """
     from prefect.context import refresh_global_settings_context
 

@@ -170,6 +170,8 @@ def fine_tune_models(stages: list[str]) -> State[list[Manifest]]:
 def run_subflow(tag: str) -> State[Any]:
     """Do the work of the current Prefect subflow, and return its final state.
 
+    If the work raises an exception, the state is named "Stage failed" and has the exception as its data.
+
     Args:
         tag: The tag to give to the subflow, which is the group of its stages: "train" or "tasks".
     """

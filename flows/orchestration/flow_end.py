@@ -105,7 +105,8 @@ def keep_end(work: Callable[[], State[Any]]) -> State[Any]:
     """Do the work of the current flow, and return its final state. A `FlowEnd` that called the flow remembers the end.
 
     Args:
-        work: Does the work, and returns the final state. An exception is remembered, too, and raised again.
+        work: Does the work, and returns the final state. If it raises an exception, that is remembered instead, and
+            raised again.
     """
     end = _current_end.get()
     return work() if end is None else end.keep(work)

@@ -84,7 +84,7 @@ def escape_markdown(text: str) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """Escape a string for a cell of a Markdown table that is assembled as text. Calls `escape_markdown`, too."""
+    """Escape a string for a cell of a Markdown table: like `escape_markdown`, and the vertical bar as well."""
     return escape_markdown(text).replace("\\", "\\\\").replace("|", r"\|")
 
 
@@ -353,7 +353,12 @@ def render_report_link(
 
 
 def format_report_command(place: Place, run_id: str) -> str:
-    """Return the shell command that regenerates a run's report and prints its path: "cloze report STORE --run RUN"."""
+    """Return the shell command that regenerates a run's report and prints its path: "cloze report STORE --run RUN".
+
+    Args:
+        place: The store of the run.
+        run_id: The id of the run.
+    """
     return f"cloze report {quote(place.to_address(''))} --run {run_id}"
 
 

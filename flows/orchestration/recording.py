@@ -185,7 +185,7 @@ class Recording:
         self.send(call)
 
     def give_up(self, reason: str) -> None:
-        """Continue without the API for the rest of the run. Later requests are dropped, except that of `send_last`.
+        """Continue without the API for the rest of the run. Later requests are dropped, except the one of `send_last`.
 
         Args:
             reason: A sentence for the user that says why.
@@ -287,8 +287,8 @@ def record_run(
 ) -> Iterator[Recording]:
     """Within the block, record the run in Prefect.
 
-    Uses the first available of these APIs: that of the user's Prefect profile, that of a running server with the UI
-    that Cloze started, or that of a new server, which is stopped when the block ends. If the API does not answer in
+    Uses the first available API: the one that the user's Prefect profile names, the one of a running server with the UI
+    that Cloze started, or the one of a new server, which is stopped when the block ends. If the API does not answer in
     time, the run is recorded in `buffer` instead.
 
     Args:

@@ -159,7 +159,7 @@ def find_profile(tell: Tell) -> str | None:
 
 @contextmanager
 def open_api(profile: str | None, home: Path, port: int, tell: Tell) -> Iterator[str]:
-    """Within the block, use the API of a Prefect profile, or that of a new Prefect server with the UI.
+    """Within the block, use the API of a Prefect profile, or of a new Prefect server with the UI.
 
     Args:
         profile: The API URL of the profile, which this function waits for; None to start a server.

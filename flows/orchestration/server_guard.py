@@ -100,7 +100,10 @@ class Guard:
         await app(scope, receive, send)
 
     def _choose_app(self, scope: dict[str, Any]) -> Any:
-        """Choose the ASGI application that answers a request: Prefect's application, or a response of the guard.
+        """Choose what answers a request: Prefect's application, or a response of the guard.
+
+        The guard refuses requests under other host names and from pages of other origins (403), answers challenges, and
+        sends the page that asks a browser for the password.
 
         Args:
             scope: The ASGI scope of the request.
@@ -224,6 +227,10 @@ REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 
 
 def get_report_path(flow_run_id: str, run_id: str) -> str:
     """Return the URL path at which a server started by Cloze shows the report of a run.
+
+    Args:
+        flow_run_id: The id of the run's Prefect flow run.
+        run_id: The id of the run itself, which is quoted for a URL.
 
     >>> get_report_path("5e0c", "2026-R&D (new)")
     '/cloze/report/5e0c/2026-R%26D%20%28new%29/report.html'

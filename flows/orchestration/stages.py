@@ -75,7 +75,7 @@ class TaskRunner(Protocol):
     """Runs the tasks of a run, as Prefect tasks or on threads."""
 
     def submit(self, name: str, work: Callable[["StageBuild"], WorkResult[Any]], build: "StageBuild") -> PendingTask:
-        """Submit a task that calls `work(build)` on a thread, and retries it after an error that may be temporary.
+        """Submit a task that calls `work(build)` on a thread, and calls it again after an error that may be temporary.
 
         Args:
             name: The name of the task.

@@ -286,7 +286,8 @@ def find_unchanged(run: RunState) -> str | None:
     second, and the time to render the report.
 
     Args:
-        run: The run, from `prepare_run`. Its stages, manifests, outcome and judgement are set.
+        run: The run, from `prepare_run`. If the store holds everything, its stages, manifests, outcome, judgement and
+            record are set.
 
     Returns:
         The run's report as HTML; None if something must be built or repaired, or if the run exceeds a limit of the

@@ -263,10 +263,10 @@ def describe_training(events: Sequence[Event], steps: int) -> str:
 
 
 def format_event(event: Event, steps: int) -> str:
-    """Format a training event as one line.
+    """Format an event of a training run as one line for the log: its kind, step and figures.
 
     Args:
-        event: The event.
+        event: The event, with the keys "event" (its kind) and "step", and figures by name.
         steps: The total number of training steps.
 
     >>> format_event({"event": "step", "step": 3, "phase": 0, "loss": 8.25, "learning_rate": 0.0001}, 10)

@@ -349,9 +349,8 @@ def _hash_source(
 ) -> list[RawFile]:
     """Hash the raw files of a source, and return those that could be opened.
 
-    With `on_damage = "skip"`, files that cannot be opened are skipped; if they outnumber the readable files, an
-    InputError is raised nevertheless. Object store errors are always raised, since the objects are back when the store
-    responds again.
+    With `on_damage = "skip"`, files that cannot be opened are skipped, unless they outnumber the readable files. Errors
+    of an object store are always raised, since the objects are back when the store responds again.
 
     Args:
         entry: the source and its settings

@@ -66,7 +66,7 @@ class ModelEntry:
 
     @property
     def shards(self) -> tuple[str, ...]:
-        """Names of all shard sets that training reads, without repeats."""
+        """Names of all shard sets (training data) that training reads, without repeats, in the order of the phases."""
         return tuple(dict.fromkeys(name for names in self.phases for name in names))
 
 

@@ -540,7 +540,7 @@ def _read_fetch(table: Any, name: str) -> AcquireSettings | None:
 
     Args:
         table: the value of the source's key `fetch`
-        name: name of the source, of which the folder for the files is made
+        name: name of the source; files are downloaded to `raw/NAME` unless the table names a folder
 
     Raises:
         InputError: If the table or a setting is not valid.

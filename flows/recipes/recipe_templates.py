@@ -26,10 +26,14 @@ from flows.recipes.tables import read_recipe_texts
 TRAINING_TEXT = """
 # With enough text, a model; then what it is for. Take the comment signs away.
 # [model]
-# size = "mini"
+# family = "modernbert"
+# size = "mini"                   # 4 layers of 256; also tiny, small, base, large
+# initializer_range = 0.035       # 0.02 * sqrt(768 / 256): narrow models learn sooner with wider first weights
 #
 # [training]
-# learning_rate = 5e-4
+# learning_rate = 1e-3            # 2e-3 at 128 and below, 5e-4 from 512 on
+# warmup_share = 0.06
+# beta2 = 0.98
 #
 # [[training.phase]]
 # steps = 10_000

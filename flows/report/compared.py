@@ -102,10 +102,10 @@ def group_by_source(changes: Iterable[Change], what: Collection[str]) -> dict[st
     Args:
         changes: Changes of metrics. Metrics that do not belong to a source are ignored.
         what: The quantities to include, such as "documents". If several vocabularies have a quantity with the same
-            name, that of the first vocabulary is used.
+            name, the first vocabulary is used.
 
     Returns:
-        Maps each source to a dictionary from quantities to their changes.
+        A dict from each source to a dict from its quantities to their changes.
     """
     rows: dict[str, dict[str, Change]] = {}
     for change in changes:

@@ -143,7 +143,7 @@ def build_flow(manifests: Sequence[Manifest]) -> Flow | None:
 
 
 def _build_head(counts: Sequence[int], unit: str, several: str) -> tuple[str, str]:
-    """Return the two lines of a column heading.
+    """Return the two lines of a column heading, as (first line, second line).
 
     They are a count and its unit; or, if the column shows several vocabularies or shard sets, the unit and their
     number.
@@ -329,7 +329,7 @@ def _format_count(node: Node) -> str:
 
 
 def _compute_widths(flow: Flow) -> list[float]:
-    """Compute the width in pixels of each band at its right end, in the order of the links.
+    """Compute the width in pixels of each link's band at its right end. Return the widths in the order of the links.
 
     The fullest column of records and documents is MAX_COLUMN_HEIGHT high. The fullest column of tokens is as high as
     the kept documents, but at least MIN_TOKENS_HEIGHT.

@@ -133,7 +133,10 @@ def build_loss_view(training: View | None) -> View | None:
 
 
 def _format_choices(nats: float | None) -> str:
-    """Format the number of equally likely tokens that corresponds to a loss in nats; return "-" if there is none."""
+    """Format the number of equally likely tokens that corresponds to a loss in nats; "-" if there is no loss.
+
+    A loss above 700 nats also gives "-", because the number would be too large.
+    """
     if nats is None or nats > 700:
         return "-"
     return f"{math.exp(nats):,.{0 if nats > math.log(10) else 1}f}"
@@ -333,7 +336,10 @@ def _note_left_out(run: RunView) -> Iterator[Remark]:
 
 
 def _note_unjudged(run: RunView) -> Iterator[Remark]:
-    """Yield a remark on each source with documents in languages that have no table of stop words."""
+    """Yield a remark on each source with documents in languages that have no table of stop words.
+
+    A source with few such documents gets none.
+    """
     for manifest in run.parsed:
         figures = manifest.ledger.figures.items()
         found = {name.removeprefix(NO_TABLE_PREFIX): n for name, n in figures if n and name.startswith(NO_TABLE_PREFIX)}

@@ -131,7 +131,7 @@ def _align_words(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[_Run]
 
 
 def _count_alike(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """Return the number of equal words at the beginning of two lists."""
+    """Return the number of equal words at the beginning of two lists of words, `ours` and `theirs`."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
 
 
@@ -473,12 +473,14 @@ def read_removals(place: Place, verdicts: Manifest) -> Removals | None:
 
 
 def summarize_missing(removals: Removals) -> list[View]:
-    """Summarize, by source, the shingles of near-duplicates that the kept documents lack.
+    """Summarize, by source, how much of the text of removed near-duplicates the kept documents lack.
+
+    Text is compared by shingles (runs of words).
 
     Returns:
         The template context of each source that has near-duplicates: its name ("source"), the number of near-duplicates
-        ("removed"), the number of those whose shingles (runs of words) are all in the kept document ("whole"), and the
-        "median" and "p99" (99th percentile) of the share of shingles that the kept document lacks.
+        ("removed"), the number of those whose shingles are all in the kept document ("whole"), and the "median" and
+        "p99" (99th percentile) of the share of shingles that the kept document lacks, as text.
     """
     views = []
     for number, name in enumerate(removals.source_names):

@@ -59,14 +59,14 @@ class Artifact:
 def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
     """Find the artifacts (stored results of pipeline stages) at an address.
 
-    The address may be that of one artifact, of all artifacts of a kind or name, of a whole store, or of a release.
+    The address may name one artifact, all artifacts of a kind or name, a whole store, or a release.
 
     Args:
         address: path or address; it may end in a short fingerprint (`STORE/3f2a9c`) or name a release (`STORE@NAME`)
         kind: kind of the artifacts to return, such as "shards"; if None, artifacts of all kinds are returned
 
     Returns:
-        At least one artifact. Artifacts of a folder are sorted by path, those of a release are in the release's order.
+        At least one artifact: sorted by path or, for a release, in the order of the release.
 
     Raises:
         InputError: If there is no such artifact, or a short fingerprint is ambiguous.
@@ -149,8 +149,11 @@ def shorten_folder(folder: str) -> str:
 def _find_by_prefix(address: str) -> tuple[Place, str] | None:
     """Find the artifact whose fingerprint begins with the last component of an address.
 
-    Returns the store and the artifact's folder inside it, or None if no artifact matches. Raises InputError if several
-    match.
+    Returns:
+        (store, folder of the artifact inside it); None if no artifact matches.
+
+    Raises:
+        InputError: If several match.
     """
     if not has_short_fingerprint(address) or (parent := Place(address).parent).address == Place(address).address:
         return None

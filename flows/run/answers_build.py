@@ -170,7 +170,10 @@ def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
     """Write a job's documents, except deleted ones, to a Parquet file. Return the number of documents.
 
-    The columns are `id` (hexadecimal string) and `text` (string).
+    Args:
+        place: the store
+        job: the documents to write
+        path: path of the file, with the columns `id` (hexadecimal string) and `text` (string)
 
     Raises:
         InputError: If the corpus has changed since planning.

@@ -32,13 +32,14 @@ def make_vocabularies(
     Words are counted once for all vocabularies that use the same counting rule.
 
     Args:
+        recipe: the recipe, with the tables of the vocabularies
         corpus: the corpus to train on
         existing: existing vocabularies that the recipe uses, by the name of their table
         perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
 
     Returns:
-        The manifests of the vocabularies by the name of their table, and the planned stages that will measure the
-        vocabularies.
+        (vocabularies, stages): the manifests of the vocabularies by the name of their table, and the planned stages
+        that will measure the vocabularies.
     """
     weights = {entry.source.name: entry.weight for entry in recipe.sources}
     counts = count_words(recipe, corpus, existing, perform)
@@ -58,7 +59,11 @@ def count_words(
 ) -> dict[str, Manifest]:
     """Count the words of a corpus for each vocabulary, once for all vocabularies with the same counting rule.
 
-    The arguments are those of `make_vocabularies`.
+    Args:
+        recipe: the recipe, with the tables of the vocabularies
+        corpus: the corpus
+        existing: existing vocabularies that the recipe uses, by the name of their table
+        perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
 
     Returns:
         The manifests of the word counts, by vocabulary name. Existing vocabularies without a known rule are omitted.
@@ -75,6 +80,7 @@ def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[
     """Return the rule by which words are counted for each vocabulary of a recipe, by the name of its table.
 
     Args:
+        recipe: the recipe
         existing: existing vocabularies that the recipe uses, by the name of their table; those without a known rule are
             omitted from the result
     """
@@ -129,6 +135,7 @@ def build_shard_sets(
     """Tokenize the corpus once for each vocabulary, and write the shard sets (training data) of a recipe.
 
     Args:
+        recipe: the recipe
         corpus: the corpus of all documents
         vocabularies: manifests of the vocabularies, by the name of their table
         perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
@@ -156,6 +163,7 @@ def plan_all_tokens(recipe: Recipe, corpus: Corpus | None, vocabularies: Mapping
     """Plan a stage that tokenizes the corpus for each vocabulary. Return the stages in the order of the vocabularies.
 
     Args:
+        recipe: the recipe, whose seed is used
         corpus: the corpus; if None, the result is []
         vocabularies: manifests (stored descriptions) of the vocabularies, by name
     """
@@ -174,6 +182,7 @@ def plan_all_shards(
     """Plan the stages that write the shard sets (training data) of a recipe, in the order of the recipe.
 
     Args:
+        recipe: the recipe
         corpus: the corpus that the tokens were made from
         vocabularies, tokens: manifests of the vocabularies and tokenized corpora, by vocabulary name
         merges: manifests of the merged tokens, by vocabulary name; tokens in few files are not merged and have no entry
@@ -195,11 +204,12 @@ def plan_all_shards(
 def plan_earlier_shards(
     recipe: Recipe, corpus: Corpus, vocabularies: Mapping[str, Manifest], tokens: Mapping[str, Manifest]
 ) -> list[Stage]:
-    """Plan the stages of the shard sets (training data) that earlier runs made, in the order of the recipe.
+    """Plan again the shard sets (training data) that earlier runs made from their corpus, to extend them.
 
-    Returns [] if tokens that were merged are no longer in the store.
+    The stages are in the order of the recipe. Returns [] if tokens that were merged are no longer in the store.
 
     Args:
+        recipe: the recipe
         corpus: the corpus of the earlier runs
         vocabularies, tokens: manifests of the vocabularies and of that corpus's tokens, by vocabulary name
     """
@@ -212,7 +222,12 @@ def plan_earlier_shards(
 def continue_stages(place: Place, stages: Sequence[Stage], earlier: Sequence[Stage]) -> list[Stage]:
     """Return copies of the stages, each set to extend the stored result of the earlier stage with the same index.
 
-    A stage whose earlier stage has no stored result is built from scratch.
+    A stage is built from scratch if its earlier stage has no stored result.
+
+    Args:
+        place: the store
+        stages: the stages
+        earlier: as many earlier stages, or [] to build all stages from scratch
     """
     found = [read_manifest(place, stage.folder) for stage in earlier] or [None] * len(stages)
     return [replace(stage, previous=manifest) for stage, manifest in zip(stages, found, strict=True)]

@@ -164,7 +164,19 @@ class ParsedSources:
 def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, settle: bool = False) -> ParsedSources:
     """Parse the documents of all sources, one artifact (stored result) for each source and generation.
 
-    A generation is the raw files that one run added. The arguments and errors are those of `run_recipe`.
+    A generation is the raw files that one run added.
+
+    Args:
+        place: the store
+        recipe: the recipe
+        lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
+        perform: builds the given pipeline stages and returns their manifests in the same order
+        settle: True to reuse the results of earlier generations without checking their files, if the store has a corpus
+            of them
+
+    Raises:
+        InputError: If raw files are gone, and what was parsed from them is not in the store.
+        Damaged: If a file in the store is damaged. Exceptions raised by `perform` are passed on.
     """
     sources = [
         (number, entry)
@@ -205,6 +217,8 @@ def make_corpora(
     the vocabulary can be trained on.
 
     Args:
+        place: the store
+        recipe: the recipe
         lock: content of the recipe's lock file (the raw files of each run)
         parsed: the documents of all generations
         perform: builds the given stages and returns their manifests in the same order
@@ -266,6 +280,7 @@ def train_model(
 
     Args:
         place: the store
+        recipe: the recipe
         vocabularies, shard_sets: manifests (stored descriptions), by the names of their tables in the recipe
         perform: builds the given stages and returns their manifests in the same order
         start: the model that training starts from; None for random weights
@@ -296,6 +311,7 @@ def finetune_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perfo
 
     Args:
         place: the store
+        recipe: the recipe
         model: manifest (stored description) of the model to fine-tune
         perform: builds the given stages and returns their manifests in the same order
 
@@ -319,6 +335,7 @@ def answer_documents(
 
     Args:
         place: the store
+        recipe: the recipe
         corpus: manifest of the corpus
         tasks: manifests of the fine-tuned models, by the names of their tasks; tasks without the setting `answers` are
             skipped

@@ -91,6 +91,7 @@ def plan_recipe(recipe: Recipe, home: Path) -> RunPlan:
     Builds nothing and writes nothing to the store.
 
     Args:
+        recipe: the recipe
         home: the CLOZE_HOME folder (caches); contains the cache of raw file digests
 
     Raises:
@@ -114,6 +115,7 @@ def plan_run(
 
     Args:
         place: the store
+        recipe: the recipe
         lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
         tell: called with a line about each raw file that a run would skip; the lock file is not changed
 
@@ -168,7 +170,13 @@ def _inspect_stages(
 
 
 def _list_following(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -> list[PlannedStage]:
-    """List the stages that come after those in `planned`, in the order of the run, each with the state "follows"."""
+    """List the stages that come after those in `planned`, in the order of the run, each with the state "follows".
+
+    Args:
+        recipe: the recipe
+        lock: content of its lock file (the raw files of each run)
+        planned: the stages that are planned already
+    """
     recipe, _ = with_start_model(recipe, lock)
     parsed = {entry.stage for entry in planned if entry.stage.startswith("documents/")}
     sources = [
@@ -213,6 +221,7 @@ def _iter_notices(stage: Stage, manifest: Manifest | None) -> Iterator[str]:
     """Yield the warnings about a stage and, if it is a shard set, about its examples.
 
     Args:
+        stage: the stage
         manifest: description of the stage's stored result; None if there is no result yet
     """
     if stage.facts.get("notice"):
@@ -225,6 +234,7 @@ def explain(stage: Stage, survey: Survey, faults: Sequence[Damaged] = ()) -> str
     """Explain in one line why a pipeline stage is reused, resumed, repaired or built, such as "settings: seed 1 -> 2".
 
     Args:
+        stage: the stage
         survey: which results of the stage the store contains
         faults: the damaged files that make the stage's result incomplete
     """
@@ -278,6 +288,8 @@ def list_changed_settings(before: Json, after: Json, path: str = "") -> list[str
     """List the changed values of two nested settings, as "dotted.key before -> after".
 
     Args:
+        before: the earlier settings, nested as in JSON
+        after: the later settings
         path: prefix for the keys, used in recursive calls
 
     >>> list_changed_settings({"a": {"b": 1}}, {"a": {"b": 2}})

@@ -49,7 +49,7 @@ class SettledGenerations:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Folders of all these results, each after the results that it was built from."""
+        """Folders of all these results in the store, each after the results that it was built from."""
         stages = (*self.signatures, *self.verdicts, *self.corpora)
         return tuple(each.folder for each in self.documents) + tuple(stage.folder for stage in stages)
 
@@ -68,6 +68,8 @@ def find_settled(
     """Find the generations (raw files that one run added) whose documents and corpus are complete in the store.
 
     Args:
+        place: the store
+        recipe: the recipe
         sources: (generation number, source) pairs of all generations
         before: number of the newest generation, which is never settled
         documents_of: plans the parsing stage of a source in a generation, without its parts (file sets)
@@ -111,12 +113,14 @@ def read_settled_inputs(
     """Read what later generations need from the settled generations, whose files are reused without checking them.
 
     Args:
+        place: the store
+        settled: the settled generations
         sources: (generation number, source) pairs of all generations
         documents: manifests (descriptions) of the parsed documents of each pair, in the same order
 
     Returns:
-        The inputs of the deduplication decisions (documents and their signatures), and the settled generations with
-        their decisions.
+        (inputs, generations): the inputs of the deduplication decisions (documents and their signatures), and the
+        settled generations with their decisions.
 
     Raises:
         Damaged: If a manifest is missing or damaged.

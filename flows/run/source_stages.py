@@ -28,6 +28,7 @@ def make_statistics(place: Place, recipe: Recipe, lock: Lock, perform: Perform) 
 
     Args:
         place: the store
+        recipe: the recipe
         lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
         perform: builds the given pipeline stages and returns their manifests in the same order
 

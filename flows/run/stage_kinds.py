@@ -84,6 +84,7 @@ class StageKind:
         """Return the names of the artifacts (stored results) of this kind that a run of a recipe builds.
 
         Args:
+            recipe: the recipe
             rules: the word counting rules, by the name of the vocabulary; vocabularies without a known rule are omitted
         """
         names = self.names(recipe, rules)

@@ -1,9 +1,11 @@
 """Shards of the Python API: what a training reads, in the forms of other tools."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from small_recipe import prose
 
@@ -83,6 +85,12 @@ def test_shards_are_sliced_saved_and_traced(shards: cloze.Shards, tmp_path: Path
     shards.save(tmp_path / "saved")
     again = cloze.open_shards(tmp_path / "saved", epoch=1)
     assert again.to_arrow().equals(shards.epoch(1).to_arrow()) and [*again.vocabulary] == [*shards.vocabulary]
+    files = [*(tmp_path / "saved").rglob("examples/train/*.arrow")]
+    assert files
+    for path in files:
+        told = json.loads(pa.ipc.open_file(path).schema.metadata[b"cloze"])["vocabulary"]
+        assert (path.parent / told["tokenizer"]).resolve().is_relative_to((tmp_path / "saved").resolve())
+        assert (path.parent / told["tokenizer"]).is_file()
     with pytest.raises(cloze.InputError, match="not empty"):
         shards.save(tmp_path / "saved")
     later, vocabulary = shards.epoch(1), shards.vocabulary

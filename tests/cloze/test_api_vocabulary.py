@@ -132,6 +132,16 @@ def test_mistakes_of_a_call_are_named(
         vocabularies["wordpiece"](["one text", "another text here"], **options)
 
 
+def test_a_text_that_is_not_in_the_batch_has_no_tokens(vocabularies: dict[str, cloze.Vocabulary]) -> None:
+    """Fails if a batch without texts, or a padded one, has no such attribute instead of no such text."""
+    vocabulary = vocabularies["wordpiece"]
+    assert vocabulary(["a tide"]).tokens() == vocabulary("a tide").tokens()
+    for batch in (vocabulary([]), vocabulary.pad(vocabulary(["a tide"]))):
+        for listed in (batch.tokens, batch.word_ids, batch.sequence_ids):
+            with pytest.raises(IndexError):
+                listed()
+
+
 def test_a_vocabulary_of_nothing_is_refused() -> None:
     """Fails if no words, or a size that leaves nothing to learn, end otherwise than as an InputError."""
     with pytest.raises(cloze.InputError, match="no words"):

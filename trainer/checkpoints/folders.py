@@ -175,7 +175,7 @@ class Staging:
 
 
 def count_held_bytes(state: Mapping[str, Any]) -> int:
-    """Return the number of bytes of a state's tensors on this process."""
+    """Count the bytes of the tensors of a nested state that are on this process."""
     tensors = [leaf for leaf in tree_leaves(state) if isinstance(leaf, Tensor)]
     return sum((each.to_local() if isinstance(each, DTensor) else each).nbytes for each in tensors)
 
@@ -311,7 +311,8 @@ class Checkpoints:
     def _clear(self, newest: str) -> None:
         """Remove old and unfinished checkpoints.
 
-        Kept are the last `keep` checkpoints up to the one named `newest`, those of `kept_steps`, and damaged ones.
+        The last `keep` checkpoints up to the one named `newest` are kept, and also damaged ones and those after the
+        steps in `kept_steps`.
         """
         names = sorted(path.name for path in self._folder.glob("step-*"))
         kept = [name for name in names if name <= newest][-self._keep :]
@@ -439,7 +440,7 @@ class Checkpoints:
 
 
 def _iter_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions that led to an error, those of other processes included, and the error itself last."""
+    """Yield the exceptions that led to an error, including exceptions of other processes, and then the error itself."""
     theirs = [failed for failed, _ in error.failures.values()] if isinstance(error, CheckpointException) else []
     for cause in (*theirs, error.__cause__, error.__context__):
         if cause is not None:
@@ -465,7 +466,7 @@ def format_checkpoint_name(step: int) -> str:
 
 
 def parse_step(checkpoint: Path) -> int:
-    """Parse the number of steps from the folder name of a checkpoint.
+    """Parse the number of steps from the path of a checkpoint's folder.
 
     >>> parse_step(Path("work/checkpoints/step-00003000"))
     3000

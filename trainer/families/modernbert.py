@@ -47,7 +47,9 @@ HEAD = ClassHeadShape(activation="gelu", biases=False, norm=True, pretrained="ma
 MODERNBERT = Family(
     name="modernbert",
     sizes={
-        "tiny": Size(3, 128, 2, 256),
+        "tiny": Size(3, 128, 2, 256),  # this and the next two are not published ones
+        "mini": Size(4, 256, 4, 512),
+        "small": Size(6, 512, 8, 1024),
         "base": Size(22, 768, 12, 1152),
         "large": Size(28, 1024, 16, 2624),
     },

@@ -105,7 +105,7 @@ class SentenceFolder:
 
     @property
     def skips_prompts(self) -> bool:
-        """True if there are prompts whose tokens are not pooled."""
+        """True if the folder has prompts whose tokens do not count for a text's embedding."""
         return not self.include_prompt and any(self.prompts.values())
 
     def find_prompt(self, asked: Prompt) -> str:

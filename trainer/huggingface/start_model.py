@@ -133,7 +133,7 @@ def list_loaded_parts(start: StartModel, model: ModelSettings, inputs: ModelInpu
 
 
 def check_special_ids(start: StartModel, inputs: ModelInputs) -> None:
-    """Raise InputError if the special tokens of the folder's model have other ids than those of the examples."""
+    """Raise InputError if the folder's model and the examples have different ids of special tokens."""
     folder = Path(start.folder)
     theirs = find_special_ids(folder, read_config(folder / CONFIG))
     if theirs != inputs.special_ids:

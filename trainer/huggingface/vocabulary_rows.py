@@ -207,9 +207,10 @@ def read_header(stream: IO[bytes], path: Path) -> tuple[Any, list[StoredTensor]]
 
 
 def unwrap_names(names: Collection[str]) -> dict[str, str]:
-    """Map tensor names without a wrapper's prefix to the names in the file. Names without the prefix are omitted.
+    """Map the names of tensors, without the prefix that a wrapper gave them, to the names in the file.
 
-    DataParallel writes `module.`, torch.compile `_orig_mod.`, other programs `model.` and the like.
+    DataParallel writes `module.`, torch.compile `_orig_mod.`, other programs `model.` and the like. Names without the
+    prefix are omitted.
 
     >>> unwrap_names(["module.bert.embeddings.word_embeddings.weight", "module.cls.predictions.bias", "n_averaged"])
     ... # doctest: +NORMALIZE_WHITESPACE

@@ -220,7 +220,7 @@ def _attend_dense(qkv_NL3AD: Tensor, mask: Tensor | None, dropout: float, is_cau
 
 
 def _can_use_varlen(qkv_T3AD: Tensor, dropout: float) -> bool:
-    """Return True if FlashAttention supports the input.
+    """Return True if FlashAttention supports the queries, keys and values.
 
     It needs half precision, no dropout, a head size of at most 256 that is a multiple of 8, and an Ampere GPU or later.
     """

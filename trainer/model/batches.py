@@ -48,7 +48,7 @@ class Batch:
 
     @property
     def shape(self) -> BatchShape:
-        """The sizes of the batch: T, B, M, and the number of tokens of the longest sequence."""
+        """The sizes of the batch: T tokens, B sequences, M points, and the number of tokens of the longest sequence."""
         return BatchShape(len(self.ids), self.num_sequences, len(self.points), self.longest)
 
     def compute_positions(self) -> Tensor:

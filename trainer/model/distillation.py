@@ -52,7 +52,8 @@ class DistilledModel(MaskedModel):
         """Set the teacher, put it into evaluation mode and freeze its parameters.
 
         Raises:
-            InputError: If the objective compares hidden states, and those of student and teacher differ in size.
+            InputError: If the objective compares hidden states, and student and teacher have hidden states of different
+                size.
         """
         self.objective.check_vectors(self.encoder.shape, teacher.encoder.shape)
         object.__setattr__(self, "teacher", teacher.eval().requires_grad_(False))  # and so it is no module of this one
@@ -72,7 +73,7 @@ class DistilledModel(MaskedModel):
                 layer.compile()
 
     def count_macs(self, lengths: Int64s, places: int) -> Macs:
-        """Count the multiply-accumulates of the student's encoder and head, and those of the teacher as frozen ones.
+        """Count the multiply-accumulates of the student, with its head, and of the teacher, which count as frozen ones.
 
         Args:
             lengths: int64 [B], the lengths of the sequences.
@@ -105,7 +106,7 @@ class DistilledModel(MaskedModel):
         return JudgedBatch(self._with_teacher(masked, ours_TH, batch), masked_MV.argmax(-1))
 
     def _with_teacher(self, masked: Tensor, ours_TH: Tensor, batch: Batch) -> Tensor:
-        """Append the sums of the terms that compare student and teacher to those of masked tokens: [terms, 2].
+        """Add the sums of the terms that compare student and teacher to the masked-token sums: [terms, 2].
 
         Args:
             masked: [2], the sums of the masked-token term.
@@ -143,7 +144,7 @@ class DistilledModel(MaskedModel):
 def _sum_angles(ours_TH: Tensor, theirs_TH: Tensor, batch: Batch) -> Tensor:
     """Sum the cosine distance between the hidden states of student and teacher over all tokens that are not padding.
 
-    The result is a scalar tensor.
+    `ours_TH` and `theirs_TH` are the hidden states. The result is a scalar tensor.
     """
     cosines_T = F.cosine_similarity(to_float32_or_more(ours_TH), to_float32_or_more(theirs_TH), dim=-1)
     return ((1 - cosines_T) * batch.targets[PRESENT]).sum()
@@ -187,7 +188,17 @@ class _Divergence(torch.autograd.Function):
         chunk: int,
         learns: bool,
     ) -> Tensor:
-        """Return the sum as a scalar tensor, and save the gradients of the student's three tensors for `backward`."""
+        """Compute the summed divergence as a scalar tensor, and save the student's gradients for `backward`.
+
+        Args:
+            context: Torch's object for what `backward` needs.
+            ours_NE, words_VE, bias_V: The student's vectors before the decoder, decoder weights and decoder bias.
+            theirs_NE, their_words_VE, their_bias_V: Those of the teacher.
+            counted_N: 1 for each token that counts, 0 for the others.
+            temperature: The number by which logits are divided.
+            chunk: The number of tokens whose logits are held in memory at a time.
+            learns: True if gradients are needed.
+        """
         summed = torch.zeros((), dtype=to_float32_or_more(ours_NE).dtype, device=ours_NE.device)
         gradients = [torch.zeros_like(to_float32_or_more(each)) for each in (ours_NE, words_VE, bias_V) if learns]
         for part in (slice(first, first + chunk) for first in range(0, len(ours_NE), chunk)):
@@ -212,7 +223,10 @@ class _Divergence(torch.autograd.Function):
 
 
 def _compute_log_shares(vectors_CE: Tensor, words_VE: Tensor, bias_V: Tensor, temperature: float) -> Tensor:
-    """Compute the log-probabilities of all tokens for a chunk of C vectors: [C, V], in at least float32."""
+    """Compute the log-probabilities of the whole vocabulary for a chunk of C vectors: [C, V], in at least float32.
+
+    `words_VE` and `bias_V` are the weights and the bias of the decoder. The logits are divided by the temperature.
+    """
     return F.log_softmax(to_float32_or_more(compute_logits(vectors_CE, words_VE, bias_V)) / temperature, -1)
 
 

@@ -36,7 +36,7 @@ INTO_RESIDUAL = ("attention.output", "narrow", "masked_head.dense", "pooler.dens
 
 
 def build_norm(size: int, shape: EncoderShape) -> nn.LayerNorm:
-    """Build a LayerNorm of the given size, with the encoder's epsilon and biases."""
+    """Build a LayerNorm of vectors of the given size, with the encoder's epsilon and, if it has biases, a bias."""
     return nn.LayerNorm(size, eps=shape.norm_epsilon, bias=shape.biases)
 
 
@@ -202,7 +202,7 @@ class TransformerEncoder(nn.Module):
         return states
 
     def _compute_rotations(self, batch: Batch) -> Mapping[bool, Tensor]:
-        """Compute the rotary embeddings of all tokens, for layers without a window (True) and with one (False).
+        """Compute the rotary embeddings of all tokens, for layers without a window (key True) and with one (key False).
 
         The mapping is empty unless positions are rotary.
         """

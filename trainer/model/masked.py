@@ -54,7 +54,7 @@ class MaskedHead(nn.Module):
 
 
 def compute_logits(vectors_ME: Tensor, words_VE: Tensor, bias_V: Tensor) -> Tensor:
-    """Multiply vectors by the word embeddings and add the bias of each token: [M, V].
+    """Multiply vectors before the decoder by the word embeddings and add the bias of each token: [M, V].
 
     On CUDA the word embeddings are padded with zero rows to a multiple of ROW_MULTIPLE, which is several times faster
     than an odd number of rows. The padding is cut from the result, so no weight, softmax or file contains such rows.

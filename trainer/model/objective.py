@@ -139,7 +139,7 @@ class Objective(nn.Module):
 
     @abstractmethod
     def sum_losses(self, batch: Batch) -> Tensor:
-        """Sum the loss of each term over the batch, and count the right predictions: float32 [terms, 2].
+        """Sum the loss of each term over a batch, and count the right predictions: float32 [terms, 2].
 
         The sums are not divided: the training loop divides them by the counts of the whole step.
         """
@@ -178,7 +178,13 @@ class Objective(nn.Module):
         return {}
 
     def forward(self, batch: Batch, answering: bool = False, judging: bool = False) -> Tensor | JudgedBatch:
-        """Call `judge` or `answer` if the respective flag is set, otherwise `sum_losses`, and return the result."""
+        """Run the model on a batch. By default, the result is the loss sums of `sum_losses`.
+
+        Args:
+            batch: The batch.
+            answering: True to return the predictions of `answer`.
+            judging: True to return the losses and predictions of `judge`.
+        """
         if judging:
             return self.judge(batch)
         return self.answer(batch) if answering else self.sum_losses(batch)
@@ -188,11 +194,14 @@ class Objective(nn.Module):
         return [module for module in self.children() if isinstance(module, TransformerEncoder)]
 
     def list_shard_groups(self) -> list[nn.Module]:
-        """Return the modules to compile, checkpoint and shard one by one. The other modules are sharded together."""
+        """Return the modules to compile, recompute and divide among processes one by one.
+
+        The other modules are divided together.
+        """
         return [layer for encoder in self.list_encoders() if not encoder.shares_layers for layer in encoder.layers]
 
     def list_shared_parts(self) -> list[nn.Module]:
-        """Return the modules to compile and checkpoint one by one, but to shard together with the remaining modules.
+        """Return the modules to compile and recompute one by one, but to divide among processes with the others.
 
         These modules are called several times in each pass.
         """

@@ -130,7 +130,7 @@ class ReplacedModel(Objective):
         return torch.stack([answers.masked, replaced_2])
 
     def answer_jointly(self, batch: Batch) -> JointAnswers:
-        """Predict masked tokens with the generator, draw replacements, and run the discriminator on the result."""
+        """Predict masked tokens with the generator, draw replacements, and run the discriminator on the new tokens."""
         masked, guesses_M, drawn_M = self._guess_and_draw(batch)
         targets_M, seen_M = batch.targets[MASKED.name], batch.ids.index_select(0, batch.points)
         real_M = targets_M != IGNORED  # the points that fill a batch are all at one place, which may be a token's
@@ -178,7 +178,10 @@ class ReplacedModel(Objective):
         return draw_tokens((masked_MV.float() / self.objective.temperature).softmax(-1), numbers_M)
 
     def answer(self, batch: Batch) -> Tensor:
-        """Compute the discriminator's logit for each token of the batch that it was replaced: float32 [T]."""
+        """Compute the discriminator's logit for each token, which is positive if the token seems to be replaced.
+
+        The result is float32 [T].
+        """
         logits_T: Tensor = self.replaced_head(self.encoder(batch))
         return logits_T.float()
 

@@ -109,7 +109,11 @@ class DistillationObjective(MaskedObjective):
         return (ModelPart("", "encoder", {"masked_head": "masked_head"}, "masked"),)
 
     def choose_layers(self, student: EncoderShape, teacher: EncoderShape) -> tuple[int, ...]:
-        """Choose the teacher layers that initialize the student, one for each set of weights of the student.
+        """Choose the teacher's layers that initialize the student, one for each set of weights of the student.
+
+        Args:
+            student: The shape of the student's encoder.
+            teacher: The shape of the teacher's encoder.
 
         Returns:
             Zero-based indices of teacher layers; empty if the student starts with random weights.

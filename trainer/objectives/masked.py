@@ -26,7 +26,7 @@ class MaskedObjective:
     builder: ClassVar[str] = "trainer.model.masked:MaskedModel"
 
     def check(self, family: Family) -> None:
-        """Do nothing, because every family has a masked-token head."""
+        """Accept every family, because each has a masked-token head."""
 
     def check_shards(self, what: str, facts: Mapping[str, Json]) -> None:
         """Raise InputError if the examples of the shards have no masked tokens.
@@ -42,7 +42,7 @@ class MaskedObjective:
             )
 
     def list_terms(self, family: Family, inputs: ModelInputs) -> tuple[Term, ...]:
-        """Return the masked-token term, and the pair term if both the family and the examples have pairs."""
+        """Return the loss term of masked tokens and, if family and examples have pairs, the loss term of pairs."""
         return (MASKED, PAIR) if family.has_pairs(inputs) else (MASKED,)
 
     def read(self, gathered: GatheredExamples, terms: tuple[Term, ...], seed: int) -> HeadInputs:

@@ -170,7 +170,7 @@ class ModelSettings:
         self.objective_settings.check(family)
 
     def _check_family_fields(self) -> None:
-        """Raise InputError if a setting is given that the family does not support."""
+        """Raise InputError if a setting is given that models of the family do not have, or an unknown pooling."""
         if self.pooling is not None:
             check_choice("model.pooling", self.pooling, POOLINGS)
         has = {
@@ -210,7 +210,7 @@ class ModelSettings:
 
     @property
     def embedding(self) -> int:
-        """The size of the word embeddings."""
+        """The number of dimensions of the word embeddings."""
         return self.embedding_size or self._size.embedding_size or self.shape[1]
 
     @property

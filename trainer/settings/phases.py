@@ -142,7 +142,7 @@ class Stretch:
             )
 
     def compute_rate(self, step: int) -> float:
-        """Compute the learning rate of a step. `step` is zero-based within the run."""
+        """Compute the learning rate of a step, in the warm-up or after it. `step` is zero-based within the run."""
         done, schedule = step - self.first, self.schedule
         if done < self.warmup:
             return self.peak * (done + 1) / (self.warmup + 1)
@@ -209,7 +209,7 @@ class BatchRamp:
             raise InputError(f"{where} needs `steps` or `tokens` for how long the batch grows: give one of them.")
 
     def check_batch(self, batch: int) -> None:
-        """Raise InputError if the ramp cannot grow to a batch of this size."""
+        """Raise InputError if the batch cannot grow from `first` to this size in multiples of `multiple`."""
         if self.first > batch or (batch - self.first) % self.multiple:
             raise InputError(
                 f"training.phase.batch_ramp.first = {self.first} does not lead to batch = {batch} by multiples of "
@@ -226,9 +226,9 @@ class BatchRamp:
         return self.first + self.multiple * ((batch - self.first) // self.multiple * step // self.steps)
 
     def count_examples_before(self, step: int, batch: int) -> int:
-        """Count the examples in all steps before `step`, which is zero-based within the phase.
+        """Count the examples in all steps before a given one.
 
-        `batch` is the final batch size.
+        `step` is zero-based within the phase, and `batch` is the final batch size.
         """
         rising = min(step, self.steps)
         levels = (batch - self.first) // self.multiple
@@ -403,7 +403,7 @@ class PhaseSettings:
         return self.count_slots_before(self.steps)
 
     def count_steps(self, slots: int) -> int:
-        """Return the number of steps for a number of slots (positions in the training order), rounded up."""
+        """Count the steps that a number of slots (positions in the training order) takes, rounded up."""
         rising = 0 if self.batch_ramp is None else self.batch_ramp.steps
         if slots >= self.count_slots_before(rising):
             return rising - (self.count_slots_before(rising) - slots) // self.batch

@@ -193,7 +193,7 @@ class TrainingSettings:
         return sum(phase.steps for phase in self.phase)
 
     def get_weight_decay(self, phase: int) -> float:
-        """Return the weight decay of a phase, or that of the whole training run if the phase sets none.
+        """Return the weight decay of a phase. If the phase sets none, it is the weight decay of the whole run.
 
         `phase` is zero-based.
         """
@@ -235,7 +235,7 @@ class TrainingSettings:
 
 
 def find_decay_starts(settings: TrainingSettings) -> frozenset[int]:
-    """Return the zero-based numbers of the steps at which a "wsd" schedule starts to decay, except step 0.
+    """Return the numbers of completed steps after which a "wsd" schedule starts to decay, except 0.
 
     Other runs can continue from the checkpoints of these steps.
     """

@@ -104,7 +104,7 @@ class TaskJob:
         """Plan the runs (one task learned from one seed) of the model and of the models that it is compared with.
 
         Returns:
-            The runs by the model that they train: "model", "baseline" or "control".
+            The runs, one for each seed, by the model that they train: "model", "baseline" or "control".
 
         Raises:
             InputError: If the model is no longer in the store.
@@ -122,7 +122,8 @@ def fetch_model_folder(place: Place, model: JobInput) -> Path:
     """Return a local folder with the model of an artifact. A model in an object store is copied to the cache first.
 
     Raises:
-        InputError: If the artifact no longer exists, or its content differs from the planned one.
+        InputError: If the artifact no longer exists, or its content is not that of `model`.
+        Damaged: If a file in the object store is damaged.
     """
     manifest = read_manifest(place, model.folder)
     if manifest is None or manifest.content != model.content:
@@ -313,7 +314,10 @@ def _iter_answers(run: SuiteRun) -> Iterator[dict[str, str]]:
 
 
 def _build_ledger(best: SuiteRun, learnt: int) -> Ledger:
-    """Build the ledger from the record of the best model. `learnt` is the number of models that were fine-tuned."""
+    """Build the ledger of the labeled files from the record of the best model: how many records were used or unusable.
+
+    `learnt` is the number of models that were fine-tuned.
+    """
     files = json.loads((Path(best.job.output) / RECORD).read_text(encoding="utf-8"))["files"]
     accounts, figures = [], {"models learnt": learnt}
     for which, file in files.items():

@@ -229,12 +229,12 @@ def with_unknown_counts(task: Task, file: FileExamples) -> FileExamples:
 
 
 def select_kept_values(values: Values) -> Values:
-    """Select from a record's values those of the `keep:` columns, which are copied to the output, by column name."""
+    """Select the values of a record that are copied to the output (the `keep:` columns), by column name."""
     return {role.removeprefix(KEEP_PREFIX): value for role, value in values.items() if role.startswith(KEEP_PREFIX)}
 
 
 def fit_task(task: Task, file: FileExamples) -> Task:
-    """Return a copy of a task that is fitted to the examples of a file, for example with the names of the classes.
+    """Return a copy of a task that is fitted to training examples, for example with the names of the classes.
 
     Raises:
         InputError: If nothing can be learned from the examples. If one example is the cause, its line is named.
@@ -262,7 +262,7 @@ def split_roles(task: Task, labelled: bool) -> tuple[list[str], list[str]]:
 
 
 def with_defaults_from(file: FileSettings, other: Mapping[str, Any]) -> FileSettings:
-    """Return the settings of a file, filled in from those of another file with the same extension.
+    """Return the settings of a file, completed with the settings of another file that has the same extension.
 
     Settings that name a format are returned unchanged.
 
@@ -341,7 +341,7 @@ def compute_sha256(path: str) -> str:
 
 
 def digest_files(paths: Iterable[Path]) -> str:
-    """Compute one SHA-256 for several files: that of a single file, or that of the digests of all."""
+    """Compute one SHA-256 for a list of files: a single file's own, or the SHA-256 of all their digests."""
     digests = [compute_sha256(str(path)) for path in paths]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 

@@ -128,7 +128,10 @@ def judge(run: SuiteRun, split: SuiteSplit, loaded: LoadedFolder, ranks: Ranks) 
 def _score_answers(
     split: SuiteSplit, task: Task, answers: FileAnswers, predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Compute the fields of `JudgedSplit` that depend on predictions (scores and rows), by name."""
+    """Compute the fields of `JudgedSplit` that depend on predictions (scores and rows), by name.
+
+    `answers` has the examples. `predictions` are those of the model or of a baseline.
+    """
     examples = answers.file.examples
     fields = score_predictions(task, examples, predictions)
     together = score_groups(split.set, split.file, answers.file.ids, examples, predictions)

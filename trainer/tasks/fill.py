@@ -166,7 +166,7 @@ def _make_guess(tokenizer: Tokenizer, number: int, probability: float) -> Guess:
 
 
 def as_json(text: str, masks: Sequence[Sequence[Guess]]) -> str:
-    """Format the candidates for a text's masks as a JSON document."""
+    """Format a text and the candidates for its masks as a JSON document with the keys `text` and `masks`."""
     guesses = [[dataclasses.asdict(guess) for guess in mask] for mask in masks]
     return json.dumps({"text": text, "masks": guesses}, indent=1, ensure_ascii=False)
 

@@ -46,7 +46,7 @@ class LoadedModel:
         return Guesser(self._folder)
 
     def predict(self, file: FileSettings, is_own_file: bool) -> Iterator[dict[str, Any]]:
-        """Yield the prediction for each record of a file, as rows of `iter_answer_rows`.
+        """Yield the prediction for each record of a file, as the dictionaries of `iter_answer_rows`.
 
         Args:
             file: The file and how to read it.
@@ -96,11 +96,14 @@ class LoadedModel:
         return np.concatenate(vectors)
 
     def fill(self, text: str, top: int) -> list[list[dict[str, Any]]]:
-        """Predict the tokens at each mask of a text, as lists of dictionaries with the fields of `Guess`.
+        """Predict the tokens at each mask of a text with the model of the folder.
 
         Args:
             text: A text with `[MASK]` or `<mask>`.
             top: The number of candidates for each mask.
+
+        Returns:
+            A list for each mask of dictionaries with the keys `id`, `token`, `text` and `probability`, the best first.
 
         Raises:
             InputError: If the text has no mask or is too long, or the model has no masked-token head.

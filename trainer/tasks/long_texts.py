@@ -71,7 +71,7 @@ class TokenizedText(NamedTuple):
 
     @staticmethod
     def from_text(text: str, encoder: TextEncoder) -> "TokenizedText":
-        """Tokenize a text."""
+        """Tokenize a text of any length, without cutting it."""
         [pieces] = encoder.tokenize([text])
         ids, offsets = to_ids(pieces), np.array(find_piece_offsets(text, pieces), np.int32).reshape(-1, 2)
         pieces.truncate(encoder.count_room(2))
@@ -135,7 +135,7 @@ def find_deciding_tokens(firsts: Int64s, sizes: Int64s) -> list[Bools]:
 
 
 def find_token_span(offsets: Int32s, span: Span) -> tuple[int, int] | None:
-    """Return the indices of the first and last token that overlap a span of the text, or None if there are none.
+    """Find the first and the last token that overlap a span of the text, as indices, or None if there are none.
 
     Args:
         offsets: int32 [C, 2], start and end of each token in characters.
@@ -192,7 +192,7 @@ def find_best_spans(
 def iter_candidates(
     text: str, window: Window, logits: npt.NDArray[Any], max_tokens: int, max_spans: int
 ) -> Iterable[Candidate]:
-    """Yield the best spans of a window as candidates. Omits spans that consist of white space.
+    """Yield the best spans of a window as candidates, without those that consist of white space.
 
     Args:
         text: The whole text.
@@ -214,14 +214,17 @@ def iter_candidates(
 
 
 def trim_slice(text: str, begin: int, end: int) -> tuple[int, int]:
-    """Trim white space from a slice of a text, and extend the slice by combining marks that belong to its letters.
+    r"""Trim white space from a slice of a text, and extend the slice by combining marks that belong to its letters.
 
     Args:
         text: The text.
         begin: The start of the slice, in characters.
-        end: The end of the slice.
+        end: The end of the slice, exclusive.
 
-    >>> trim_slice("cafe\\u0301 au lait", 0, 4), trim_slice(" a b ", 0, 5)
+    Returns:
+        The new start and end.
+
+    >>> trim_slice("cafe\u0301 au lait", 0, 4), trim_slice(" a b ", 0, 5)
     ((0, 5), (1, 4))
     """
     begin += len(text[begin:end]) - len(text[begin:end].lstrip())
@@ -234,12 +237,12 @@ def trim_slice(text: str, begin: int, end: int) -> tuple[int, int]:
 
 
 def _is_mark(letter: str) -> bool:
-    """Check whether a character belongs to the previous one: a combining mark, or part of a decomposed syllable."""
+    """Return True if a character belongs to the previous one: a combining mark, or part of a decomposed syllable."""
     return unicodedata.category(letter).startswith("M") or letter in PARTS_OF_LETTERS
 
 
 def keep_distinct(candidates: Iterable[Candidate], max_candidates: int) -> list[Candidate]:
-    """Return the best candidates with distinct texts, at most `max_candidates`, the best first."""
+    """Select the best candidates with distinct texts, at most `max_candidates`, the best first."""
     kept = dict[str, Candidate]()
     for candidate in sorted(candidates, key=lambda each: (-each.score, each.begin, len(each.text))):
         kept.setdefault(candidate.text, candidate)
@@ -249,7 +252,10 @@ def keep_distinct(candidates: Iterable[Candidate], max_candidates: int) -> list[
 def group_windows(
     items: Sequence[Any], answers: Sequence[npt.NDArray[Any]]
 ) -> Iterable[list[tuple[Window, npt.NDArray[Any]]]]:
-    """Group the windows of consecutive items by example. Yields lists of windows, each with its rows of outputs."""
+    """Yield the windows of each example, as a list of pairs of window and the model's outputs for it.
+
+    The items of an example must follow one another. `answers` has the outputs of each item.
+    """
     for _, some in groupby(zip(items, answers, strict=True), key=lambda both: both[0].example):
         yield [(item.origin, answer) for item, answer in some]
 
@@ -293,7 +299,7 @@ class PieceWindows(NamedTuple):
         return tuple(Tokens(row, np.zeros(len(row), np.int32)) for row in rows)
 
     def locate_points(self) -> Int64s:
-        """Return the position of each tagged word's first token among the tokens of all sequences: int64 [W]."""
+        """Compute the position of each tagged word's first token among the tokens of all sequences: int64 [W]."""
         begins = np.array([begin for begin, _ in self.windows], np.int64)
         lengths = np.array([end - begin + 2 for begin, end in self.windows], np.int64)
         offsets = np.cumsum(lengths) - lengths
@@ -302,7 +308,7 @@ class PieceWindows(NamedTuple):
 
 
 def split_into_pieces(encoder: TextEncoder, sentences: Sequence[Sequence[str]]) -> list[Pieces]:
-    """Tokenize sentences of words, and find the first token of each word."""
+    """Tokenize sentences of words, joined by spaces, and find the first token of each word."""
     texts = [" ".join(words) for words in sentences]
     return [
         _locate_words(to_ids(encoding), find_piece_offsets(text, encoding), words)
@@ -341,7 +347,14 @@ def iter_parts(places: Int64s, begin: int, end: int, total: int, room: int, over
 
 
 def _plan_windows(begin: int, end: int, total: int, room: int, overlap: int) -> list[tuple[int, int]]:
-    """Return the start and end of windows that cover the tokens from `begin` to `end`.
+    """Plan windows of at most `room` tokens that cover the tokens from `begin` to `end`, as pairs of start and end.
+
+    Args:
+        begin: The index of the first token to cover.
+        end: The end of the tokens to cover, exclusive.
+        total: The number of tokens of the text, from which a single window takes context.
+        room: The number of tokens of a window.
+        overlap: The number of tokens that two neighboring windows share.
 
     >>> _plan_windows(4, 6, 20, 8, 2), _plan_windows(0, 20, 20, 8, 2)
     ([(1, 9)], [(0, 8), (6, 14), (12, 20)])

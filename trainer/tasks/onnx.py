@@ -82,7 +82,10 @@ class Graph(NamedTuple):
 
 
 def main(arguments: list[str]) -> int:
-    """Run `onnx MODEL OUTPUT [--int8]`: write the folder, and return 0. Raises InputError as `export_onnx` does."""
+    """Run `onnx MODEL OUTPUT [--int8]`: export a model to ONNX, and return 0.
+
+    Raises InputError as `export_onnx` does.
+    """
     parser = argparse.ArgumentParser(prog="onnx", description="A model as an ONNX file.")
     parser.add_argument("model", type=Path, help="folder of a model")
     parser.add_argument("output", type=Path, help="the folder to write; it must not hold anything yet")
@@ -148,6 +151,8 @@ def write_files(loaded: LoadedFolder, new: Path, int8: bool) -> None:
 def list_graphs(loaded: LoadedFolder) -> tuple[Graph, ...]:
     """List the ONNX files that a model needs: one, or two if it has a second encoder.
 
+    The model is put into evaluation mode.
+
     Raises:
         InputError: If predictions need more than the outputs of a file, or the model needs more inputs than token ids.
     """
@@ -189,7 +194,16 @@ def list_graphs(loaded: LoadedFolder) -> tuple[Graph, ...]:
 
 
 def write_graph(loaded: LoadedFolder, graph: Graph, path: Path) -> None:
-    """Export a module to an ONNX file that reads padded rows. Raises InputError if torch cannot export it."""
+    """Export a module of a loaded model to an ONNX file that reads padded rows.
+
+    Args:
+        loaded: The model.
+        graph: The module, and the names of its outputs.
+        path: The file to write.
+
+    Raises:
+        InputError: If torch cannot export it.
+    """
     names = (IDS, MASK, *([SEGMENTS] if loaded.model.encoder.shape.segment_types > 1 else []))
     free = dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC)
     with torch.no_grad(), warnings.catch_warnings():
@@ -212,7 +226,10 @@ def write_graph(loaded: LoadedFolder, graph: Graph, path: Path) -> None:
 
 
 def open_graph(path: Path) -> Answer:
-    """Open an ONNX file, and return a function that computes its first output for padded rows."""
+    """Open an ONNX file, and return a function that computes its first output for padded rows.
+
+    The function is called with int64 arrays [rows, length] by the name of the input.
+    """
     from onnxruntime import InferenceSession
 
     session = InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -222,9 +239,14 @@ def open_graph(path: Path) -> Answer:
 
 @torch.inference_mode()
 def measure_difference(loaded: LoadedFolder, graph: Graph, answer: Answer) -> float:
-    """Measure how much the outputs of an ONNX file differ from those of the model, with and without padding.
+    """Measure how much the outputs of an ONNX file for padded rows differ from those of the model without padding.
 
     The token ids are random but always the same. The second half of each row has segment id 1.
+
+    Args:
+        loaded: The model.
+        graph: The module that was exported.
+        answer: Computes the first output of the file, as `open_graph` returns it.
 
     Returns:
         The largest absolute difference, divided by the largest absolute value in the model's outputs.
@@ -254,21 +276,21 @@ class PaddedBatch(Batch):
     """
 
     def compute_positions(self) -> Tensor:
-        """Return the position of each token in its row: int64 [T]."""
+        """Compute the zero-based position of each token in its padded row: int64 [T]."""
         rows, length = self.boundaries.shape
         return torch.arange(length).expand(rows, length).flatten()
 
     def locate_first_tokens(self) -> Tensor:
-        """Return the index of each row's first token: int64 [B]."""
+        """Compute the index, among all T tokens, of each padded row's first token: int64 [B]."""
         rows, length = self.boundaries.shape
         return torch.arange(rows) * length
 
     def compute_means(self, values_TH: Tensor) -> Tensor:
-        """Compute the mean of the token vectors of each row: float32 [B, H]."""
+        """Compute the mean of the token vectors of each row, without padding: float32 [B, H]."""
         return self.pool(values_TH, "mean")
 
     def pool(self, values_TH: Tensor, pooling: str) -> Tensor:
-        """Pool the token vectors of each row as `pool_rows` does: float32 [B, H * modes]."""
+        """Pool the token vectors of each padded row as `pool_rows` does: float32 [B, H * modes]."""
         return pool_rows(values_TH.view(*self.boundaries.shape, -1), self.boundaries, pooling)
 
 
@@ -280,7 +302,7 @@ class PaddedAttention(nn.Module):
         self.attention = attention
 
     def forward(self, hidden_TH: Tensor, present_BS: Tensor, longest: int, turns: Tensor | None = None) -> Tensor:
-        """Compute the attention over padded rows. Returns the layer's attention output, [T, H].
+        """Compute the output of self-attention over padded rows for each token: [T, H].
 
         Args:
             hidden_TH: The vectors of all tokens.
@@ -321,7 +343,13 @@ class PaddedModel(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """Compute the outputs for padded rows: [B, ...], or [B, S, ...] if each token has its own outputs."""
+        """Compute the outputs for padded rows: [B, ...], or [B, S, ...] if each token has its own outputs.
+
+        Args:
+            input_ids: int64 [B, S], the token ids.
+            attention_mask: int64 [B, S], 1 for tokens and 0 for padding.
+            token_type_ids: int64 [B, S], the segment ids; None for zeros.
+        """
         rows, length = input_ids.shape
         ids_T = input_ids.reshape(-1)
         batch = PaddedBatch(

@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
 
 
 def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, ranks: Ranks) -> dict[str, Any]:
-    """Write the prediction of a model for each record of a file, as JSON lines.
+    """Predict each record of a file with the model of a folder, and write the predictions as JSON lines.
 
     Args:
         folder: The folder of a fine-tuned model.
@@ -78,7 +78,7 @@ def predict(folder: Path, file: FileSettings, output: Path, labelled: bool, rank
 
 
 def predict_file(folder: Path, loaded: LoadedFolder, file: FileSettings, labelled: bool, ranks: Ranks) -> FileAnswers:
-    """Compute the predictions for all examples of a file. All processes must call this function.
+    """Compute the predictions of a loaded model for all examples of a file. All processes must call this function.
 
     Args:
         folder: The folder of the model, which contains its tokenizer.
@@ -97,7 +97,14 @@ def predict_file(folder: Path, loaded: LoadedFolder, file: FileSettings, labelle
 
 
 def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
-    """Write a JSON line for each record of a file, atomically. Numbers are written in full precision.
+    """Write a JSON line for each record of a file, with the keys of `iter_answer_rows`.
+
+    The file appears when complete. Numbers are written in full precision.
+
+    Args:
+        output: The file to write.
+        task: The task of the model.
+        answers: The examples and predictions.
 
     Raises:
         InputError: If the file cannot be written.
@@ -108,7 +115,7 @@ def write_answers(output: Path, task: Task, answers: FileAnswers) -> None:
 
 
 def iter_answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any]]:
-    """Yield a row for each record of a file, in order, with the keys `line`, `id`, `kept`, and those of `Task.to_row`.
+    """Yield a row for each record of a file, in order: `line`, `id` and `kept`, and the keys of `Task.to_row`.
 
     `id` and `kept` are omitted if the record has none. An unusable record has `unusable`, the reason, instead of a
     prediction. Rows of labeled examples also have the keys of `Task.judge`.
@@ -127,5 +134,5 @@ def iter_answer_rows(task: Task, answers: FileAnswers) -> Iterator[dict[str, Any
 
 
 def _name_record(line: int, name: Any, kept: Values) -> dict[str, Any]:
-    """Return the keys that identify a record in its file: `line`, and `id` and `kept` if present."""
+    """Build the keys that identify a record in its file: `line`, and `id` and `kept` if present."""
     return {"line": line, **({} if name is None else {ID: name}), **({"kept": kept} if kept else {})}

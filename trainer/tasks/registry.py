@@ -44,7 +44,7 @@ _KINDS = Kinds(what="task", key="task", group=GROUP, ours=TASKS, members=_MEMBER
 
 
 def find_task_class(kind: str) -> Any:
-    """Look up the class of a kind of task.
+    """Find the class of a kind of task, built-in or of a plugin.
 
     Raises InputError if the kind is unknown, or its package cannot be imported.
     """
@@ -52,7 +52,7 @@ def find_task_class(kind: str) -> Any:
 
 
 def read_task(table: Mapping[str, Json], where: str = "task") -> Task:
-    """Build a task from a table of settings.
+    """Build a task from its `kind` and settings, as in a recipe or a record.
 
     Args:
         table: The `kind` of the task, and settings of that kind.
@@ -103,19 +103,20 @@ def split_settings(
 
 
 def list_field_names(kind: Any) -> set[str]:
-    """Return the field names of a settings dataclass."""
+    """Return the names of the fields of a settings dataclass, such as `FinetuneSettings`."""
     return {field.name for field in dataclasses.fields(kind)}
 
 
 def find_task_package(kind: str) -> str:
-    """Return the name and version of the package that defines a kind of task; "" for a built-in kind."""
+    """Find the package that defines a kind of task, as its name and version; "" for a built-in kind."""
     return _KINDS.find_package(kind)
 
 
 def without_old_keys(table: Mapping[str, Json]) -> dict[str, Json]:
     """Return the recorded table of a task without `package` and without settings that no longer exist.
 
-    A removed setting is only omitted if its value is the one still supported; otherwise `read_task` rejects it.
+    A removed setting is only omitted if its value is the one still supported; otherwise `read_task` rejects it. Raises
+    InputError if the kind is unknown.
 
     >>> without_old_keys({"kind": "next", "direction": "left", "leaky": True, "metric": ""})
     {'kind': 'next', 'leaky': True, 'metric': ''}
@@ -126,7 +127,7 @@ def without_old_keys(table: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def find_task_for_config(config: Mapping[str, Any]) -> Task | None:
-    """Find the task of a model trained elsewhere by the class in its `config.json`. Returns None if no task fits."""
+    """Find the task of a model trained elsewhere by the class in its `config.json`. Return None if no task fits."""
     architectures = find_family(config["model_type"]).names.architectures
     names = {holds for holds, name in architectures.items() if name in (config.get("architectures") or ())}
     tasks = (each.from_config(config) for each in _OURS if each.architecture in names - {Task.architecture})

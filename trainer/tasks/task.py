@@ -56,7 +56,7 @@ class Tokens(NamedTuple):
 
     @staticmethod
     def from_encoding(encoding: Encoding) -> "Tokens":
-        """Build the ids and segment ids from an encoding of the tokenizers library."""
+        """Convert an encoding of the tokenizers library to token ids and segment ids."""
         return Tokens(to_ids(encoding), to_segment_ids(encoding))
 
 
@@ -139,7 +139,7 @@ class Task:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles that the task reads.
+        """The roles that the task reads from a record, such as "text" and "label".
 
         By default, a role is read from the column of the same name; the settings of a file can name another column.
         """
@@ -160,7 +160,7 @@ class Task:
 
     @property
     def export_architecture(self) -> str:
-        """The key of the exported Hugging Face class.
+        """The key of the Hugging Face class for which the model is exported.
 
         It is "encoder" if no Hugging Face class has the task's heads. The heads are then written to a separate file.
         """
@@ -168,11 +168,11 @@ class Task:
 
     @property
     def term(self) -> Term:
-        """The loss term of the labels: its name, and whether correct predictions are counted."""
+        """The loss term of the task: its name, and whether correct predictions are counted."""
         raise NotImplementedError
 
     def list_terms(self) -> tuple[Term, ...]:
-        """List the loss terms, in the order in which `TaskModel.compute_losses` returns them."""
+        """List the terms of the task's loss, in the order in which `TaskModel.compute_losses` returns them."""
         return (self.term,)
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> Example:
@@ -201,7 +201,7 @@ class Task:
         return self
 
     def find_unknown_label(self, example: Example) -> Unusable | None:
-        """Return a reason if the label of an example is unknown to the task, else None.
+        """Return a reason if the label of an example is unknown to the fitted task, else None.
 
         A class without training rows, for example, is unknown. Examples with unknown labels are not used for training.
         In an evaluation file they are kept, and every prediction for them is wrong.
@@ -209,7 +209,7 @@ class Task:
         return None
 
     def find_source(self, example: Example) -> Any:
-        """Return the text, context or document that an example comes from.
+        """Return what an example was taken from: its text, context or document.
 
         Examples from the same source are held out together.
         """
@@ -229,7 +229,10 @@ class Task:
         return TextEncoder.from_folder(folder, inputs, max_length)
 
     def iter_groups(self, examples: Sequence[Example]) -> Iterable[range]:
-        """Yield ranges of example indices, in order, that must be encoded together, such as a document's sentences."""
+        """Yield ranges of example indices, in order, that must be encoded together, such as a document's sentences.
+
+        By default, each example is its own group.
+        """
         return (range(number, number + 1) for number in range(len(examples)))
 
     def make_items(self, examples: Sequence[Example], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
@@ -246,7 +249,7 @@ class Task:
         raise NotImplementedError
 
     def count_targets(self, items: Items) -> tuple[int, ...]:
-        """Return the divisor of each term's summed loss: the number of points if `unit` is "point", else of items."""
+        """Compute the divisor of each term's summed loss: the number of points if `unit` is "point", else of items."""
         number = sum(len(item.points) for item in items) if self.unit == "point" else len(items)
         return (number,) * len(self.list_terms())
 
@@ -265,11 +268,17 @@ class Task:
         return list(answers)
 
     def compute_scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
-        """Compute the scores of predictions for labeled examples, as {metric: score}."""
+        """Compute the scores of predictions for labeled examples, as {metric: score}.
+
+        Each kind of task defines its scores.
+        """
         raise NotImplementedError
 
     def tune(self, scores: Mapping[str, float]) -> Self:
-        """Return a copy of the task with settings taken from the scores of the best epoch, such as a threshold."""
+        """Return a copy of the task with settings taken from the scores of the best epoch, such as a threshold.
+
+        By default, the task is returned unchanged.
+        """
         return self
 
     def to_row(self, example: Example, prediction: Prediction) -> dict[str, Any]:
@@ -277,7 +286,7 @@ class Task:
         raise NotImplementedError
 
     def judge(self, example: Example, prediction: Prediction) -> dict[str, Any]:
-        """Return the keys that only rows of labeled examples have: `gold`, and `score` if one example can be scored."""
+        """Build the keys that only rows of labeled examples have: `gold`, and `score` if one example can be scored."""
         return {}
 
     @classmethod
@@ -286,7 +295,7 @@ class Task:
         return cls()
 
     def to_config(self) -> Mapping[str, Any]:
-        """Return the keys of the exported `config.json` that describe the task."""
+        """Return the keys of the exported `config.json` that describe the task, by default none."""
         return {}
 
 
@@ -294,7 +303,7 @@ class Task:
 
 
 def format_names(names: Sequence[str]) -> str:
-    """Format names as a quoted list. After the first MAX_LISTED names, only the number of the others is given.
+    """Format names as a list of quoted names for a message, with at most MAX_LISTED names and the number of the others.
 
     >>> format_names(["a", "b"]), format_names([str(n) for n in range(10)])
     ("'a', 'b'", "'0', '1', '2', '3', '4', '5', '6', '7' and 2 more")
@@ -321,7 +330,7 @@ def with_first(requested: str, metrics: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def with_others(labels: Sequence[str], named: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Extend the classes by all other names that occur in examples, sorted.
+    """Append to the names of classes all other names that occur in examples, sorted.
 
     >>> with_others(["no", "yes"], [["yes"], ["maybe"]])
     ('no', 'yes', 'maybe')
@@ -344,13 +353,16 @@ def to_label_keys(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def parse_labels(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Parse the classes in a `config.json`, in the order of the model's outputs; by default LABEL_0 and LABEL_1."""
+    """Read the names of the classes from a `config.json`, in the order of the model's outputs.
+
+    Without names, they are LABEL_0 and LABEL_1.
+    """
     named = {int(n): str(label) for n, label in config.get("id2label", {0: "LABEL_0", 1: "LABEL_1"}).items()}
     return tuple(named[number] for number in sorted(named))
 
 
 def softmax(logits: npt.NDArray[Any]) -> Float64s:
-    """Compute the softmax over all elements of an array: probabilities that sum to 1."""
+    """Compute the softmax over all elements of an array: probabilities of the same shape that sum to 1."""
     powers = np.exp((logits - logits.max()).astype(np.float64))
     shares: Float64s = powers / powers.sum()
     return shares

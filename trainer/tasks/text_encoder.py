@@ -41,6 +41,10 @@ CUT_LONGEST, CUT_FIRST, CUT_SECOND = "longest_first", "only_first", "only_second
 def open_tokenizer(folder: Path, inputs: ModelInputs) -> Tokenizer:
     """Open the tokenizer of a model folder, without truncation and padding.
 
+    Args:
+        folder: The folder, which contains `tokenizer.json`.
+        inputs: The vocabulary size and special ids of the model.
+
     Raises:
         InputError: If the tokenizer is missing or damaged, or has ids or special tokens that the model does not know.
     """
@@ -116,7 +120,10 @@ class TextEncoder:
         return encoder
 
     def _apply_folder_settings(self, sentences: SentenceFolder, prompts: Sequence[Prompt]) -> None:
-        """Use the lower-casing and the prompts of a sentence-transformers folder."""
+        """Use the lower-casing and two prompts of a sentence-transformers folder, named by `prompts`, from now on.
+
+        Raises InputError if a prompt is missing.
+        """
         own = self.tokenizer.normalizer
         alone: list[Any] = [own] if isinstance(own, Normalizer) else []
         steps = [*cast(Any, own)] if isinstance(own, Normalizers) else alone
@@ -127,7 +134,7 @@ class TextEncoder:
             self.skipped = [len(self.tokenizer.encode(each).ids) - 1 if each else 0 for each in self.prompts]
 
     def encode(self, texts: Sequence[str], seconds: Sequence[str] | None = None) -> list[Encoding]:
-        """Encode texts, or pairs of texts, as sequences with special tokens.
+        """Encode texts, or pairs of texts, as sequences of at most `max_length` tokens, with special tokens.
 
         Long texts are tokenized part by part. All tokens that are cut off are counted.
 
@@ -138,7 +145,10 @@ class TextEncoder:
         return self.join(self._encode_starts(texts), None if seconds is None else self._encode_starts(seconds))
 
     def _encode_starts(self, texts: Sequence[str]) -> list[Encoding]:
-        """Tokenize the beginning of each text, at least one token more than fits, and count the remaining tokens."""
+        """Tokenize the beginning of each text, at least one token more than fits if the text is that long.
+
+        The tokens of the rest are counted as cut off.
+        """
         parts = [_iter_parts(text, max(PART_CHARACTERS, 16 * self.max_length)) for text in texts]
         firsts = self.tokenize([text[slice(*next(part, (0, 0)))] for text, part in zip(texts, parts, strict=True)])
         return [self._extend_and_count(*each) for each in zip(firsts, texts, parts, strict=True)]
@@ -174,7 +184,7 @@ class TextEncoder:
     def encode_start(self, first: Encoding, second: Encoding) -> Encoding:
         """Encode a first text and as much of a second text as fits, as a sequence of at most `max_length` tokens.
 
-        Tokens that do not fit are not counted as cut off.
+        Both are given as `tokenize` returns them. Tokens that do not fit are not counted as cut off.
         """
         self.tokenizer.enable_truncation(self.max_length, strategy=CUT_SECOND)
         encoding: Encoding = self.tokenizer.post_process(first, second)
@@ -182,13 +192,16 @@ class TextEncoder:
         return encoding
 
     def shorten(self, pieces: Sequence[Encoding], max_tokens: int) -> None:
-        """Truncate token sequences to `max_tokens` tokens in place, and count the tokens that are cut off."""
+        """Truncate token sequences to `max_tokens` tokens, in place, and count the tokens that are cut off."""
         for piece in pieces:
             self.count_lost(max(0, len(piece) - max_tokens))
             piece.truncate(max_tokens)
 
     def count_room(self, texts: int = 1) -> int:
-        """Return the maximum number of tokens of one text, or of two texts together, not counting special tokens."""
+        """Return the maximum number of tokens of one text, or of two texts together, not counting special tokens.
+
+        `texts` is 1 or 2.
+        """
         return self.max_length - int(self.tokenizer.num_special_tokens_to_add(texts == 2))
 
     def count_lost(self, num_tokens: int) -> None:
@@ -197,13 +210,15 @@ class TextEncoder:
         self.tokens_cut += num_tokens
 
     def tokenize(self, texts: Sequence[str]) -> list[Encoding]:
-        """Tokenize texts without special tokens or truncation. Returns an encoding for each text."""
+        """Tokenize texts without special tokens or truncation, and return an encoding for each text."""
         encodings: list[Encoding] = self.tokenizer.encode_batch(texts, add_special_tokens=False)
         return encodings
 
 
 def _iter_parts(text: str, size: int) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each part of a text. Parts have at most `size` characters, unless a word is longer.
+    """Yield the start and end of each part of a text, in characters, so that no word is divided.
+
+    Parts have at most `size` characters, unless a word is longer.
 
     >>> [*_iter_parts("a good film", 8)]
     [(0, 6), (6, 11)]
@@ -220,10 +235,10 @@ def _iter_parts(text: str, size: int) -> Iterator[tuple[int, int]]:
 
 
 def to_ids(encoding: Encoding) -> Int32s:
-    """Return the token ids of an encoding: int32 [T]."""
+    """Convert the token ids of an encoding to an array: int32 [T]."""
     return np.array(encoding.ids, np.int32)
 
 
 def to_segment_ids(encoding: Encoding) -> Int32s:
-    """Return the segment ids of an encoding, 0 for the first text and 1 for the second: int32 [T]."""
+    """Convert the segment ids of an encoding, 0 for the first text and 1 for the second, to an array: int32 [T]."""
     return np.array(encoding.type_ids, np.int32)

@@ -150,7 +150,10 @@ def _score_encoding(encoding: str, witnesses: Counter[tuple[bytes, bytes, bytes]
 
 
 def _score_character(before: str, character: str, after: str) -> int:
-    """Score how well a character fits between its neighbors: 1 if it fits, -1 if it cannot occur there, otherwise 0."""
+    """Score how well a character fits between its neighbors: 1 if it fits, -1 if it cannot occur there, otherwise 0.
+
+    `before` and `after` are the characters next to it; "" at the beginning or end of the text.
+    """
     within = _is_letter(before) or _is_letter(after)
     if character.isalpha():
         begins = not _is_letter(before) or before.isupper()

@@ -242,7 +242,14 @@ def _read_book(unpacker: _Unpacker) -> Epub:
 
 
 def _read_page(page: SpinePage, unpacker: _Unpacker, walk: "_PageWalker") -> list[str]:
-    """Return the paragraphs of a page; [] if it is navigation, or apparatus without much running text.
+    """Return the paragraphs of a page of the book.
+
+    They are [] if it is the navigation page, or marked as no text of the book and without much running text.
+
+    Args:
+        page: The page.
+        unpacker: Reads the members of the book's archive.
+        walk: Collects the paragraphs of all pages, and counts hidden elements.
 
     Raises:
         BadBook: If the page is missing or damaged.
@@ -296,7 +303,13 @@ def _find_package_path(unpacker: _Unpacker) -> str:
 
 
 def _iter_spine(package: etree._Element, folder: str, unpacker: _Unpacker) -> Iterator[SpinePage]:
-    """Yield the text pages in reading order, each only once. Without a spine, the manifest's order is used."""
+    """Yield the text pages of a book in reading order, each only once. Without a spine, the manifest's order is used.
+
+    Args:
+        package: The outermost element of the package file.
+        folder: The folder of the package file, to which its links refer.
+        unpacker: Reads the members of the book's archive.
+    """
     items = {item.get("id"): item for item in package.iter("{*}item")}
     order = {reference.get("idref"): reference for reference in package.iter("{*}itemref")} or items
     named = _find_guide_pages(package, folder) | _find_landmark_pages(items.values(), folder, unpacker)
@@ -411,7 +424,7 @@ def read_page_paragraphs(data: bytes) -> list[str]:
 
 
 def _decode(data: bytes) -> str:
-    """Decode a page as UTF-8, in the encoding that it states, or as Latin-1. It never fails."""
+    """Decode a page as UTF-8 or UTF-16, or else in the encoding that it states or windows-1252. It never fails."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
     stated = STATED.search(data[:1_024])
@@ -554,7 +567,10 @@ class _PageWalker:
 
 
 def _is_passed_over(element: etree._Element, name: str) -> bool:
-    """Return True if an element contains no text of the book: apparatus, or a reference to a note or page."""
+    """Return True if an element contains no text of the book, such as a copyright note or a reference to a page.
+
+    `name` is the element's name in lower case.
+    """
     if name in SKIPPED:
         return True
     if not element.attrib and name != "sup":

@@ -190,7 +190,13 @@ def _find_indented(lines: list[str]) -> list[int]:
 
 
 def _can_fit_next(line: str, after: str, width: int) -> bool:
-    """Return True if the next line's first word would have fitted on this line, so that the break is intentional."""
+    """Return True if the next line's first word would have fitted on this line, so that the break is intentional.
+
+    Args:
+        line: The line.
+        after: The next line.
+        width: The line width, in characters.
+    """
     room = width - SLACK - len(line) - 1
     return room > 0 and len(after.lstrip().partition(" ")[0]) <= room
 
@@ -232,7 +238,13 @@ def _is_capitalized(line: str) -> bool:
 
 
 def _join_group(lines: list[str], layout: LineLayout, hyphens: "Hyphens") -> str:
-    """Join the lines of a paragraph to one string. Verse, titles and addresses keep their line breaks."""
+    """Join the lines of a paragraph to one string. Verse, titles and addresses keep their line breaks.
+
+    Args:
+        lines: The lines.
+        layout: The book's line layout.
+        hyphens: Joins words that are split across lines.
+    """
     if layout.width is None or has_meant_breaks(lines, layout.width):
         return "\n".join(" ".join(line.split()) for line in lines)
     return " ".join(hyphens.join_lines([line.strip() for line in lines]).split())

@@ -179,9 +179,9 @@ def cut_contents(blocks: list[str]) -> list[str]:
 
 
 def _index_names(blocks: list[str]) -> dict[str, int]:
-    """Return the index of the first paragraph with each name, by name; {} if the book has no list of illustrations.
+    """Return the index of the first paragraph with each name in its lines; {} if the book has no list of illustrations.
 
-    A name is as `_read_names` returns it.
+    A name is a line without numbers, reduced to lower-case letters.
     """
     first: dict[str, int] = {}
     if any(ILLUSTRATIONS.fullmatch(block.partition("\n")[0]) for block in blocks):
@@ -226,7 +226,10 @@ def _find_contents_stop(blocks: list[str], start: int, first_named: dict[str, in
 
 
 def _find_next_list(blocks: list[str], start: int) -> int:
-    """Return the index of the next heading of a list, or the maximum index that a list can reach."""
+    """Return the index of the next heading of a list after the list that begins at `start`.
+
+    If there is none, return the maximum index that a list can reach.
+    """
     end = min(start + MAX_ENTRIES, len(blocks))
     headed = (index for index in range(start + 1, end) if CONTENTS.fullmatch(blocks[index].partition("\n")[0]))
     return next(headed, end)
@@ -309,7 +312,7 @@ def _is_entry(block: str) -> bool:
 def _is_named(blocks: list[str], index: int, listed: set[str]) -> bool:
     """Return True if the paragraph at `index`, alone or together with the next one, is a name in a list.
 
-    `listed` are the list's names.
+    `listed` are the list's names, reduced to lower-case letters.
     """
     own = _read_names(blocks[index])
     if 2 * len(own & listed) >= len(own):
@@ -363,7 +366,10 @@ def _read_names(*blocks: str) -> set[str]:
 
 
 def _is_list(block: str) -> bool:
-    """Return True if at least half of a paragraph's lines begin with a number or end with a page number."""
+    """Return True if a paragraph looks like entries of a list and does not end a sentence.
+
+    Its first line must begin with a number, or half of its lines must begin with a number or end with a page number.
+    """
     lines = block.split("\n")
     listed = sum(bool(NUMBERED.match(line) or PAGED.search(line[-MAX_PAGE_CHARACTERS:])) for line in lines)
     begins = bool(NUMBERED.match(lines[0])) and max(map(len, lines)) < MAX_LINE_CHARACTERS

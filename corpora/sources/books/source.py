@@ -118,11 +118,16 @@ class BookCorpusSource:
         check_range(f"source {self.name!r}: max_record_bytes", self.max_record_bytes, 1, 1 << 30)
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents by name, as JSON: `min_prose_words` and `max_record_bytes`."""
+        """Return the settings that affect the documents, as JSON by field name.
+
+        They are `min_prose_words` and `max_record_bytes`.
+        """
         return select_settings(self)
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the books and archives of books at `path` as (name, path), sorted by name.
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        These are the books and archives of books at `path`.
 
         Raises:
             InputError: If there are none, or `path` names a single file with another extension.
@@ -132,15 +137,20 @@ class BookCorpusSource:
         return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return one slice for the whole book or archive of books."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A book or archive of books is one slice.
+        """
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the record of a book, or one record for each member of a tar archive of books, in order.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        A book is one record, and so is each member of a tar archive.
 
         Args:
             piece: The slice, which is the whole file.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if an archive is damaged or the file cannot be read.
@@ -155,9 +165,10 @@ class BookCorpusSource:
             yield self._read_file(piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the book at a locator: a file or archive member.
+        """Return the bytes of the record at a locator that `records` yielded.
 
-        A `.tar.gz` or `.txt.gz` is decompressed from its beginning.
+        The record is a book: a file, or a member of an archive. A `.tar.gz` or `.txt.gz` is decompressed from its
+        beginning.
 
         Raises:
             InputError: If the file cannot be read, or ends before the record.
@@ -280,6 +291,12 @@ class BookCorpusSource:
     def _read_member(self, tar: TarReader, member: TarMember, locator: Locator, tally: Tally) -> Record:
         """Build the record of a member of a tar archive. One that is no book or too large is dropped.
 
+        Args:
+            tar: Reads the archive.
+            member: The member, which is the one most recently found.
+            locator: Location of its bytes.
+            tally: Knows which records crashed earlier and must be skipped.
+
         Raises:
             DamagedBytes: If the archive ends before the member does.
         """
@@ -389,7 +406,7 @@ def _unpack_gzip(data: bytes, max_bytes: int) -> bytes:
 
 
 def _count_members(pieces: Iterator[bytes], tally: Tally) -> Iterator[bytes]:
-    """Yield the chunks of an archive of books unchanged, and count its members in the tally by their headers."""
+    """Yield a tar's bytes unchanged, and count its members in the tally as the bytes pass."""
     count = MemberCount()
     for piece in pieces:
         tally.records += count.feed(piece)

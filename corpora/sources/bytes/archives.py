@@ -66,7 +66,7 @@ class Reader(Protocol):
     position: int
 
     def read(self, size: int) -> bytes:
-        """Return the next `size` bytes, or fewer at the end of the data, and advance `position` by their number."""
+        """Return the next `size` bytes, or fewer at the end, and advance `position` by their number."""
 
     def skip(self, size: int) -> None:
         """Skip the next `size` bytes, and advance `position`."""
@@ -183,7 +183,7 @@ class ByteReader:
         self._piece, self._at = b"", 0
 
     def read(self, size: int) -> bytes:
-        """Return the next `size` bytes of the chunks, or fewer at the end of the last one."""
+        """Return the next `size` bytes, or fewer at the end, and advance `position` by their number."""
         data = self._take(size)
         if len(data) == size:
             return data
@@ -194,7 +194,10 @@ class ByteReader:
         return b"".join(parts)
 
     def skip(self, size: int) -> None:
-        """Skip the next `size` bytes of the chunks, or fewer at the end of the last one."""
+        """Skip the next `size` bytes, and advance `position`.
+
+        At the end of the last chunk, fewer are skipped.
+        """
         size -= len(self._take(size))
         while size and self._read_next_piece():
             size -= len(self._take(size))
@@ -219,13 +222,16 @@ class FileReader:
         self.file, self.position = file, 0
 
     def read(self, size: int) -> bytes:
-        """Return the next `size` bytes of the file, or fewer at its end."""
+        """Return the next `size` bytes, or fewer at the end, and advance `position` by their number."""
         data = self.file.read(size)
         self.position += len(data)
         return data
 
     def skip(self, size: int) -> None:
-        """Move `size` bytes forward in the file, possibly past its end, without reading."""
+        """Skip the next `size` bytes, and advance `position`.
+
+        The new position may be past the end of the file.
+        """
         self.position = self.file.seek(size, 1)
 
 
@@ -416,7 +422,8 @@ def _find_stated_size(records: dict[bytes, bytes]) -> int | None:
 class MemberCount:
     """Counts the members of a tar archive by stepping from header to header. Folders are not counted.
 
-    It shares no code for headers with `TarReader`, whose result it checks. Attribute `members` is the count.
+    Attributes:
+        members: Number of members so far.
     """
 
     def __init__(self) -> None:
@@ -484,7 +491,8 @@ class MemberCount:
             flag: The header's type flag, as a character.
 
         Returns:
-            The number; 0 if the header is invalid, so that `TarReader` will reject it.
+            The number; 0 for a member without content, or if the size is invalid, so that `TarReader` will reject the
+            header.
         """
         if flag in "123456":
             return 0

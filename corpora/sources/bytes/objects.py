@@ -83,11 +83,13 @@ class ObjectPath(PosixPath):
         return self
 
     def expanduser(self) -> "ObjectPath":
-        """Return this object's path unchanged, since it never contains `~`."""
+        """Return the path unchanged, since it never contains `~`."""
         return self
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if there is an object with exactly this address.
+        """Return True if the file exists.
+
+        There must be an object with exactly this address.
 
         Raises:
             OSError: If the store does not answer.
@@ -98,11 +100,20 @@ class ObjectPath(PosixPath):
             raise _to_os_error(error, str(self)) from error
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if there is an object with exactly this address, like `is_file`."""
+        """Return True if the file exists.
+
+        There must be an object with exactly this address.
+
+        Raises:
+            OSError: If the store does not answer.
+        """
         return self.is_file()
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Return False, since an object store has no folders."""
+        """Return False. The path is never that of a folder.
+
+        An object store has no folders.
+        """
         return False
 
     def list_objects(self) -> dict[str, int]:
@@ -121,7 +132,7 @@ class ObjectPath(PosixPath):
         return build_object_path(replace(self.address, pieces=(*self.address.pieces, *name.split("/"))))
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return the object's size in the form of a file's status; times are 0.
+        """Return the size in bytes in the form of a file's status. All times are 0.
 
         Raises:
             FileNotFoundError: If there is no such object.
@@ -136,7 +147,9 @@ class ObjectPath(PosixPath):
         return os.stat_result((stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, size, 0, 0, 0))
 
     def read_stamp(self) -> list[Any]:
-        """Return [size in bytes, ETag] of the object, which change with its content.
+        """Return a list of values that change with the content.
+
+        They are the size in bytes and the ETag of the object.
 
         Raises:
             OSError: If the object does not exist or cannot be read.
@@ -145,7 +158,9 @@ class ObjectPath(PosixPath):
             return [reader.size, reader.etag]
 
     def open(self, mode: str = "r", buffering: int = -1, *args: Any, **more: Any) -> Any:
-        """Open the object as a seekable stream of its bytes, buffered unless `buffering` is 0. `mode` must be "rb".
+        """Open the file as a seekable binary stream. `mode` must be "rb".
+
+        The stream of the object is buffered unless `buffering` is 0.
 
         Raises:
             OSError: If the object does not exist or cannot be read.
@@ -155,7 +170,7 @@ class ObjectPath(PosixPath):
         return io.BufferedReader(reader, READ_BYTES) if buffering else reader
 
     def read_bytes(self) -> bytes:
-        """Return all bytes of the object.
+        """Return all bytes of the file.
 
         Raises:
             OSError: If the object does not exist or cannot be read.
@@ -191,23 +206,28 @@ class ObjectReader(io.RawIOBase):
         self.etag = opened.etag()
 
     def readable(self) -> bool:
-        """Return True, since the object's bytes can be read."""
+        """Return True. The stream is readable."""
         return True
 
     def seekable(self) -> bool:
-        """Return True, since range requests can begin at any byte of the object."""
+        """Return True. The stream is seekable."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Set the position of the next read in the object, and return it.
+        """Set the position of the next read, and return it.
 
-        No request is sent. Arguments are as for a file.
+        No request is sent.
+
+        Args:
+            offset: Number of bytes.
+            whence: What `offset` is relative to: `os.SEEK_SET` (the beginning), `os.SEEK_CUR` (the current position) or
+                `os.SEEK_END` (the end).
         """
         self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
         return self._position
 
     def tell(self) -> int:
-        """Return the position of the next read in the object."""
+        """Return the position of the next read."""
         return self._position
 
     def readall(self) -> bytes:
@@ -219,7 +239,9 @@ class ObjectReader(io.RawIOBase):
         return self._read(max(0, self.size - self._position))
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill a buffer with the object's next bytes, and return their number, which is smaller only at the end.
+        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
+
+        It is smaller than the buffer only at the end.
 
         Raises:
             OSError: If the store does not answer.
@@ -230,7 +252,11 @@ class ObjectReader(io.RawIOBase):
         return len(data)
 
     def _read(self, size: int) -> bytes:
-        """Request `size` bytes from the current position on, which must exist, and advance the position."""
+        """Request `size` bytes from the current position on, which must exist, and advance the position.
+
+        Raises:
+            OSError: If the store does not answer.
+        """
         if not size:
             return b""
         try:
@@ -259,6 +285,7 @@ def open_for_library(path: Path, buffering: int = -1) -> Any:
 
     Raises:
         OSError: If the file is opened here and cannot be.
+        InputError: If it is a pipe into which nothing is written.
     """
     if isinstance(path, ObjectPath | MemberPath):
         return path.open("rb", buffering)

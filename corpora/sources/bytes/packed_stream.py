@@ -25,7 +25,7 @@ class Decompressor(Protocol):
 
     @property
     def eof(self) -> bool:
-        """True if the end of the stream was reached."""
+        """True if the end of the compressed stream was reached."""
 
     @property
     def needs_input(self) -> bool:
@@ -33,7 +33,7 @@ class Decompressor(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """The bytes found after the end of the stream."""
+        """The bytes found after the end of the compressed stream."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         """Give the decompressor further compressed bytes, and return at most `max_length` decompressed bytes.
@@ -50,21 +50,21 @@ class GzipDecompressor:
 
     @property
     def eof(self) -> bool:
-        """True if the end of the member was reached."""
+        """True if the end of the compressed stream was reached."""
         return self._inner.eof
 
     @property
     def needs_input(self) -> bool:
-        """True if all given bytes have been consumed."""
+        """True if more compressed bytes are needed before more can be returned."""
         return not self._inner.unconsumed_tail
 
     @property
     def unused_data(self) -> bytes:
-        """The bytes found after the end of the member."""
+        """The bytes found after the end of the compressed stream."""
         return self._inner.unused_data
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Give the gzip member's decompressor further bytes, and return at most `max_length` decompressed bytes.
+        """Give the decompressor further compressed bytes, and return at most `max_length` decompressed bytes.
 
         Raises:
             zlib.error: If the bytes are damaged or not gzip.

@@ -89,9 +89,9 @@ class _XzFile(RawIOBase):
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill part of a buffer with decompressed bytes.
+        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
 
-        Return the number of bytes written, which is 0 only at the end.
+        These are decompressed bytes. There may be fewer than the buffer could hold.
 
         Raises:
             InputError: If a stream needs more memory than allowed.
@@ -111,7 +111,10 @@ class _XzFile(RawIOBase):
         return size
 
     def close(self) -> None:
-        """Close the compressed file."""
+        """Close the stream.
+
+        The compressed file is closed, too.
+        """
         self._file.close()
         super().close()
 
@@ -187,10 +190,7 @@ class Lines:
         return Lines(self.data, self.starts[rows], self.ends[rows], self.lengths[rows], self.offset)
 
     def join(self) -> bytes:
-        """Return the bytes of all lines, each followed by a newline.
-
-        The lines must be in the order of the file.
-        """
+        """Return the bytes of all lines, of which there must be at least one, each followed by a newline."""
         view = memoryview(self.data)
         breaks = np.flatnonzero(self.starts[1:] != self.ends[:-1] + 1) + 1  # what is adjacent is one piece
         firsts, lasts = self.starts[np.r_[0, breaks]].tolist(), self.ends[np.r_[breaks, len(self)] - 1].tolist()
@@ -326,7 +326,9 @@ def decode(data: bytes, encoding: str, offset: int = 0) -> str:
 
 
 def _decode_detected(data: bytes, offset: int) -> str:
-    """Decode bytes by their byte order mark, as UTF-8 or as windows-1252, as `decode` describes for "auto".
+    """Decode bytes by their byte order mark, as UTF-8 if they are valid, or as windows-1252.
+
+    `offset` is their position in the file; only bytes at position 0 can have a byte order mark.
 
     Raises:
         UnicodeDecodeError: If the bytes are not even windows-1252.

@@ -77,9 +77,10 @@ def read_lines_again(path: Path, offset: int, length: int, encoding: str) -> byt
     If `encoding` is "auto", the bytes are those after conversion to UTF-8.
 
     Raises:
-        InputError: If the file cannot be opened, or its encoding cannot be determined.
+        InputError: If the file cannot be read, or its encoding cannot be determined.
     """
-    with open_lines(path, find_source_encoding(path) if encoding == AUTO else "") as stream:
+    codec = find_source_encoding(path) if encoding == AUTO else ""
+    with open_lines(path, codec) as stream, explain_damage(path):
         pass_bytes(stream, offset)
         return stream.read(length)
 
@@ -95,11 +96,13 @@ class _RecodedFile(RawIOBase):
         self._begun = self._ended = False
 
     def readable(self) -> bool:
-        """Return True, since the converted text can be read."""
+        """Return True. The stream is readable."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill part of a buffer with UTF-8 bytes. Return the number of bytes written, which is 0 only at the end.
+        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
+
+        These are UTF-8 bytes. There may be fewer than the buffer could hold.
 
         Raises:
             NotWide: If the text is not valid UTF-16 or UTF-32 as detected.
@@ -129,6 +132,9 @@ class _RecodedFile(RawIOBase):
         return text.encode(errors=self._errors)
 
     def close(self) -> None:
-        """Close this stream and the stream with the original text."""
+        """Close the stream.
+
+        The stream with the original text is closed, too.
+        """
         self._stream.close()
         super().close()

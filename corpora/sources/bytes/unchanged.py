@@ -22,8 +22,7 @@ def read_state(path: Path) -> str:
     """Return a string that changes whenever a file does: "MACHINE SIZE MTIME INODE", separated by spaces.
 
     For a folder, it consists of the states of all files in the folder and its subfolders. For a zip member, it is the
-    state
-    of the archive.
+    state of the archive.
 
     Returns "" if the state cannot be determined (a pipe, an object in an object store), and "gone" if the file does not
     exist.

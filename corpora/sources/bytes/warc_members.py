@@ -47,13 +47,13 @@ class WarcMember(io.RawIOBase):
         self._left = memoryview(b"")
 
     def readable(self) -> bool:
-        """Return True, since the member's bytes can be read."""
+        """Return True. The stream is readable."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill part of a buffer with decompressed bytes.
+        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
 
-        Return the number of bytes written, which is 0 only at the end.
+        These are decompressed bytes. There may be fewer than the buffer could hold.
 
         Raises:
             DamagedBytes: If the compressed bytes are damaged or truncated.
@@ -153,10 +153,10 @@ def is_member_start(path: Path, at: int) -> bool:
 
 
 def _is_member_start(file: BinaryIO, at: int) -> bool:
-    """Return True if a gzip member begins at byte `at` of an open file, as `is_member_start` does for a path.
+    """Return True if a gzip member begins at byte `at` of an open file, and False for padding or the end of the file.
 
     Raises:
-        DamagedBytes: If neither a member, nor zero padding up to the end of the file, begins there.
+        DamagedBytes: If anything else begins there.
     """
     file.seek(at)
     head = file.read(len(GZIP_START))

@@ -68,7 +68,14 @@ def list_members(archive: Path) -> list[Member]:
 
 
 def _read_list(archive: Path) -> tuple[Mapping[str, Member], tuple[Member, ...]]:
-    """Return what `_parse_list` does for an archive, from its cache as long as the archive has not changed."""
+    """Return an archive's members by name, and a tuple of those replaced by a later member of the same name.
+
+    They are cached until the archive changes.
+
+    Raises:
+        BadArchive: If the list cannot be read or used.
+        OSError: If the archive cannot be opened.
+    """
     return _parse_list(archive, str(archive), *read_stamp(archive))
 
 
@@ -78,7 +85,7 @@ def _parse_list(archive: Path, name: str, *stamp: Any) -> tuple[Mapping[str, Mem
 
     Args:
         archive: Path of the archive.
-        name: The path as a string. Paths of objects with the same name compare equal, but their strings differ.
+        name: The path as a string, which tells apart archives in different object stores.
         stamp: Values that change with the archive's content, as `read_stamp` returns them.
 
     Returns:
@@ -189,7 +196,7 @@ class MemberPath(PosixPath):
         return build_member_path(self.archive.absolute(), self.member)
 
     def expanduser(self) -> "MemberPath":
-        """Return this member's path unchanged, since it never contains `~`."""
+        """Return the path unchanged, since it never contains `~`."""
         return self
 
     def is_symlink(self) -> bool:
@@ -197,22 +204,33 @@ class MemberPath(PosixPath):
         return False
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if the archive can be read and has this member."""
+        """Return True if the file exists.
+
+        The archive must be readable and have a member with this name.
+        """
         try:
             return self.member in _read_list(self.archive)[0]
         except (BadArchive, FileNotFoundError):
             return False
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if the archive has this member, like `is_file`."""
+        """Return True if the file exists.
+
+        The archive must be readable and have a member with this name.
+        """
         return self.is_file()
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Return False, since a zip member is always a file."""
+        """Return False. The path is never that of a folder.
+
+        A zip member is a file.
+        """
         return False
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return the member's uncompressed size in the form of a file's status; times are 0.
+        """Return the size in bytes in the form of a file's status. All times are 0.
+
+        The size is that of the uncompressed member.
 
         Raises:
             OSError: If there is no such member, or the archive cannot be read.
@@ -239,13 +257,16 @@ class MemberPath(PosixPath):
         return digest.hexdigest()
 
     def read_stamp(self) -> list[Any]:
-        """Return the stamp of the archive as `read_stamp(path)` does, since it changes with each member's content."""
+        """Return a list of values that change with the content.
+
+        They are those of the member's archive: its size, times and inode, or its size and ETag.
+        """
         return read_stamp(self.archive)
 
     def open(self, mode: str = "r", buffering: int = -1, *args: Any, **more: Any) -> Any:
-        """Open the member as a buffered, seekable stream of its uncompressed bytes.
+        """Open the file as a seekable binary stream. `mode` must be "rb".
 
-        `mode` must be "rb"; the rest is ignored.
+        The stream of the uncompressed member is always buffered.
 
         Raises:
             OSError: If the member cannot be found. The stream raises it if the bytes are damaged.
@@ -256,7 +277,9 @@ class MemberPath(PosixPath):
         return io.BufferedReader(_UnpackedMember(zipfile.ZipExtFile(stream, "r", info, None, True)))
 
     def read_bytes(self) -> bytes:
-        """Return all uncompressed bytes of the member.
+        """Return all bytes of the file.
+
+        The member is decompressed.
 
         Raises:
             OSError: If the member cannot be found, or is damaged.
@@ -303,28 +326,39 @@ class _UnpackedMember(io.RawIOBase):
         self._inner = inner
 
     def readable(self) -> bool:
-        """Return True, since the member's bytes can be read."""
+        """Return True. The stream is readable."""
         return True
 
     def seekable(self) -> bool:
-        """Return True, since reading can continue at any byte of the member."""
+        """Return True. The stream is seekable."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Set the position of the next read in the member's uncompressed bytes, and return it.
+        """Set the position of the next read, and return it.
 
-        Arguments are as for a file.
+        It counts uncompressed bytes.
+
+        Args:
+            offset: Number of bytes.
+            whence: What `offset` is relative to: `os.SEEK_SET` (the beginning), `os.SEEK_CUR` (the current position) or
+                `os.SEEK_END` (the end).
+
+        Raises:
+            OSError: If the bytes in between are damaged.
         """
         return int(self._translate_faults(lambda: self._inner.seek(offset, whence)))
 
     def tell(self) -> int:
-        """Return the position of the next read in the member's uncompressed bytes."""
+        """Return the position of the next read.
+
+        It counts uncompressed bytes.
+        """
         return self._inner.tell()
 
     def readinto(self, buffer: Any) -> int:
-        """Fill part of a buffer with the member's bytes.
+        """Fill a buffer with the next bytes, and return their number, which is 0 only at the end.
 
-        Return the number of bytes written, which is 0 only at the end.
+        These are uncompressed bytes. There may be fewer than the buffer could hold.
 
         Raises:
             OSError: If the bytes are damaged.
@@ -335,7 +369,10 @@ class _UnpackedMember(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Close the stream of the member, and the archive."""
+        """Close the stream.
+
+        The archive is closed, too.
+        """
         self._inner.close()
         super().close()
 

@@ -70,7 +70,9 @@ class JsonLines:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Split a file of JSON lines into slices (byte ranges that are read independently) of 8 MB.
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A file of JSON lines is cut every 1 MB.
 
         A compressed, UTF-16 or UTF-32 file is a single slice.
 
@@ -80,11 +82,13 @@ class JsonLines:
         return cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each nonblank line that begins in a slice (byte range of a file).
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each nonblank line that begins in the slice is a record.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.
@@ -114,9 +118,10 @@ class JsonLines:
                 yield lines.without_blank()
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the line at a record's locator, without the line ending.
+        """Return the bytes of the record at a locator that `records` yielded.
 
-        If the file was converted to UTF-8 for reading, so are these bytes.
+        The record is a line, without its line ending. If the file was converted to UTF-8 for reading, so are these
+        bytes.
 
         Raises:
             InputError: If the file cannot be read.
@@ -124,7 +129,9 @@ class JsonLines:
         return read_lines_again(file, locator.offset, locator.length, self.encoding)
 
     def read_head(self, path: Path, max_bytes: int) -> Iterator[Line]:
-        """Yield the lines that begin in the first `max_bytes` bytes of a file of JSON lines.
+        """Yield the values or lines that begin in the first `max_bytes` bytes of a file.
+
+        They are those of JSON lines.
 
         Raises:
             InputError: During iteration, if the file cannot be read.
@@ -133,7 +140,9 @@ class JsonLines:
             yield from read_lines(stream, 0, max_bytes, self.max_record_bytes)
 
     def parse(self, data: bytes, offset: int) -> dict[str, Json]:
-        """Parse a line into a dictionary of its fields.
+        """Parse a line or value into a dictionary of its fields.
+
+        It must be a JSON object.
 
         Args:
             data: The bytes of the line.
@@ -151,7 +160,7 @@ class JsonLines:
             lines: Nonblank lines of the file.
             file: The file.
             recoded: True if the lines were converted to UTF-8.
-            tally: Knows whether records are in quarantine. Records are not counted here.
+            tally: Knows whether any records crashed earlier and must be skipped. Records are not counted here.
 
         Returns:
             A record for each of these lines, and None for each line that must be fully parsed.
@@ -177,9 +186,13 @@ class JsonLines:
         yield from (self._build_record(each, file, tally, recoded) for each in joined) if joined else (record,)
 
     def _build_record(self, line: Line, file: RawFile, tally: Tally, recoded: bool) -> Record:
-        """Build the record of a line by fully parsing it.
+        """Build the record of a line by fully parsing it. A line that is too long or damaged yields a dropped record.
 
-        A line that is too long or damaged yields a dropped record.
+        Args:
+            line: The line.
+            file: The file that contains it.
+            tally: Knows which records crashed earlier and must be skipped.
+            recoded: True if the file was converted to UTF-8, so that offsets are relative to the converted content.
         """
         locator = build_locator(file, line.offset, line.length, recoded)
         if line.data is None:
@@ -201,7 +214,9 @@ class ParquetRows:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Split a Parquet file into slices (byte ranges that are read independently), one for each row group.
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A Parquet file is cut at its row groups.
 
         Raises:
             InputError: If the file cannot be read.
@@ -209,11 +224,13 @@ class ParquetRows:
         return cut_at(file, parquet.cut_groups(parse_raw_path(file.path), file.size_bytes))
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each row of the Parquet row groups that begin in a slice (byte range of a file).
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each row of the Parquet row groups that begin in the slice is a record.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file or a row group cannot be read, or a column in `fields` is missing.
@@ -238,7 +255,9 @@ class ParquetRows:
                 yield drop_damaged(locator, raw, error)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the Parquet row at a locator as JSON, or b"" if there is none.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a Parquet row, as JSON; b"" if there is no such row.
 
         Raises:
             InputError: If the file cannot be read.
@@ -253,15 +272,20 @@ class WholeFile(ABC):
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return one slice for the whole file, which is a single record."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        The file is one slice and a single record.
+        """
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield a single record for the file. One that is too large or damaged is a dropped record.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        The file is a single record, which is dropped if it is too large or damaged.
 
         Args:
             piece: The slice, which is the whole file.
-            tally: Counts the record, and knows which records are in quarantine.
+            tally: Counts the record, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.
@@ -272,7 +296,9 @@ class WholeFile(ABC):
             yield self._read_stream(stream, piece.file, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the decompressed bytes of the whole file, up to the length in the locator.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is the decompressed file, up to the length in the locator.
 
         Raises:
             InputError: If the file cannot be read.
@@ -280,7 +306,13 @@ class WholeFile(ABC):
         return read_again(file, locator.offset, locator.length)
 
     def _read_stream(self, stream: BufferedIOBase, file: RawFile, tally: Tally) -> Record:
-        """Build the record of a file from its decompressed content. One that is too large or damaged is dropped."""
+        """Build the record of a file from its decompressed content. One that is too large or damaged is dropped.
+
+        Args:
+            stream: The content, positioned at its beginning.
+            file: The file.
+            tally: Knows whether the record crashed earlier and must be skipped.
+        """
         data = stream.read(self.max_record_bytes + 1)
         if len(data) > self.max_record_bytes:
             return drop_too_large(build_locator(file, 0, file.size_bytes), self.max_record_bytes)
@@ -292,12 +324,14 @@ class WholeFile(ABC):
 
     @abstractmethod
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build a record from the bytes of a file. Each format implements this.
+        """Build the record of a file from its decompressed bytes.
+
+        Each format implements this.
 
         Args:
             data: All decompressed bytes of the file.
             locator: The position of the record: the whole file.
-            tally: Knows whether the record is in quarantine.
+            tally: Knows whether the record crashed earlier and must be skipped.
 
         Raises:
             BadRecord: If the bytes do not conform to the format.
@@ -315,7 +349,14 @@ class TextFile(WholeFile):
     books: bool = False
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build a record with the decoded text of a file.
+        """Build the record of a file from its decompressed bytes.
+
+        Its text is the decoded file.
+
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record crashed earlier and must be skipped.
 
         Raises:
             BadRecord: If the bytes cannot be decoded.
@@ -344,7 +385,14 @@ class MarkdownFile(TextFile):
     """The Markdown format, in which a file becomes one record."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build a record with the text of a Markdown file as readers of the rendered page see it.
+        """Build the record of a file from its decompressed bytes.
+
+        Its text is that of the rendered Markdown, as its readers see it.
+
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record crashed earlier and must be skipped.
 
         Raises:
             BadRecord: If the bytes cannot be decoded.
@@ -362,9 +410,14 @@ class PageFile(WholeFile):
     """The HTML format, in which a file becomes one record. The encoding is the declared or detected one."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build a record with the main text of an HTML page.
+        """Build the record of a file from its decompressed bytes.
 
-        A rejected page yields a dropped record with the reason.
+        Its text is the main text of an HTML page. A rejected page is dropped with the reason.
+
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record crashed earlier and must be skipped.
         """
         if drop := tally.enter(locator):
             return Record(locator=locator, text="", raw=data, drop=drop)
@@ -396,7 +449,14 @@ class BookFile(WholeFile):
     books: bool = False
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build the record of an EPUB book. An encrypted or too large book yields a dropped record.
+        """Build the record of a file from its decompressed bytes.
+
+        Its text is that of an EPUB book. An encrypted or too large book is dropped.
+
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record crashed earlier and must be skipped.
 
         Raises:
             BadRecord: If the file is damaged.
@@ -470,7 +530,7 @@ def find_stop(piece: Slice) -> int | None:
 
 
 def cut_lines(file: RawFile, encoding: str) -> list[Slice]:
-    """Split a file of lines into slices of 8 MB. A compressed, UTF-16 or UTF-32 file is a single slice.
+    """Split a file of lines into slices of 1 MB. A compressed, UTF-16 or UTF-32 file is a single slice.
 
     Args:
         file: The file.
@@ -498,8 +558,7 @@ def find_line_encoding(path: Path, encoding: str) -> str:
 
     Raises:
         InputError: If the file cannot be read, its encoding cannot be determined, or it has a UTF-16 or UTF-32 byte
-            order
-            mark and `encoding` is not "auto".
+            order mark and `encoding` is not "auto".
     """
     if encoding == AUTO:
         return find_source_encoding(path)

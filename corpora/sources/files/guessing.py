@@ -99,10 +99,15 @@ class _ColumnStatistics:
     long: int = 0
 
     def add(self, other: "_ColumnStatistics") -> None:
+        """Add the statistics of an equally named column of another file to these, in place."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def is_text(self, name: str) -> bool:
+        """Return True if the column with this name contains text.
+
+        Nearly all values must be strings, and they must have enough letters or the name must fit.
+        """
         if not self.letters or self.strings < MIN_STRING_SHARE * self.values:
             return False
         return self.letters >= MIN_LETTERS_PER_TEXT * self.strings or _strip_path(name).lower() in TEXT_NAMES
@@ -294,6 +299,11 @@ def _iter_rows(form: RecordFormat, path: Path, head: _FileHead) -> Iterator[Mapp
 
     Sets `head.readable` to False if a row or line cannot be parsed.
 
+    Args:
+        form: The format of the file.
+        path: Path of the file.
+        head: What is known about the file, changed in place.
+
     Raises:
         InputError: During iteration, if the file cannot be read.
         OpenQuote: During iteration, if a quote in a table is never closed.
@@ -318,7 +328,16 @@ def _iter_rows(form: RecordFormat, path: Path, head: _FileHead) -> Iterator[Mapp
 
 
 def _iter_objects(form: JsonLines, path: Path, head: _FileHead) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects in the first 400 kB of a JSON file. Sets `head.readable` to False if one cannot be parsed."""
+    """Yield the objects in the first 400 kB of a JSON file. Sets `head.readable` to False if one cannot be parsed.
+
+    Args:
+        form: The format of the file, which knows its encoding.
+        path: Path of the file.
+        head: What is known about the file, changed in place.
+
+    Raises:
+        InputError: During iteration, if the file cannot be read.
+    """
     for line in form.read_head(path, HEAD_BYTES):
         if line.data is None or not line.data.strip():
             continue

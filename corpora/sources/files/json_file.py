@@ -304,7 +304,9 @@ class JsonFile(JsonLines):
     texts: bool = False
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Split a JSON file into slices (byte ranges that are read independently) of 8 MB if each line is a value.
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A JSON file is cut every 1 MB if each line is a value.
 
         Any other file is a single slice.
 
@@ -315,11 +317,13 @@ class JsonFile(JsonLines):
         return JsonLines.slices(self, file) if self.read_layout(path).lines else [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each JSON value in a slice (byte range of a file).
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each JSON value is a record.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.
@@ -344,7 +348,9 @@ class JsonFile(JsonLines):
             return find_layout(stream.read(HEAD_BYTES))
 
     def read_head(self, path: Path, max_bytes: int) -> Iterator[Line]:
-        """Yield the JSON values that begin in the first `max_bytes` bytes of a file, or of its array of values.
+        """Yield the values or lines that begin in the first `max_bytes` bytes of a file.
+
+        The bytes are counted from the beginning of the array that contains the values, if there is one.
 
         Raises:
             InputError: During iteration, if the file cannot be read.
@@ -360,7 +366,9 @@ class JsonFile(JsonLines):
                 yield value
 
     def parse(self, data: bytes, offset: int) -> dict[str, Json]:
-        """Parse a value into a dictionary of its fields; a string becomes {"text": string} if `texts` is True.
+        """Parse a line or value into a dictionary of its fields.
+
+        A string becomes {"text": string} if `texts` is True.
 
         Args:
             data: The bytes of the value.

@@ -21,16 +21,16 @@ NULL, QUOTE, OBJECT = b'n"{'  # what a value begins with
 
 
 def find_columns(lines: Lines, fields: Fields) -> tuple[dict[str, list[Any]], Bools]:
-    """Find the values of record fields in many lines at once.
+    """Find the values of record fields in many lines of JSON at once.
 
     Args:
         lines: Lines of a file.
-        fields: For each attribute of `Record`, its name or path in an object, as for `find_fields`.
+        fields: For each attribute of `Record`, its name or dot-separated path in an object. If several are given, the
+            first one that exists is used.
 
     Returns:
         By attribute of `Record`, a list with one value for each line, and a bool array `(lines,)`. It is False for
-        lines
-        that must be fully parsed instead, because they are not plain, lack a field, or are longer than a block.
+        lines that must be fully parsed instead, because they are not plain, lack a field, or are longer than a block.
     """
     wanted = {name: list_names(given) for name, given in with_text(fields).items()}
     spans, plain = find_values(lines, [name for names in wanted.values() for name in names])
@@ -53,13 +53,13 @@ def find_columns(lines: Lines, fields: Fields) -> tuple[dict[str, list[Any]], Bo
 
 
 def find_values(lines: Lines, paths: Sequence[str]) -> tuple[Int64s, Bools]:
-    """Find the values at names or paths in many lines at once.
+    """Find the values at names or dot-separated paths in many lines of JSON at once.
 
-    Each name is looked up unchanged first, then as a path, as `find_value` does.
+    Each name is looked up unchanged first, then as a path ("a.b": the key "b" of the object "a").
 
     Args:
-        lines: Lines of a file, each of which should be a JSON object.
-        paths: The names or dot-separated paths.
+        lines: Lines of a file, which should be JSON objects.
+        paths: The names or paths.
 
     Returns:
         An int64 array `(lines, paths, 2)` with the first byte and the end of each value in `lines.data`, ABSENT if
@@ -75,16 +75,16 @@ def find_values(lines: Lines, paths: Sequence[str]) -> tuple[Int64s, Bools]:
 
 
 def _find_paths(data: Bytes, starts: Int64s, ends: Int64s, paths: Sequence[str]) -> tuple[Int64s, Bools]:
-    """Find the values at paths in JSON objects that are not checked to be UTF-8, as `find_values` does.
+    """Find the values at names or dot-separated paths in JSON objects. It is not checked that they are UTF-8.
 
     Args:
         data: uint8, the bytes of all objects.
         starts, ends: int64 `(n,)`. Object i is data[starts[i]:ends[i]].
-        paths: The names or dot-separated paths.
+        paths: The names or paths.
 
     Returns:
-        int64 `(n, paths, 2)` with the first byte and the end of each value in `data`, and bool `(n,)`, as
-        `find_values`.
+        int64 `(n, paths, 2)` with the first byte and the end of each value in `data`, ABSENT if there is none, and bool
+        `(n,)`, which is False for objects that must be fully parsed instead.
     """
     parts = {path: path.partition(".") for path in paths}
     names = [*dict.fromkeys([*paths, *(first for first, dot, _ in parts.values() if dot)])]
@@ -153,6 +153,7 @@ def read_value(lines: Lines, span: Int64s) -> Any:
 
 
 def _is_utf_8(data: bytes) -> bool:
+    """Return True if bytes are valid UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError:

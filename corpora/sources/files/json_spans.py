@@ -51,7 +51,8 @@ def _read_object(data: Bytes, at: Integer, end: Integer, names: Bytes, name_ends
     Args:
         data: UTF-8 bytes.
         at, end: The line is data[at:end].
-        names, name_ends: The wanted keys, as for `find_spans`.
+        names: The wanted keys in UTF-8, concatenated.
+        name_ends: The end of each key in `names`.
         spans: int64 `(names, 2)`, initialized to ABSENT. Filled with the first byte and the end of each value.
 
     Returns:
@@ -203,10 +204,16 @@ def _find_digits_end(data: Bytes, at: Integer, end: Integer) -> Integer:
 
 @kernel
 def _find_name(data: Bytes, start: Integer, end: Integer, names: Bytes, name_ends: Int64s) -> Integer:
-    """Return the number of the wanted key that equals data[start:end].
+    """Return the index of the wanted key that equals data[start:end].
 
-    It is ABSENT (-1) if no key does, and -2 if the bytes contain an escape. `names` and `name_ends` are those of
-    `find_spans`.
+    Args:
+        data: UTF-8 bytes.
+        start, end: The key as it is written in the line, without its quotes.
+        names: The wanted keys in UTF-8, concatenated.
+        name_ends: The end of each key in `names`.
+
+    Returns:
+        The index; ABSENT (-1) if it is not a wanted key, -2 if it contains an escape.
     """
     for at in range(start, end):
         if data[at] == _BACKSLASH:

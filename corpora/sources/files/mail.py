@@ -245,7 +245,10 @@ def _read_texts(message: "Message[Any, Any]") -> tuple[list[ShownText], int]:
 
 
 def _choose_form(parts: list[Any]) -> Any:
-    """Choose among parts that are alternative forms of a text: a plain one with words, or the last readable one."""
+    """Choose among parts that are alternative forms of a text: a plain one with words, or the last readable one.
+
+    `parts` is not empty.
+    """
     plain = [part for part in parts if part.get_content_type() == "text/plain" and _read_text(part, "text/plain").text]
     other = [part for part in parts if part.get_content_type() == "text/html" or part.is_multipart()]
     return (plain or other[-1:] or parts)[0]
@@ -342,7 +345,14 @@ class MailFile(WholeFile):
     """The `.eml` format, in which a file is a message and becomes one record."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build the record of a mail message in its own file.
+        """Build the record of a file from its decompressed bytes.
+
+        Its text is that of a mail message.
+
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record crashed earlier and must be skipped.
 
         Raises:
             BadRecord: If the message cannot be read.
@@ -357,15 +367,20 @@ class MailboxFile:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return one slice for the whole mailbox, since a message cannot be found without the ones before it."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A mailbox is one slice, since a message cannot be found without the ones before it.
+        """
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each message of a mailbox.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each message of a mailbox is a record.
 
         Args:
             piece: The slice, which is the whole file.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end or is not a mailbox.
@@ -388,7 +403,9 @@ class MailboxFile:
                 raise InputError(f"{path} is no mailbox: {error}. Rename it, or take it out of `path`.") from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the message at a locator, including its mbox separator line.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a message, including its mbox separator line.
 
         Raises:
             InputError: If the file cannot be read.
@@ -403,7 +420,7 @@ def build_mail_record(raw: bytes, data: bytes, locator: Locator, tally: Tally) -
         raw: The message as it is in the file, used as the record's `raw`.
         data: The message to parse, without mbox framing.
         locator: Location of the message in the raw files.
-        tally: Knows which records are in quarantine.
+        tally: Knows which records crashed earlier and must be skipped.
 
     Raises:
         BadRecord: If the message cannot be read.

@@ -43,6 +43,8 @@ class ParquetRow(NamedTuple):
 def cut_groups(path: Path, size_bytes: int) -> list[int]:
     """Return the first byte of each slice of a Parquet file, one for each row group. The first is 0.
 
+    `size_bytes` is the size of the file.
+
     Raises:
         InputError: If the file cannot be read.
     """
@@ -53,7 +55,7 @@ def cut_groups(path: Path, size_bytes: int) -> list[int]:
 def count_rows(path: Path, start: int, stop: int) -> int:
     """Count the rows of the row groups that begin in bytes `start` to `stop`, according to the file's footer.
 
-    The byte offsets are those of `compute_group_starts`.
+    A row group begins where `compute_group_starts` says.
 
     Raises:
         InputError: If the file cannot be read.
@@ -279,7 +281,10 @@ def list_batch_rows(batch: pa.RecordBatch) -> list[tuple[dict[str, Any], str]]:
 
 
 def list_values(column: pa.Array) -> list[Any]:
-    """Return the values of an Arrow column as Python objects, converted as `list_batch_rows` does."""
+    """Return the values of an Arrow column as Python objects.
+
+    A value that Python cannot represent, such as a string that is not UTF-8, becomes bytes, a string or None.
+    """
     return [row[""] for row, _ in list_batch_rows(pa.RecordBatch.from_arrays([column], [""]))]
 
 

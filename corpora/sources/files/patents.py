@@ -36,11 +36,13 @@ class TextOrPatents(TextFile):
     """The format of a file that is a single text or, if it begins like a patent file, many patents."""
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for a text, or one record for each patent if the file is a patent file.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        A text is one record, and so is each patent in a patent file.
 
         Args:
             piece: The slice, which is the whole file.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.

@@ -11,7 +11,7 @@
                                                          texts, lines, tables and pages also .gz; see ENDINGS
 
 Promises: a folder may mix them. Every file, non-blank line, row or record of an archive is one record; what cannot be
-read is a damaged drop that says why. Plain files of lines are cut every 8 MB, and a line belongs to the slice in
+read is a damaged drop that says why. Plain files of lines are cut every 1 MB, and a line belongs to the slice in
 which it begins; Parquet is cut at its row groups, archives as the kind "cc-news" cuts them; any other file is one
 slice. A table is cut too if `quote` is "", for then no line end is inside a field.
 Costs, in MB/s of text of 1,600 bytes a record, on one core (AMD EPYC): JSON lines 155, tables 105, with
@@ -131,7 +131,7 @@ class FilesSource:
             raise InputError(f"Source {self.name!r}: `delimiter` and `quote` are both {self.quote!r}. Set one of them.")
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents, as JSON by field name, for fingerprints.
+        """Return the settings that affect the documents, as JSON by field name.
 
         `fields` is {"text": "text"} if it is empty, and `encoding` is the codec's normalized name.
         """
@@ -140,9 +140,10 @@ class FilesSource:
         return {**settings, "fields": settings["fields"] or {"text": "text"}, "encoding": encoding}
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the readable files, including those in zip archives, as (name, path) sorted by name.
+        """List the raw files as (name, path) pairs, sorted by name.
 
-        A zip member's name is that of the archive, a slash, and its name in the archive.
+        These are the files at `path` that can be read, and those in zip archives. A zip member's name is that of the
+        archive, a slash, and its name in the archive.
 
         Raises:
             InputError: If there are none. The message lists the files that were found instead.
@@ -167,11 +168,12 @@ class FilesSource:
         return sorted(files)
 
     def iter_inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
-        """Yield (name, path, reason) for a file, or for each member of a zip archive.
+        """Yield (name, path, reason) for a file, or for each file inside an archive.
+
+        The archives are zip archives.
 
         The reason says why the file is not read, as in "encrypted member of a .zip". It is "" if this depends only on
-        the file
-        extension.
+        the file extension.
         """
         if is_of_saved_page(path):
             yield name, path, SAVED_PAGE_FILE
@@ -199,10 +201,10 @@ class FilesSource:
         return tuple(library for library, endings in needed.items() if any(name.endswith(endings) for name in names))
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Split a file into slices (byte ranges that are read independently), as its format does.
+        """Cut a file into slices, byte ranges that are read independently.
 
-        Uncompressed files of lines are split every 8 MB, Parquet files at row groups, and web archives at records. Any
-        other file is a single slice.
+        Uncompressed files of lines are cut every 1 MB, Parquet files at row groups, and web archives at records. Any
+        other file is one slice.
 
         Raises:
             InputError: If a Parquet, JSON or zip file cannot be read.
@@ -210,11 +212,13 @@ class FilesSource:
         return self.choose_format(file.name).slices(file)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of a slice (byte range of a file): one for each file, line, row or archive record.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each file, line, row or record of an archive is a record, as its format has it.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file cannot be read to its end.
@@ -222,7 +226,7 @@ class FilesSource:
         return self.choose_format(piece.file.name).records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the record at a locator, as its format does.
+        """Return the bytes of the record at a locator that `records` yielded.
 
         These are the bytes of a file, of a line or row without its line ending, or of a Parquet or Excel row as JSON.
 
@@ -299,12 +303,21 @@ class BadZip:
         raise InputError(format_change(path))
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Raise InputError at the first step, with the same message as `slices`. Nothing is yielded."""
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        There are none, since the zip archive cannot be read.
+
+        Raises:
+            InputError: At the first step, always, as `slices` does.
+        """
         self.slices(piece.file)
         yield from ()
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return b"", because an unreadable zip archive has no records."""
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The result is b"", since an unreadable zip archive has no records.
+        """
         return b""
 
 
@@ -325,7 +338,12 @@ def can_read(name: str) -> bool:
 def explain_unread(name: str, path: Path) -> str:
     """Return the reason why a file with a supported extension is not read: XML whose root element no preset knows.
 
-    Returns "" if it is read, or cannot be opened (reading it then raises the error).
+    Args:
+        name: Name of the file, whose extension is considered.
+        path: Path of the file.
+
+    Returns:
+        The reason; "" if the file is read, or cannot be opened (reading it then raises the error).
     """
     try:
         return OTHER_ROOT if name.lower().endswith(XML_ENDINGS) and not find_preset(path) else ""

@@ -101,7 +101,7 @@ def find_row_ends_plain(data: bytes, state: int, delimiter: int, quote: int) -> 
 
 @kernel
 def find_row_ends(data: Bytes, state: int, delimiter: int, quote: int) -> tuple[Int64s, int]:
-    """Find the newlines that end a row of a table, as `find_row_ends_plain` does, compiled.
+    """Find the newlines that end a row of a table, in compiled code.
 
     Args:
         data: A chunk of the file.
@@ -377,23 +377,28 @@ class TextTable:
     has_names: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Split a table without quotes, if it is uncompressed, into slices (byte ranges) of 8 MB.
+        """Cut a file into slices, byte ranges that are read independently.
 
-        Any other file is a single slice, since newlines may be inside quotes.
+        A table without quotes is cut every 1 MB if it is uncompressed. Any other file is one slice, since newlines may
+        be inside quotes.
+
+        Raises:
+            InputError: If the file cannot be read, or its encoding does not fit the setting.
         """
         return [slice_whole_file(file)] if self.quote else cut_lines(file, self.encoding)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each nonblank row of a table that begins in a slice (byte range of a file).
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each nonblank row of a table that begins in the slice is a record.
 
         Args:
             piece: The slice.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file or its header cannot be read, a column in `fields` is missing, or
-                a
-                quote is never closed.
+                a quote is never closed.
         """
         path = parse_raw_path(piece.file.path)
         wide = "" if piece.start else find_line_encoding(path, self.encoding)
@@ -412,9 +417,10 @@ class TextTable:
                 ) from error
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the table row at a record's locator, without the line ending.
+        """Return the bytes of the record at a locator that `records` yielded.
 
-        If the file was converted to UTF-8 for reading, so are these bytes.
+        The record is a row, without its line ending. If the file was converted to UTF-8 for reading, so are these
+        bytes.
 
         Raises:
             InputError: If the file cannot be read.
@@ -440,7 +446,12 @@ class TextTable:
     def _fit_to_file(self, path: Path) -> tuple["TextTable", list[str] | None]:
         """Adapt the format to a file whose first line states no delimiter.
 
-        Results and errors are those of `fit_to_file`.
+        Returns:
+            The adapted format and the column names. The names are None for an empty file.
+
+        Raises:
+            InputError: If the file or its header cannot be read.
+            OpenQuote: If a quote is never closed.
         """
         usual = self._read_first_rows(path)
         if not usual:
@@ -519,7 +530,9 @@ class TextTable:
     def _read_rows(self, stream: BufferedIOBase, start: int, stop: int | None, columns: int = 0) -> Iterator[Line]:
         """Yield the rows that begin in bytes `start` to `stop` (None: the end) of a stream.
 
-        With quotes, all rows are read; `columns` is the number of columns, as for `read_rows`.
+        With quotes, yield all rows.
+
+        `columns` is the number of columns, which helps to recognize rows joined by an unpaired quote; 0 if unknown.
         """
         if not self.quote:
             return read_lines(stream, start, stop, self.max_record_bytes)
@@ -538,23 +551,31 @@ class TextTable:
             first = self._read_sample(path, SAMPLE_ROWS)
         except OpenQuote:
             one = replace(self, quote="") if self.delimiter == "\t" else self  # whose quotes end in their lines
-            first = self._read_sample(path, SAMPLE_ROWS, len(self._parse_fields(one._read_sample(path, 1)[0])))
-        fields = []
-        for row in first:
+            header = self._parse_header(one._read_sample(path, 1)[0], path)
+            first = self._read_sample(path, SAMPLE_ROWS, max(1, len(header)))
+        fields = [self._parse_header(row, path) for row in first[:1]]
+        for row in first[1:]:
             try:
                 fields.append(self._parse_fields(row) if row.data is not None else [])
-            except BadRecord as error:
-                if not fields:
-                    raise InputError(
-                        f"{path}: its header cannot be read: {error}. Fix it, or set `encoding`."
-                    ) from error
+            except BadRecord:
                 fields.append([])
         return fields
+
+    def _parse_header(self, row: Line, path: Path) -> list[str]:
+        """Return the fields of a file's first row; [] if it is too long.
+
+        Raises:
+            InputError: If the row cannot be decoded or parsed. The message names the file at `path`.
+        """
+        try:
+            return self._parse_fields(row) if row.data is not None else []
+        except BadRecord as error:
+            raise InputError(f"{path}: its header cannot be read: {error}. Fix it, or set `encoding`.") from error
 
     def _read_sample(self, path: Path, max_rows: int, columns: int = 0) -> list[Line]:
         """Return the first `max_rows` nonblank rows that begin in a file's first megabyte, from the header on.
 
-        `columns` is the number of columns, as for `read_rows`.
+        `columns` is the number of columns, which helps to recognize rows joined by an unpaired quote; 0 if unknown.
 
         Raises:
             InputError: If the file cannot be read.
@@ -588,7 +609,15 @@ class TextTable:
         return parse_row(decode(row.data or b"", self.encoding, row.offset), self.delimiter, self.quote)
 
     def _build_record(self, row: Line, columns: list[str], file: RawFile, tally: Tally, recoded: bool) -> Record:
-        """Build the record of a table row. A row that is too long or cannot be parsed yields a dropped record."""
+        """Build the record of a table row. A row that is too long or cannot be parsed yields a dropped record.
+
+        Args:
+            row: The row.
+            columns: The column names.
+            file: The file that contains the row.
+            tally: Knows which records crashed earlier and must be skipped.
+            recoded: True if the file was converted to UTF-8, so that offsets are relative to the converted content.
+        """
         locator = build_locator(file, row.offset, row.length, recoded)
         if row.data is None:
             return drop_too_large(locator, self.max_record_bytes)

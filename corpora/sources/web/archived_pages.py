@@ -228,7 +228,10 @@ class ArchivedPages:
     split: bool = True
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a `.gz` web archive every 8 MB if it is compressed record by record. Any other archive is one slice.
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A `.gz` archive is cut every 1 MB if it is compressed record by record and `split` is True. Others are one
+        slice.
 
         Raises:
             InputError: If the file is not a WARC archive, or its beginning is damaged.
@@ -244,7 +247,13 @@ class ArchivedPages:
         return cut_every(file, SLICE_BYTES)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one `Record` for each WARC record of a slice, in file order.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each WARC record is a record, which is dropped if it is no page.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the archive is damaged or truncated.
@@ -257,7 +266,9 @@ class ArchivedPages:
             raise _to_input_error(piece.file, fault) from fault
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the WARC record at a locator, head and block.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a WARC record, with its head and block.
 
         Raises:
             InputError: If they cannot be decompressed.
@@ -273,7 +284,7 @@ class ArchivedPages:
         Args:
             cut: The bytes of the WARC record.
             file: The archive.
-            tally: Knows whether the record is quarantined.
+            tally: Knows whether the record crashed earlier and must be skipped.
         """
         locator = Locator(file=file.name, sha256=file.sha256, stream=cut.stream, offset=cut.offset, length=cut.length)
         record = Record(locator=locator, text="", raw=cut.data[:IDENTITY_BYTES])
@@ -354,7 +365,13 @@ class ArchivedPages:
     def _extract_plain_text(self, parsed: ParsedRecord, head: WarcHead, is_whole: bool) -> WebPage | Drop:
         """Read a page from a WET archive, where it was converted to plain text with one block of the page per line.
 
-        Returns a `Drop` if it has another type, is too large (`is_whole` is False) or empty.
+        Args:
+            parsed: The record's head and block.
+            head: The parsed fields of the head.
+            is_whole: False if the record is longer than allowed, so that its block is incomplete.
+
+        Returns:
+            The page; a `Drop` if it has another type, is too large or empty.
         """
         if head.media_type != "text/plain":
             return Drop("content type", head.media_type)

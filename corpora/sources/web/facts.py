@@ -70,8 +70,7 @@ def collect_metas(tree: Tree) -> dict[str, str]:
     """Collect the contents of a page's `<meta>` tags by name in lower case.
 
     The name is the tag's `property`, `name`, `itemprop` or `http-equiv`. If it occurs several times, the first content
-    is
-    used.
+    is used.
     """
     metas: dict[str, str] = {}
     for written in tree.metas:
@@ -98,8 +97,12 @@ def find_published_day(tree: Tree, metas: dict[str, str], url: str, last_day: st
 def _iter_days(tree: Tree, metas: dict[str, str], url: str) -> Iterator[str]:
     """Yield candidates for the day of publication as YYYY-MM-DD, the most trustworthy first.
 
-    They are taken from data scripts and `<meta>` tags, the URL, and `<time>` tags. Arguments are as for
-    `find_published_day`.
+    They are taken from data scripts and `<meta>` tags, the URL, and `<time>` tags.
+
+    Args:
+        tree: The page.
+        metas: As returned by `collect_metas`.
+        url: URL of the page.
     """
     published = (written for script in tree.scripts for written in PUBLISHED.findall(script))
     metas_with_days = (metas[name] for name in DATE_NAMES if name in metas)
@@ -149,7 +152,10 @@ def _to_iso_day(year: str, month: str, day: str) -> str | None:
 
 
 def find_language(tree: Tree, metas: dict[str, str]) -> str | None:
-    """Return the language that a page declares, as a lower-case primary subtag ("en" for "en-GB"), or None."""
+    """Return the language that a page declares, as a lower-case primary subtag ("en" for "en-GB"), or None.
+
+    It is looked for in the attributes of `<html>`, then in `metas`, the result of `collect_metas`.
+    """
     html = parse_attributes(tree.html)
     tags = (html.get("lang"), html.get("xml:lang"), metas.get("content-language"), metas.get("og:locale"))
     matches = (LANGUAGE.match(tag) for tag in tags if tag)

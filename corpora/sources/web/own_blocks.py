@@ -78,7 +78,7 @@ def _find_inside(tree: Tree, elements: list[int]) -> list[int]:
 
 
 def _drop_blocks(tree: Tree, blocks: list[Block], positions: list[int]) -> list[Block]:
-    """Return the blocks whose innermost element contains none of the page's blocks at `positions` directly."""
+    """Return the blocks that do not share their innermost element with any of the page's blocks at `positions`."""
     nodes = {tree.blocks[place].node for place in positions}
     return [block for block in blocks if block.node not in nodes] if nodes else blocks
 

@@ -3,7 +3,7 @@
 Promises: every record of an archive is one record here, a page's main text or a dropped record that says what it is (a
 request, a redirect, an image...). The address is the key and the second of the crawl the revision, so the latest crawl
 of a page supersedes earlier ones. An archive that is damaged or cut off is refused. A `.gz` archive that is compressed
-by record is cut every 8 MB, and a record belongs to the slice in which its gzip member begins. Costs: nearly all of it
+by record is cut every 1 MB, and a record belongs to the slice in which its gzip member begins. Costs: nearly all of it
 is `page.py`'s, some 20 ms for a page of 240 kB on a busy core. Memory: one record of at most `max_record_bytes`, its
 body decoded, and its blocks.
 """
@@ -71,12 +71,17 @@ class CcNewsSource:
                 raise InputError(f"Source {self.name!r}: {key} = {day!r} is no day. Write it as in 2026-01-31.")
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents, as JSON by field name. `split` is not among them."""
+        """Return the settings that affect the documents, as JSON by field name.
+
+        `split` is not among them.
+        """
         plain = select_settings(self, "split")
         return {**plain, "hosts": sorted(set(self.hosts)), "blocked_hosts": sorted(set(self.blocked_hosts))}
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the archives at `path` as (name, path), sorted by name.
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        These are the web archives at `path`.
 
         Raises:
             InputError: If there are none, or `path` names a single file with another extension.
@@ -86,7 +91,10 @@ class CcNewsSource:
         return find_by_ending(self.name, self.path, ENDINGS, wanted, refused)
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a news archive as `ArchivedPages.slices` does: every 8 MB if it is compressed record by record.
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A `.gz` archive is cut every 1 MB if it is compressed record by record and `split` is True. Others are one
+        slice.
 
         Raises:
             InputError: If the file is not a WARC archive.
@@ -94,7 +102,13 @@ class CcNewsSource:
         return self._build_format().slices(file)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one `Record` for each WARC record of a slice of a news archive, in file order.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each WARC record of a news archive is a record, which is dropped if it is no page.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the archive is damaged or truncated.
@@ -102,7 +116,9 @@ class CcNewsSource:
         return self._build_format().records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the WARC record of a news page, head and block.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is the WARC record of a news page, with its head and block.
 
         Raises:
             InputError: If they cannot be decompressed.

@@ -208,7 +208,13 @@ def _decode(data: bytes) -> str:
 
 
 def _build_tree(data: bytes, page: ScannedPage, table: PageTable) -> Tree:
-    """Build the tree of a page from the table filled by the kernels. `data` is as for `_cut_page`."""
+    """Build the tree of a page from the table filled by the kernels.
+
+    Args:
+        data: The names that the rules are about, followed by the page, as UTF-8.
+        page: The page's tokens.
+        table: The page's elements and text.
+    """
     extra = [_decode(data[a:b]).lower() for a, b in page.names[len(NAMES) : page.state[kernels.NUM_NAMES], :2].tolist()]
     numbers, starts, stops, parents, firsts, lasts = np.ascontiguousarray(table.nodes[: table.state[kernels.NODES]].T)
     tree = Tree(

@@ -375,8 +375,7 @@ def read_stream_starts(file: RawFile, index: Path) -> list[int]:
 
     Raises:
         InputError: If the index is damaged, the offsets are not ascending or are outside the file, or no stream begins
-            at
-            most of them.
+            at most of them.
     """
     starts = list(dict.fromkeys(entry.stream for entry in read_index(index, 0, 1 << 62)))
     with parse_raw_path(file.path).open("rb") as stream:

@@ -140,11 +140,16 @@ class WikipediaSource:
             raise InputError(f"Source {self.name!r}: `namespaces` is empty. Leave it out for articles alone.")
 
     def settings(self) -> dict[str, Json]:
-        """Return the settings that affect the documents, as JSON by field name, with `drop` sorted."""
+        """Return the settings that affect the documents, as JSON by field name.
+
+        The kinds in `drop` are sorted.
+        """
         return {**select_settings(self), "drop": sorted(set(self.drop))}
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the dumps at `path` as (name, path), sorted by name.
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        These are the dumps at `path`.
 
         Raises:
             InputError: If there are no dumps, or dumps of several wikis.
@@ -169,7 +174,9 @@ class WikipediaSource:
         return [index for index in indexes if index is not None]
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Cut a dump at the streams that its index lists or that are found in it, or cut a plain file every 16 MB.
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A dump is cut at the streams that its index lists or that are found in it, a plain file every 16 MB.
 
         Raises:
             InputError: If the file is not a dump, or does not match its index.
@@ -185,7 +192,13 @@ class WikipediaSource:
         return cut_at(file, starts)
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each wiki page that begins in a slice, in file order.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each wiki page that begins in the slice is a record.
+
+        Args:
+            piece: The slice.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file is truncated, or is damaged and has no index.
@@ -195,7 +208,9 @@ class WikipediaSource:
         yield from reading.read_whole() if index is None else reading.read_by_stream(index)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the wiki page at a locator, from `<page>` to `</page>`.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a wiki page, from `<page>` to `</page>`.
 
         Raises:
             InputError: If they cannot be decompressed.
@@ -226,7 +241,8 @@ class WikipediaSource:
             file: The dump.
             site: Information about the wiki from the dump.
             wikitext: As returned by `build_wikitext_settings`.
-            tally: Counts the templates that are missing from all template tables, and knows the quarantined records.
+            tally: Counts the templates that are missing from all template tables, and knows which records crashed
+                earlier.
         """
         locator = Locator(
             file=file.name, sha256=file.sha256, stream=page.stream, offset=page.offset, length=page.length

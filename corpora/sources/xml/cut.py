@@ -79,8 +79,7 @@ class RecordCutter:
         """Yield the XML records that end in `piece`, the next chunk of the file.
 
         A record that ends in the last few bytes of the chunk may be yielded by the next call. Iterate to the end before
-        feeding
-        the next chunk.
+        feeding the next chunk.
         """
         data = self._tail + piece
         yield from self._cut_records(data, _find_safe_length(data))
@@ -138,7 +137,13 @@ class RecordCutter:
             at = position + 1
 
     def _handle_tag(self, data: bytes, start_of_rest: int, match: "re.Match[bytes]") -> Iterator[CutElement]:
-        """Yield the records that end at a start or end tag. `start_of_rest` is the first byte not yet consumed."""
+        """Yield the records that end at a start or end tag.
+
+        Args:
+            data: The bytes being processed.
+            start_of_rest: First byte in `data` that was not added to a record yet.
+            match: A match of the tag in `data`.
+        """
         start, stop = self._tail_start + match.start(), self._tail_start + match.end()
         name = match["name"].decode()
         if match["end"]:

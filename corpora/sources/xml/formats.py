@@ -23,11 +23,20 @@ class XmlFile:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return one slice for the whole XML file."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        An XML file is one slice.
+        """
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records of an XML file in file order, read with the preset that its root element selects.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        They are found with the preset that the file's root element selects.
+
+        Args:
+            piece: The slice, which is the whole file.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file is damaged or truncated, or no preset matches its root element.
@@ -39,7 +48,9 @@ class XmlFile:
         yield from source.records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the XML element at a record's locator.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is an XML element.
 
         Raises:
             InputError: If the file cannot be read.

@@ -569,7 +569,11 @@ class XmlSource:
         return self._fill_in(PRESETS.get(self.preset, Preset(record="", fields={})))
 
     def _fill_in(self, base: Preset) -> Preset:
-        """Return the source's settings, with missing ones taken from a preset or one of its `others`."""
+        """Return the source's settings, with missing ones taken from a preset or one of its `others`.
+
+        Raises:
+            InputError: If a field's paths are of another type or empty.
+        """
         paths = {key: _to_paths(self.name, key, value) for key, value in self.fields.items()}
         return Preset(
             record=self.record or base.record,
@@ -607,13 +611,15 @@ class XmlSource:
     def settings(self) -> dict[str, Json]:
         """Return the settings that affect the documents, as JSON by field name.
 
-        A preset is replaced with its settings.
+        The preset's settings are included instead of its name.
         """
         form = {key: value for key, value in to_settings_json(self._form).items() if key != "others" or value}
         return {**form, "max_record_bytes": self.max_record_bytes}
 
     def files(self) -> list[tuple[str, Path]]:
-        """List the XML files at `path` as (name, path), sorted by name, without those of another preset.
+        """List the raw files as (name, path) pairs, sorted by name.
+
+        These are the XML files at `path`, without those of another preset.
 
         Raises:
             InputError: If there are no files, or all of them have another preset's root element.
@@ -628,9 +634,10 @@ class XmlSource:
         return [(name, path) for name, path, reason in found if not reason]
 
     def iter_inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
-        """Yield one tuple (name, path, reason) for the file.
+        """Yield (name, path, reason) for a file, or for each file inside an archive.
 
-        The reason is "", or says that the file has another preset's root element and is therefore not read.
+        There is one tuple, for the file itself. The reason is "", or says that the file has another preset's root
+        element and is therefore not read.
         """
         other = ""
         if self.preset and name.lower().endswith(ENDINGS):
@@ -639,11 +646,20 @@ class XmlSource:
         yield name, path, describe_preset(other) if other not in ("", self.preset) else ""
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return the whole XML file as one slice."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        An XML file is one slice.
+        """
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield the records and deletions of an XML file, in file order. A deletion is a dropped record.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        A deletion is a dropped record.
+
+        Args:
+            piece: The slice, which is the whole file.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the file is damaged or truncated, or contains no records.
@@ -658,7 +674,9 @@ class XmlSource:
                 yield self._build_record(cut, piece.file, cutter.head, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the XML record or deletion at a locator.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is the XML element of a record or deletion. A compressed file is decompressed from its beginning.
 
         A compressed file is decompressed from its beginning.
 
@@ -766,6 +784,11 @@ class XmlSource:
 
     def _compute_revision(self, element: Any, file: RawFile, form: RecordForm) -> int | None:
         """Return the number that orders records with the same key; None if the record has nothing to order by.
+
+        Args:
+            element: The record's element.
+            file: The file, which may have a number in its name.
+            form: Describes where the record has its version and revision.
 
         Raises:
             BadRecord: If the record's version is invalid.

@@ -1,4 +1,4 @@
-"""The data card: README.md, with a head for `datasets` and the Hugging Face hub, and a text for people.
+"""The data card: a README with a head for `datasets` and the Hugging Face hub, and a text for people.
 
 The text is `data_card.jinja`, which shares `sections.jinja` with the card of a model; a test runs the code in it. This
 module has what the templates ask for: rows of tables, and names and texts from outside in an escaped form.

@@ -49,6 +49,7 @@ def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | N
     """Check that a run fits into the free disk space and memory, according to its estimates.
 
     Args:
+        recipe: the recipe, which names the store
         estimates: the estimated needs of the run's stages
         available: available memory in bytes; if None, the memory of this machine
 
@@ -96,6 +97,7 @@ def refuse_without_least_room(recipe: Recipe, new: Iterable[RawFile], workers: i
     """Check, before a run starts, that disk space and memory suffice for the minimum that it needs.
 
     Args:
+        recipe: the recipe, which names the store
         new: the raw files that this run reads for the first time
         workers: number of worker processes
 

@@ -43,6 +43,7 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
 
     Args:
         place: the store
+        recipe: the recipe
         lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
         planned: what the run would do with each stage
         workers: number of worker processes
@@ -264,6 +265,7 @@ def _iter_stops(recipe: Recipe, texts: Sequence[SourceText]) -> Iterable[str]:
     A line may suggest another recipe template. If no document of any source is left, there is a line for each source.
 
     Args:
+        recipe: the recipe
         texts: the filtered sample of each source
     """
     settings = {entry.source.name: entry.documents for entry in recipe.sources}

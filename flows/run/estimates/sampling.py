@@ -163,6 +163,7 @@ def _find_position(piece: Slice, record: Record, records: int) -> int:
     """Return the number of bytes of a slice that were read so far; an estimate if the file is compressed.
 
     Args:
+        piece: the slice (a byte range of a file)
         record: the last record that was read
         records: number of records that were read
     """

@@ -110,8 +110,8 @@ def estimate_stage(stage: str, amounts: Amounts, algorithm: str = "", left: floa
 
     Args:
         stage: kind and name, such as "shards/news"
-        amounts: the amounts that the stage processes, by unit, such as {"text_bytes": 1e6}; "workers" and "parts" are
-            needed unless the stage is built by one process
+        amounts: the amounts that the stage processes, by unit, such as {"text_bytes": 1e6}. Needed are "workers" and
+            "parts", unless one process builds the stage, and what its kind counts ("documents", "tokens")
         algorithm: algorithm of the stage's vocabulary, which some rates depend on; "" if there is none
         left: share of the stage that is not built yet, from 0 to 1
     """

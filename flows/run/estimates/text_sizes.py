@@ -91,6 +91,7 @@ def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -
     """Sample and filter each source that has raw files on this machine, and extrapolate its text sizes.
 
     Args:
+        recipe: the recipe
         lock: content of the recipe's lock file (the raw files of each run)
         planned: what a run would do with each stage; shows which documents are already in the store
 

@@ -150,7 +150,12 @@ def compute_answer_work(
 
 
 def _find_length(task: SuiteTask, start: ModelEntry) -> int:
-    """Return the maximum number of tokens that a task's model reads of each example."""
+    """Return the maximum number of tokens that a task's model reads of each example.
+
+    Args:
+        task: the task, which may set a maximum
+        start: the model that is fine-tuned, which has a number of positions
+    """
     return min(task.settings.max_length or read_task(task.task).default_length, start.settings.positions)
 
 

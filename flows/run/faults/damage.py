@@ -86,6 +86,7 @@ def write_damage_list(place: Place, damaged: Mapping[str, str]) -> None:
     """Write the store's list of damaged files, or remove the list if nothing is damaged.
 
     Args:
+        place: the store
         damaged: description of the damage, by path relative to the store
 
     Raises:
@@ -181,6 +182,7 @@ class DamageTracker:
         Reading one of these files still stops a run.
 
         Args:
+            stage: the stage
             names: names of the stage's parts (file sets) that cannot be rebuilt
         """
         manifest = read_manifest(self.place, stage.folder) if names and self.listed else None
@@ -229,6 +231,7 @@ class DamageTracker:
         changing their size or times.
 
         Args:
+            stage: the stage
             survey: which results of the stage the store contains
 
         Raises:
@@ -324,6 +327,7 @@ def list_lost_parts(stage: Stage, survey: Survey) -> list[str]:
     """Return the names of a stage's damaged parts (file sets) that cannot be rebuilt, because their raw files are gone.
 
     Args:
+        stage: the stage
         survey: which results of the stage the store contains
     """
     planned = {part.name for part in stage.parts}
@@ -337,6 +341,8 @@ def add_to_quarantine(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Calla
     """Quarantine the record that crashed a worker process: add it to the lock file, so that all runs skip it.
 
     Args:
+        recipe: the recipe, next to which the lock file is
+        lock: content of the lock file with which the run began
         error: the crash, which includes the record's location
         tell: called with a line about the record
 
@@ -356,6 +362,7 @@ def describe_record(lock: Lock, location: str) -> str:
     """Describe a quarantined record by its byte position and raw file.
 
     Args:
+        lock: content of the lock file, which knows the names of raw files
         location: sha256 of the raw file, stream number (-1 if the file has no streams) and byte offset, space-separated
 
     >>> describe_record(Lock(), "ab12 -1 300")
@@ -467,7 +474,16 @@ def describe_unread_records(place: Place, documents: Manifest, samples: str) -> 
 
 
 def _iter_rows(place: Place, documents: Manifest, reason: str) -> Iterator[DroppedDocument]:
-    """Yield the records that were dropped in parsing for the given reason, such as "damaged"."""
+    """Yield the records of a source that were dropped in parsing for one reason.
+
+    Args:
+        place: the store
+        documents: manifest of the source's parsed documents
+        reason: the reason, such as "damaged"
+
+    Raises:
+        Damaged: During iteration, if the table of dropped records is damaged.
+    """
     with_some = (
         part
         for part in documents.parts

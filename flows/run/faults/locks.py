@@ -81,6 +81,9 @@ def hold_cleanup(place: Place) -> Iterator[CleanUp]:
     If the block fails or the process is killed after something was removed, the clean-up's file stays in the store, and
     the next clean-up finishes the work.
 
+    Args:
+        place: the store
+
     Yields:
         The clean-up. Call its `begin` before the first removal.
 
@@ -119,6 +122,7 @@ def wait_for_cleanup(place: Place, tell: Callable[[str], None]) -> bool:
     Call this after announcing in the store which artifacts (stored stage results) must not be removed.
 
     Args:
+        place: the store
         tell: called with a line if there is a clean-up to wait for
     """
     reported = False

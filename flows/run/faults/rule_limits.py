@@ -187,7 +187,14 @@ def _find_strict_rules(source: JudgedSource, counts: Sequence[Counter[str]]) -> 
 
 
 def _describe_rule(place: Place, manifest: Manifest, rule: RuleOverLimit, privacy: Privacy) -> list[str]:
-    """Return lines about a filter rule and the first MAX_SHOWN documents that it dropped."""
+    """Return lines about a filter rule and the first MAX_SHOWN documents that it dropped.
+
+    Args:
+        place: the store
+        manifest: description of the parsed documents of a source
+        rule: the rule, with the number of documents that it dropped
+        privacy: decides whether texts and file names are shown
+    """
     rows = iter_dropped(read_table(place, manifest, "dropped", DROPPED.names))
     first = islice((row for row in rows if (row.step, row.reason) == (rule.step, rule.reason)), MAX_SHOWN)
     shown = [f"    {privacy.format_locator(row.locator)}  {privacy.show(row.excerpt)}".rstrip() for row in first]

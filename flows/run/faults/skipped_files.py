@@ -120,13 +120,23 @@ def accept_damage(recipe: Recipe, lock: Lock, refused: RefusedSources, tell: Tel
 
 
 def _is_empty(lock: Lock, entry: SourceEntry) -> bool:
-    """Return True if the lock file skips every raw file of a source."""
+    """Return True if the lock file skips every raw file of a source.
+
+    Args:
+        lock: content of the lock file
+        entry: the source
+    """
     left = lock.find_left_out(entry.source)
     return all(raw.sha256 in left for files in lock.generations for raw in files.get(entry.source.name, ()))
 
 
 def build_lock_entry(recipe: Recipe, fault: FileFault) -> LeftOutFile:
-    """Build the lock file's entry for a raw file that cannot be read."""
+    """Build the lock file's entry for a raw file that cannot be read.
+
+    Args:
+        recipe: the recipe, whose settings of the source are part of the entry
+        fault: the file, and what is wrong with it
+    """
     return LeftOutFile(
         source=fault.source,
         name=fault.file,
@@ -159,11 +169,15 @@ def hash_raw_file(path: str) -> str:
 
 
 def refuse_empty_sources(recipe: Recipe, lock: Lock, faults: Iterable[FileFault]) -> None:
-    """Check that each source has at least one readable raw file. Raises InputError otherwise.
+    """Check that each source with unreadable files also has a readable one.
 
     Args:
+        recipe: the recipe
         lock: content of the lock file, including the files to skip
         faults: the files that could not be read; only their sources are checked
+
+    Raises:
+        InputError: If a source has none.
     """
     for name, fault in {fault.source: fault for fault in faults}.items():
         if _is_empty(lock, _find_entry(recipe, name)):
@@ -195,7 +209,12 @@ def list_left_out(lock: Lock, documents: Iterable[Manifest]) -> list[LeftOutFile
 
 
 def describe_left_out(recipe: Recipe, lock: Lock) -> list[str]:
-    """Return lines about the raw files that a run with this lock file skips."""
+    """Return lines about the raw files that a run with this lock file skips as unreadable; [] if there are none.
+
+    Args:
+        recipe: the recipe, which decides whether file names are shown
+        lock: content of its lock file, with the files' current paths; files that are gone are omitted
+    """
     shown = {entry.source.name: lock.find_left_out(entry.source) for entry in recipe.sources}
     here = {key for key, (_, path) in lock.file_locations.items() if path}
     files = [file for file in lock.left_out if (file.source, file.sha256) in here]
@@ -203,7 +222,13 @@ def describe_left_out(recipe: Recipe, lock: Lock) -> list[str]:
 
 
 def _describe_files(recipe: Recipe, files: Sequence[LeftOutFile], how: str = AS_UNREADABLE) -> list[str]:
-    """Return a line for each of the first MAX_SHOWN files, and one line for all others."""
+    """Return a line for each of the first MAX_SHOWN files, and one line for all others.
+
+    Args:
+        recipe: the recipe, which decides whether file names are shown
+        files: the skipped files
+        how: qualifier for the lines, such as "as unreadable"
+    """
     lines = [describe_file(file, recipe.privacy.samples, how) for file in files[:MAX_SHOWN]]
     more = format_count(len(files) - MAX_SHOWN, "more file", "more files")
     return [*lines, f"Left out {how}: {more}; the report lists them."] if files[MAX_SHOWN:] else lines

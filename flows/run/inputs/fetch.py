@@ -100,14 +100,27 @@ def fetch_recipe(
     all_resolved = {name: value for name, value in resolved.items() if name in tables}
 
     def keep(name: str, resolution: ResolvedFetch) -> None:
-        """Record what a source's `fetch` table was resolved to, unless exactly this is recorded already."""
+        """Record what the `fetch` table of a source was resolved to, unless exactly this is recorded already.
+
+        Args:
+            name: name of the source
+            resolution: the exact version and files
+        """
         value = resolution.to_json()
         if all_resolved.get(name) != value:
             all_resolved[name] = value
             record(dict(all_resolved))
 
     def fetch(name: str, settings: AcquireSettings) -> tuple[RawFile, ...]:
-        """Resolve the `fetch` table of one source, download its files and record the result. Raises InputError."""
+        """Resolve the `fetch` table of one source, download its files and record the result. Return the files.
+
+        Args:
+            name: name of the source
+            settings: its `fetch` table
+
+        Raises:
+            InputError: If the table cannot be resolved, or files could not be downloaded.
+        """
         again = name in all_resolved and not asked.refresh
         before = ResolvedFetch.from_json(all_resolved[name], f"The lock, for source {name!r},") if again else None
         with closing(Hosts(settings, patience)) as hosts:

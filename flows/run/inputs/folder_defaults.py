@@ -148,7 +148,7 @@ def _find_recipe_path(folder: Path, recipes: Path) -> Path:
 
 
 def _list_files_with_text(recipe: Recipe) -> tuple[Source, list[RawFile]]:
-    """Return the only source of a folder's recipe, and the raw files of it that contain text.
+    """Return (source, raw files) of a folder's recipe: its only source, and the raw files that contain text.
 
     The source is returned with guessed names of the fields that contain the text.
     """

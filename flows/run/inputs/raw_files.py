@@ -59,6 +59,7 @@ def fetch_inputs(
     The version that `latest` stands for is written to the lock file as soon as it is known.
 
     Args:
+        recipe: the recipe, which must have a path if a source has a `fetch` table
         home: the folder CLOZE_HOME, which contains the cache of raw file digests
         tell: called with a line to print while another run of the recipe holds the lock file
         options: options of the command `cloze fetch`; None if a run downloads the files that it needs
@@ -139,6 +140,7 @@ def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
     The lock file (which records the raw files of all runs and the models) is read but not written.
 
     Args:
+        recipe: the recipe
         home: the folder CLOZE_HOME, which contains the cache of raw file digests
 
     Returns:
@@ -162,6 +164,7 @@ def describe_inputs(
     """Return readable lines about a run's inputs: the raw files, the files that are not read, and the models.
 
     Args:
+        recipe: the recipe
         resolved: the result of `resolve_inputs`
         describe: function that returns the lines about files that are not read; called with the file counts by source
             name and the recipe's setting `privacy.samples`
@@ -196,6 +199,10 @@ def check_labelled_files(place: Place, recipe: Recipe) -> Iterator[str]:
 
     Tasks for which the store already contains a fine-tuned model are not checked again.
 
+    Args:
+        place: the store
+        recipe: the recipe
+
     Raises:
         InputError: During iteration, if a file or baseline model is missing, a file does not have the format that its
             task requires, or a problem would make the scores meaningless.
@@ -210,6 +217,11 @@ def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
     """Return True if the store contains models with this name that were fine-tuned on the same tasks and files.
 
     Returns False if the description of a stored model is damaged; the run then reports the damage.
+
+    Args:
+        place: the store
+        name: name of the models in the store
+        entry: the `[[task]]` table
 
     Raises:
         InputError: If a labeled file is missing.

@@ -88,6 +88,7 @@ def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
     """Find the model that a recipe's training starts from. Return None for random weights.
 
     Args:
+        recipe: the recipe
         cache: cache of file digests, so that unchanged files are not hashed again
 
     Raises:
@@ -100,7 +101,11 @@ def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
 
 
 def get_teacher(recipe: Recipe, lock: Lock) -> StartModel | None:
-    """Return the teacher model for distillation, from the lock if it contains one. Return None if there is no teacher.
+    """Return the teacher model for distillation, from the lock if it contains one; None if the recipe names no teacher.
+
+    Args:
+        recipe: the recipe
+        lock: content of its lock file, with the models that this run found
 
     Raises:
         InputError: If the model is missing.
@@ -112,6 +117,7 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
     """Find the teacher model that the recipe names for distillation. Return None if it names none.
 
     Args:
+        recipe: the recipe
         cache: cache of file digests, so that unchanged files are not hashed again
 
     Raises:
@@ -165,9 +171,16 @@ def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: Stat
 
 
 def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple[Place, Manifest]:
-    """Find a trained model in a release or in the recipe's store. Return the store and the manifest of the model.
+    """Find a trained model in a release or in the recipe's store. Return (store, manifest of the model).
 
-    The arguments are those of `_find_model`. Raises InputError if no model matches, or a release has several.
+    Args:
+        key: name of the setting that names the model, for messages
+        address: value of the setting: `STORE@NAME` of a release, or `models/NAME` or `models/NAME/FINGERPRINT`
+        folder: path that was searched before, for messages
+        recipe: the recipe, whose store is searched
+
+    Raises:
+        InputError: If no model matches, or a release has several.
     """
     if parse_release_address(address) is not None and (named := find_release(address)) is not None:
         place, release = named

@@ -116,6 +116,7 @@ def describe_guesses(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
     """Return a line for each source whose text field was guessed: the field's name, and how to choose another field.
 
     Args:
+        recipe: the recipe
         resolved: the result of `resolve_inputs`
     """
     return [
@@ -195,9 +196,13 @@ def _build_json(files: FileCounts, named: bool) -> dict[str, Any]:
 
 
 def read_unread_json(reported: Mapping[str, Any]) -> dict[str, FileCounts]:
-    """Parse the JSON that `build_unread_json` returned. Return the file counts by source name.
+    """Parse counts of files that a run did not read, as `build_unread_json` returned them.
 
-    File names and kinds of files that the JSON omits are also missing from the result.
+    Args:
+        reported: the JSON object, by source name
+
+    Returns:
+        The file counts by source name. File names and kinds of files that the JSON omits are missing from them.
     """
     return {
         source: FileCounts(

@@ -106,7 +106,15 @@ def _count(name: str, value: int, unit: str) -> tuple[str, Figure]:
 
 
 def _iter_ratio(kind: str, name: str, part: float, whole: float, unit: str) -> Iterator[tuple[str, Figure]]:
-    """Yield one figure (metric) with the value `part` / `whole` as (name, figure); yield nothing if `whole` is zero."""
+    """Yield one figure (metric) with the value `part` / `whole` as (name, figure); yield nothing if `whole` is zero.
+
+    Args:
+        kind: SHARE or MEAN
+        name: name of the figure
+        part: the numerator
+        whole: the denominator
+        unit: what is counted; for a share, what it is a share of
+    """
     if whole:
         yield name, Figure(value=part / whole, unit=unit, kind=kind)
 
@@ -247,7 +255,13 @@ def _compute_language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[s
 
 
 def _iter_verdict_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, Figure]]:
-    """Yield the numbers and shares of documents kept and removed by deduplication, as (name, figure)."""
+    """Yield the numbers and shares of documents that deduplication kept and removed, as (name, figure).
+
+    Yields nothing if the run did not come to deduplication.
+
+    Args:
+        manifests: descriptions of the run's artifacts
+    """
     verdicts = find_newest(manifests, "verdicts")
     if verdicts is None:
         return
@@ -387,6 +401,13 @@ def read_stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
 
     Artifacts that are no longer in the store are omitted. Of the artifacts that were complete before the run, only the
     parsed documents and the last deduplication decisions are included, which the counts of the whole corpus need.
+
+    Args:
+        place: the store
+        record: the record of the run
+
+    Raises:
+        Damaged: If a manifest is damaged.
     """
     return [manifest for folder in _list_folders(record) if (manifest := read_manifest(place, folder)) is not None]
 
@@ -399,7 +420,9 @@ def _list_folders(record: RunRecord) -> list[str]:
 
 
 def count_figures(place: Place, record: RunRecord) -> Figures | None:
-    """Compute the figures (metrics) of a recorded run. Return None if an artifact of the run is no longer in the store.
+    """Compute the figures (metrics) of a recorded run, by name.
+
+    Returns None if an artifact (stored stage result) of the run is no longer in the store.
 
     Raises:
         Damaged: If an artifact file that the computation reads is damaged.
@@ -409,10 +432,10 @@ def count_figures(place: Place, record: RunRecord) -> Figures | None:
 
 
 def get_figures(place: Place, record: RunRecord) -> Figures | None:
-    """Return the figures (metrics) of a recorded run: read from its figures file if possible, otherwise computed now.
+    """Return the figures (metrics) of a recorded run, by name, from its figures file or computed again.
 
     Returns:
-        The figures by name; None if the file is missing and an artifact of the run is no longer in the store.
+        The figures; None if the file is missing or damaged and an artifact of the run is no longer in the store.
 
     Raises:
         Damaged: If an artifact file that the computation reads is damaged.
@@ -423,7 +446,7 @@ def get_figures(place: Place, record: RunRecord) -> Figures | None:
 
 
 def read_figures(place: Place, run_id: str) -> Figures:
-    """Read the figures (metrics) that were written when a run was recorded, by name.
+    """Read the figures (metrics), by name, from the file that was written when a run was recorded.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -447,6 +470,7 @@ def find_figures_before(
     """Find the previous completed run of the same recipe, and its figures (metrics).
 
     Args:
+        place: the store
         record: record of the later run
         tell: called with a line to print if damaged files prevent a comparison
 
@@ -493,7 +517,9 @@ def rebuild_figures(place: Place) -> None:
 
 
 def compute_final_figures(place: Place, record: RunRecord) -> Figures:
-    """Compute the figures (metrics) of a completed run, or reuse the previous run's if the artifacts are the same.
+    """Compute the figures (metrics) of a completed run, by name.
+
+    If the previous run of the recipe has the same artifacts (stored stage results), its figures are returned.
 
     Raises:
         Damaged: If an artifact file that the computation reads is damaged.
@@ -691,10 +717,12 @@ def _iter_worse_crossings(bound: Bound, change: Change, chances: Mapping[str, fl
 
 
 def _compute_move(key: str, before: float, after: float) -> float:
-    """Return the absolute change of a figure, positive if it is in the direction that the limit restricts.
+    """Return how far a figure moved from `before` to `after`, positive in the direction that a limit restricts.
 
     Args:
         key: name of the limit: "fall" or "fall_by" for a decrease, "rise" or "rise_by" for an increase
+        before: value of the figure in the earlier run
+        after: value of the figure in the later run
     """
     return before - after if key.startswith("fall") else after - before
 

@@ -200,7 +200,7 @@ def _collect_ledgers(manifests: Sequence[Manifest], kind: str) -> dict[str, Ledg
 
 
 def add_name(what: str, name: str) -> str:
-    """Append an artifact's name to a text in parentheses; return the text unchanged if the name is ""."""
+    """Append a name in parentheses to a text, as in "tokens (small)"; return the text unchanged if the name is ""."""
     return f"{what} ({name})" if name else what
 
 

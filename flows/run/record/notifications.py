@@ -84,6 +84,10 @@ class Notice:
 def read_named(place: Place, recipe: str) -> Mapping[str, str]:
     """Read what earlier notifications reported about a recipe's newest run.
 
+    Args:
+        place: the store
+        recipe: name of the recipe
+
     Returns:
         The time of the notification (ISO 8601) by description of what was reported; {} if the file is missing or
         malformed, so that everything is reported again.
@@ -99,6 +103,8 @@ def write_named(place: Place, recipe: str, named: Mapping[str, str]) -> None:
     """Write what notifications reported about a recipe's newest run, for `read_named`.
 
     Args:
+        place: the store
+        recipe: name of the recipe
         named: time of the notification (ISO 8601) by description of what was reported
 
     Raises:

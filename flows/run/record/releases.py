@@ -212,6 +212,7 @@ def find_release_before(place: Place, recipe: str, moment: str) -> Release | Non
     """Return the newest release of a recipe, under any name, that was made at or before a given time.
 
     Args:
+        place: the store
         recipe: name of the recipe
         moment: time in the format of `format_now`
 
@@ -258,12 +259,20 @@ def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, g
 
 
 def list_released_folders(place: Place) -> set[str]:
-    """Return the folders of the artifacts in all releases of a store. Raises DamagedRelease if a release is damaged."""
+    """Return the folders of the artifacts (stored stage results) that any release in a store contains.
+
+    Raises:
+        DamagedRelease: If a release is damaged.
+    """
     return {artifact.folder for path in list_release_entries(place) for artifact in read_release(place, path).artifacts}
 
 
 def list_released_runs(place: Place) -> set[str]:
-    """Return the ids of all released runs of a store. Raises DamagedRelease if a release is damaged."""
+    """Return the ids of all runs in a store that were ever released.
+
+    Raises:
+        DamagedRelease: If a release is damaged.
+    """
     return {read_release(place, path).run for path in list_release_entries(place)}
 
 
@@ -374,7 +383,10 @@ def parse_release_address(address: str) -> ReleaseAddress | None:
 
 
 def find_release(address: str) -> tuple[Place, Release] | None:
-    """Read the release at an address. Return the store and the release, or None if this is not a release address.
+    """Read the release at an address such as `STORE@NAME`.
+
+    Returns:
+        (store, release); None if this is not a release address.
 
     Raises:
         InputError: If there is no such release.

@@ -222,7 +222,7 @@ class RunRecord:
 
     @property
     def all_crossed(self) -> tuple[str, ...]:
-        """Descriptions of all exceeded limits, compared with the previous run or the release, without repeats."""
+        """One-line descriptions of all exceeded limits, compared with the previous run or the release, each once."""
         return tuple(dict.fromkeys((*self.crossed, *self.withheld)))
 
     @property
@@ -285,7 +285,7 @@ class RawPaths:
 def build_run_id(place: Place, recipe: str) -> str:
     """Create the id of a new run, such as "20261122T201500123456-news": the current UTC time and the recipe's name.
 
-    The id sorts after all ids in the store: if that of an earlier run contains a later time, the time in the new id is
+    The id sorts after all ids in the store: if an earlier run has an id with a later time, the time in the new id is
     one second after it.
 
     Args:
@@ -326,6 +326,11 @@ def read_versions() -> dict[str, str]:
 
 def begin_run(place: Place, run_id: str, recipe: "Recipe") -> None:
     """Write the text of a new run's recipe to the store.
+
+    Args:
+        place: the store
+        run_id: id of the run
+        recipe: the recipe
 
     Raises:
         InputError: If the store is not writable.
@@ -375,7 +380,7 @@ def list_run_ids(place: Place) -> list[str]:
 
 
 def read_run(place: Place, run_id: str) -> RunRecord:
-    """Read the record of one run.
+    """Read the record of one run from the store, given the run's full id.
 
     Raises:
         FileNotFoundError: If the run has no record.
@@ -392,6 +397,7 @@ def iter_newest_runs(place: Place, tell: Callable[[str], None] = print_to_stderr
     """Yield the records of all runs, newest first. Runs with a damaged record are skipped.
 
     Args:
+        place: the store
         tell: called with a line to print for each skipped run, and for each run whose start time is in the future
             (its position may be wrong)
     """
@@ -454,6 +460,10 @@ def describe_passed_over(fault: DamagedRun) -> str:
 def read_raw_paths(place: Place, run_id: str) -> Mapping[str, str]:
     """Read the paths of the raw files that a recorded run read, by sha256 of their content.
 
+    Args:
+        place: the store
+        run_id: full id of the run
+
     Raises:
         DamagedRun: If the file with the paths is missing or damaged.
     """
@@ -475,6 +485,7 @@ def find_raw_file(
     """Find the newest run that read a raw file with the given content from a path that still exists.
 
     Args:
+        place: the store
         sha256: digest of the content
         tell: called with a line to print for each damaged run, which is skipped
 

@@ -95,7 +95,16 @@ class StageProgress:
 
 @contextmanager
 def end_on_failure(pulse: "RunHeartbeat") -> Iterator["RunHeartbeat"]:
-    """End a run's heartbeat if the block raises or the process is stopped; otherwise it continues after the block."""
+    """Within the block, end a run's heartbeat if an exception is raised or the process is stopped.
+
+    Otherwise, the heartbeat continues after the block.
+
+    Args:
+        pulse: the heartbeat
+
+    Yields:
+        The heartbeat.
+    """
     with call_on_stop(pulse.end):
         try:
             yield pulse
@@ -323,6 +332,10 @@ def _read_unfinished_run(place: Place, run_id: str) -> ListedRun | None:
     """Return the state of a run that had no record when the files were listed: "running" or "lost".
 
     If the record has been written since then, the recorded run is returned; None if that record is damaged.
+
+    Args:
+        place: the store
+        run_id: id of the run
     """
     present = read_heartbeat(place, get_running_path(run_id))
     runs_now = present is not None and not present.is_gone
@@ -452,7 +465,12 @@ def get_waiting_path(release: str) -> str:
 
 
 def _read_live(place: Place, folder: str) -> tuple[Heartbeat, ...]:
-    """Return the last reports of live processes from the heartbeat files in a folder of the store."""
+    """Return the last reports of live processes from the heartbeat files in a folder of the store, sorted by file.
+
+    Args:
+        place: the store
+        folder: SCHEDULES_FOLDER or WAITING_FOLDER
+    """
     paths = sorted(path for path in place.list_files(folder) if path.endswith(".json"))
     reports = [read_heartbeat(place, path) for path in paths]
     return tuple(present for present in reports if present is not None and not present.is_gone)

@@ -304,7 +304,7 @@ def describe_ledger(ledger: Mapping[str, Any]) -> str:
 
 
 def format_event(event: Event, steps: int) -> str:
-    """Format an event as one line.
+    """Format an event of a fine-tuning run as one line: its kind, step, epoch, losses and scores.
 
     Args:
         event: dict with the keys `event` and `step`, and the metrics to show, by name

@@ -286,7 +286,7 @@ def _iter_rows(columns: DocumentTokens, settings: PackSettings, copy: int) -> It
 
 
 def _merge_sentences(sentences: Sequence[PlainPiece]) -> list[PlainPiece]:
-    """Merge neighboring sentences of the list into one piece if they are from the same document."""
+    """Merge neighboring sentences of one document into one piece (run of tokens), and return the pieces in order."""
     runs = [list(run) for _, run in groupby(sentences, key=lambda piece: piece.document)]
     return [run[0]._replace(end=run[-1].end) for run in runs]
 

@@ -156,7 +156,7 @@ def build_copy_ledger(total: int, placed: int, left_over: int, figures: Mapping[
 
 
 def _count_examples(pieces: Int64s) -> int:
-    """Return the number of examples in a plan, int64 [pieces, PIECE_WIDTH], whose examples are numbered from 0."""
+    """Return the number of examples in a plan, int64 [pieces, PIECE_WIDTH]; 0 if it has no rows."""
     return int(pieces[-1, EXAMPLE]) + 1 if len(pieces) else 0
 
 
@@ -247,7 +247,11 @@ def count_placed_plain(planned: Sequence[PlannedExample]) -> int:
 
 
 def number_examples_plain(rows: Sequence[Sequence[PlainPiece]]) -> list[PlannedExample]:
-    """Convert each row of pieces to a `PlannedExample`, numbered as by `compute_ordinals`."""
+    """Convert each row of pieces to a `PlannedExample`, numbered from 0 among the rows that begin in the same document.
+
+    Args:
+        rows: The pieces (runs of tokens) of each example.
+    """
     anchors = [row[0].document for row in rows]
     return [PlannedExample(anchors[:number].count(anchors[number]), row) for number, row in enumerate(rows)]
 

@@ -91,6 +91,17 @@ def test_parquet_is_cut_at_its_row_groups(tmp_path: Path) -> None:
         list(source.records(slices[0], Tally()))
 
 
+def test_a_row_of_another_parquet_file_is_refused(tmp_path: Path) -> None:
+    """Fails if a place that the file does not have ends in an error of Python's instead of ours."""
+    path = tmp_path / "pages.parquet"
+    pq.write_table(pa.table({"text": PAGES}), path)
+    source = OpenWebTextSource(path=str(path))
+    locator = read(source)[0].locator
+    assert source.raw_record(path, locator) == PAGES[0].encode()
+    with pytest.raises(InputError, match="Is it the file that was read"):
+        source.raw_record(path, locator._replace(stream=path.stat().st_size))
+
+
 def test_bad_rows_of_parquet_are_drops(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": pa.array(["a", None, "", "x" * 200, "b"])}), path)

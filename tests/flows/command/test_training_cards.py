@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from flows.command.doctor import find_gpu, find_slow_settings
+from flows.command.plan import find_narrow_settings
 from flows.recipes.recipe import Recipe, parse_recipe
 from trainer.auto_settings import Hardware
 
@@ -50,3 +51,13 @@ def test_slow_settings_of_a_recipe(tmp_path: Path) -> None:
     assert find_slow_settings(recipe(tmp_path), None) == []
     [missing] = find_slow_settings(recipe(tmp_path, 'device = "cuda"'), None)
     assert "no GPU is seen" in missing
+
+
+def test_a_plan_tells_what_keeps_a_narrow_model_from_learning(tmp_path: Path) -> None:
+    """Fails if a narrow model with the defaults of wide ones is planned without a word, or the tokens of its phases are
+    not counted by the length of the examples."""
+    rate, weights, tokens = find_narrow_settings(recipe(tmp_path))
+    assert "learning_rate = 0.002" in rate and "0.049" in weights and f"at most {32 * 128:,} tokens" in tokens
+    settings = "learning_rate = 2e-3\nwarmup_share = 0.06\nbeta2 = 0.98"
+    [weights, tokens] = find_narrow_settings(recipe(tmp_path, settings))
+    assert "initializer_range" in weights and "tokens" in tokens

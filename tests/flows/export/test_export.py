@@ -1,5 +1,7 @@
 """Exports of a run and of shards, opened by the tools of others."""
 
+import hashlib
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from pyarrow.dataset import dataset as open_dataset
 from small_recipe import Run
 from small_shards import put_shards
 
@@ -22,7 +25,9 @@ from flows.export.export import ExportSettings, choose_artifact, write_export
 from flows.run.addresses import Artifact
 from flows.run.record.ledger_balance import sum_records
 from flows.run.record.run_record import begin_run, write_run
+from shards.build import PUBLISHED_SPLITS
 from shards.masks.masking import MaskSettings
+from shards.metadata import METADATA_KEY
 from shards.reading.files.shard_set import ShardSet
 from shards.settings import ShardSettings
 
@@ -67,16 +72,26 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     yield pytest.importorskip("datasets")
 
 
+def published(folder: Path, target: Path) -> Path:
+    """A copy of an export with the card under the name that a hub reads."""
+    shutil.copytree(folder, target)
+    shutil.copy(target / "_README.md", target / "README.md")
+    return target
+
+
 def card_of(folder: Path) -> tuple[dict[str, Any], str]:
     """The head and the text of a card."""
-    _, head, text = (folder / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    _, head, text = (folder / "_README.md").read_text(encoding="utf-8").split("---\n", 2)
     return yaml.safe_load(head), text
 
 
+@pytest.mark.parametrize("is_published", [False, True])
 def test_datasets_opens_what_was_exported(
-    folders: dict[str, Path], recorded: Place, finished: Run, offline: Any, tmp_path: Path
+    is_published: bool, folders: dict[str, Path], recorded: Place, finished: Run, offline: Any, tmp_path: Path
 ) -> None:
     """Fails if `load_dataset` refuses a folder, finds other features than the card says, or other rows."""
+    if is_published:
+        folders = {kind: published(folder, tmp_path / kind) for kind, folder in folders.items()}
     documents = offline.load_dataset(str(folders["corpora"]), cache_dir=str(tmp_path / "cache"))
     expected = {document.id.hex(): document for document in finished.corpus.iter_documents()}
     rows = [row for split in ("train", "validation") for row in documents[split]]
@@ -86,13 +101,43 @@ def test_datasets_opens_what_was_exported(
         assert (row["text"], row["title"], row["group"]) == (document.text, document.title, document.group)
         assert (row["raw_file"], row["raw_offset"]) == (document.locator.file, document.locator.offset)
     examples = offline.load_dataset(str(folders["shards"]), cache_dir=str(tmp_path / "cache"))
-    for split, published in (("train", "train"), ("held-out", "validation")):
+    for split, name in PUBLISHED_SPLITS.items():
         shards = ShardSet(recorded, finished.outcome.shards, split)
-        assert len(examples[published]) == len(shards) > 0
-        row, example = examples[published][3], shards[3]
+        assert len(examples[name]) == len(shards) > 0
+        row, example = examples[name][3], shards[3]
         assert (row["input_ids"], row["boundary"]) == (example.ids.tolist(), example.boundary)
         assert (row["documents"], row["label"]) == ([id.hex() for id in example.documents], example.label)
     assert examples["train"].features["input_ids"] == offline.List(offline.Value("uint16"))
+
+
+def test_pandas_and_pyarrow_open_what_was_exported(folders: dict[str, Path]) -> None:
+    """Fails if the folder as it is given to them has a file that is no Parquet file to them, or rows get lost."""
+    pandas = pytest.importorskip("pandas")
+    for kind, folder in folders.items():
+        files = [*folder.glob("data/*.parquet")]
+        assert {path.name.partition("-")[0] for path in files} == {"train", "validation"}
+        expected = sorted(row for path in files for row in pq.read_table(path).column(0).to_pylist())
+        for inside in (folder, folder / "data"):
+            frame = pandas.read_parquet(inside)
+            assert sorted(frame.iloc[:, 0]) == expected
+            opened = open_dataset(inside)
+            assert sorted(opened.to_table().column(0).to_pylist()) == expected
+            assert opened.schema.names == [*frame.columns] == pq.read_schema(files[0]).names, kind
+        one = pandas.read_parquet(sorted(folder.glob("data/train-*")))
+        assert 0 < len(one) < len(expected)
+
+
+def test_exported_examples_name_their_vocabulary_and_masks(folders: dict[str, Path], finished: Run) -> None:
+    """Fails if who has the files of a folder cannot find the tokenizer, the [MASK] token or the settings by them."""
+    for path in folders["shards"].glob("data/*.parquet"):
+        facts = json.loads(pq.read_schema(path).metadata[METADATA_KEY])
+        tokenizer = path.parent / facts["vocabulary"]["tokenizer"]
+        assert hashlib.sha256(tokenizer.read_bytes()).hexdigest() == facts["vocabulary"]["tokenizer_sha256"]
+        added = json.loads(tokenizer.read_bytes())["added_tokens"]
+        assert facts["masking"]["mask_token"] in [{"token": each["content"], "id": each["id"]} for each in added]
+        assert facts["vocabulary"]["content"] == finished.manifest("vocabularies").content
+        assert facts["shards"]["length"] == finished.outcome.shards.facts["length"]
+    assert pq.read_schema(next(folders["corpora"].glob("data/*"))).metadata is None
 
 
 @pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated", "ignore:The inplace keyword in DataFrame")
@@ -100,13 +145,13 @@ def test_the_metadata_are_croissant(folders: dict[str, Path]) -> None:
     """Fails if mlcroissant finds an error or has a warning, or cannot read records through it."""
     mlcroissant = pytest.importorskip("mlcroissant")
     for folder in folders.values():
-        described = mlcroissant.Dataset(str(folder / "croissant.json"))
+        described = mlcroissant.Dataset(str(folder / "_croissant.json"))
         issues = described.metadata.ctx.issues
         assert (issues.errors, issues.warnings) == (set(), set())
         assert str(described.metadata.ctx.conforms_to.value).endswith("/croissant/1.1")
         named = {node.content_url: node.sha256 for node in described.metadata.file_objects}
         there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-        assert set(named) == there - {"croissant.json"} and all(named.values())
+        assert set(named) == there - {"_croissant.json"} and all(named.values())
         assert str(described.metadata.date_published)[:10] == "2026-01-01"
         records = list(described.records("validation"))
         table = pq.read_table(folder / "data", filters=None).num_rows
@@ -202,7 +247,7 @@ def test_damage_ends_an_export_without_a_folder(masked: Artifact, tmp_path: Path
     """Fails if bytes that are not what was written are exported, or half a folder is left."""
     store = tmp_path / "store"
     shutil.copytree(masked.place.to_full_path(""), store)
-    table = next((store / masked.manifest.folder).glob("held-out*.examples.arrow"))
+    table = next((store / masked.manifest.folder).rglob("held-out*.examples.arrow"))
     data = bytearray(table.read_bytes())
     data[len(data) // 2] ^= 1
     table.write_bytes(data)

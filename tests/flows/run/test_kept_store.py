@@ -1,8 +1,11 @@
 """A store that was kept as an earlier version wrote it: all of it is found again, and a run builds nothing."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from kept_store import WITH_TEXTS, unpacked_store, use_libraries_of
 from small_recipe import World, stages_without
@@ -12,7 +15,11 @@ from corpora.store.digests.content import compute_content, sum_contents
 from corpora.store.manifest import Manifest
 from corpora.store.places.place import Place
 from corpora.store.stage import PartPlan, Stage, list_manifests
+from flows.export.export import ExportSettings, write_export
+from flows.run.addresses import Artifact
 from flows.run.record.run_record import collect_raw_paths, find_raw_file, list_run_ids, read_recorded_lock
+from shards.metadata import METADATA_KEY
+from shards.reading.files.shard_set import ShardSet
 
 
 def contents(store: Path) -> dict[str, bytes]:
@@ -77,6 +84,7 @@ def test_a_store_whose_corpora_hold_texts_is_read_and_continued(
     use_libraries_of(store, monkeypatch)
     world = World(folder=recipe_path.parent, text=recipe_path.read_text(encoding="utf-8"))
     before, older = contents(store), corpus_rows(world)
+    older_shards = {(made.name, made.content) for made in manifests(store) if made.kind == "shards"}
     assert {*older} == {1, 2, 3} and all(len(rows) == 1 for rows in older.values())
     run = world.run()
     assert {stage.stage.kind for stage in run.stages if stage.built} == {
@@ -85,6 +93,24 @@ def test_a_store_whose_corpora_hold_texts_is_read_and_continued(
         "corpora",
         "counts",
         "tokens",
+        "shards",  # with equal rows: its files name their vocabulary since
     }
+    shards = {(made.name, made.content) for made in run.manifests if made.kind == "shards"}
+    assert len(shards) == 2 and shards <= older_shards
     assert {path: data for path, data in contents(store).items() if path in before} == before
     assert corpus_rows(world) == {number: rows * 2 for number, rows in older.items()}
+
+
+def test_older_shards_are_read_and_exported(world: World, tmp_path: Path) -> None:
+    """Fails if files that say nothing of their vocabulary, next to others in one folder, are not read as before."""
+    made = [made for made in manifests(world.folder / "store") if made.kind == "shards"]
+    assert len(made) > 2
+    for number, shards in enumerate(made):
+        files = [file.path for part in shards.parts for file in part.files if file.table == "examples"]
+        path = world.folder / "store" / shards.stage_folder / files[0]
+        assert pa.ipc.open_file(path).schema.metadata is None
+        live = list(ShardSet(world.place, shards).iter_live_examples())
+        write_export(Artifact(place=world.place, manifest=shards), tmp_path / str(number), ExportSettings())
+        found = pq.read_table(sorted((tmp_path / str(number) / "data").glob("train-*"))[0])
+        assert found.column("example_id").to_pylist() == [example.example_id for example in live] != []
+        assert json.loads(found.schema.metadata[METADATA_KEY])["vocabulary"]["size"] == shards.facts["vocab_size"]

@@ -138,14 +138,18 @@ def test_weights_stay_gathered_where_there_is_memory(
     assert should_gather_once(torch.nn.Linear(parameters, 1, bias=False), ranks, settings) == once
 
 
-@pytest.mark.parametrize(("hidden_size", "threads"), [(32, 1), (768, 2)])
-def test_a_small_model_computes_on_one_thread(hidden_size: int, threads: int) -> None:
-    """Fails if threads of a tiny model wait for each other, or a larger one is left with one."""
+@pytest.mark.parametrize(
+    ("hidden_size", "longest", "threads"), [(32, 64, 1), (128, 16, 1), (128, 512, 2), (768, 64, 2)]
+)
+def test_a_small_model_computes_on_one_thread(hidden_size: int, longest: int, threads: int) -> None:
+    """Fails if threads of a tiny model or of short rows wait for each other, if a larger model is left with one thread,
+    or if the number of threads is not restored."""
     before, training = torch.get_num_threads(), TrainingSettings(phase=(PhaseSettings(steps=1, batch=32),))
     torch.set_num_threads(2)
     try:
         with join_process_group("cpu") as ranks:
-            compute.resolve_auto(training, small_settings(hidden_size=hidden_size), ranks)
-        assert torch.get_num_threads() == threads
+            with compute.hold_num_threads(training, small_settings(hidden_size=hidden_size), longest, ranks):
+                assert torch.get_num_threads() == threads
+            assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)

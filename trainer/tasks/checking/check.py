@@ -95,7 +95,7 @@ def _find_unusable_rows(file: CheckedFile) -> Iterator[DataFinding]:
 
 
 def _find_unlearnable_labels(task: Task, files: Sequence[CheckedFile]) -> list[DataFinding]:
-    """Find the problems of labels in all files, of which the first is the training file.
+    """Find the problems of labels in all files. The first file is the training file.
 
     If the task cannot be learned from the labels, only the problems that explain why are returned.
     """

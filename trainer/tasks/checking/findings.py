@@ -191,7 +191,7 @@ def list_some(things: Sequence[str], max_shown: int = MAX_SHOWN) -> str:
 
 
 def format_count(number: int, thing: str = "row", verb: str = "have") -> str:
-    """Format a count with its noun and verb, in the singular or plural.
+    """Format a count with its noun and verb, in the singular or plural. `thing` is the noun in the singular.
 
     >>> format_count(1), format_count(2_000, "question", "are")
     ('1 row has', '2,000 questions are')

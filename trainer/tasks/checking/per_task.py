@@ -71,7 +71,7 @@ def _is_within_word(context: str, begin: int, end: int) -> bool:
 
 
 def _find_pair_problems(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield findings for pairs of equal texts, and for passages that are both positive and negative for a query."""
+    """Yield findings for a file of pairs: pairs of equal texts, and passages that are right and wrong for one query."""
     roles = ("query", "positive") if "positive" in file.text_roles else ("text", "second")
     if not {*roles} <= {*file.text_roles}:
         return
@@ -101,7 +101,7 @@ def _list_negatives(value: object) -> Sequence[str]:
 
 
 def _find_choice_problems(file: CheckedFile) -> Iterator[DataFinding]:
-    """Yield findings for questions with two equal choices, and for right choices that always have the same position."""
+    """Yield findings for a file of questions: two equal choices, and right choices always in the same position."""
     endings = [role for role in file.text_roles if role not in ("context", "question")]
     given = [
         [to_text(each) for each in (values["choices"] if "choices" in values else [values[role] for role in endings])]

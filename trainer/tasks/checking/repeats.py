@@ -137,7 +137,10 @@ def _find_shared_texts(file: CheckedFile, earlier: CheckedFile, role: str) -> It
 
 
 def _find_near_repeats(files: Sequence[CheckedFile]) -> Iterator[DataFinding]:
-    """Yield findings for rows that are nearly equal to an earlier row, of the same file or of an earlier one."""
+    """Yield findings for rows that are nearly equal to an earlier row, of the same file or of an earlier one.
+
+    The first file is the training file.
+    """
     ends = np.cumsum([0, *map(len, files)])
     owner = np.repeat(np.arange(len(files)), [len(file) for file in files])
     keys = np.concatenate([file.keys for file in files])

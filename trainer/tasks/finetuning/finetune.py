@@ -42,7 +42,7 @@ from corpora.store.randomness import compute_keys
 from corpora.store.settings import to_settings_json
 from trainer.checkpoints.folders import Checkpoints, Cursor
 from trainer.complete_folders import check_output, hold_output
-from trainer.compute import resolve_auto
+from trainer.compute import hold_num_threads, resolve_auto
 from trainer.huggingface.checkpoints import Pretrained, load_pretrained
 from trainer.huggingface.config import read_json
 from trainer.huggingface.sentence_transformers import read_sentences
@@ -268,7 +268,8 @@ def train_task(
         first, step = resume_from.cursor.phase, resume_from.cursor.step
         scores.restore(resume_from.progress)
         checkpoints.kept_steps = scores.kept_steps
-    with checkpoints.wait_at_end(), stop.hold_signals():
+    threads = hold_num_threads(settings, data.pretrained.settings, data.max_length, ranks)
+    with checkpoints.wait_at_end(), stop.hold_signals(), threads:
         for phase in phases[first:]:
             state = begin_restart(phase.number)
             if phase.number == first:

@@ -123,6 +123,11 @@ def score_epoch(state: TrainState, data: TaskData, ranks: Ranks) -> dict[str, fl
     """Compute the loss (under `loss`) and the scores of a model on the evaluation examples, by name.
 
     All processes must call this function, and all get the same values.
+
+    Args:
+        state: The model.
+        data: The task and its encoded examples.
+        ranks: The processes that share the work.
     """
     assert isinstance(state.model, TaskModel)
     task, encoded = data.task, data.evaluation

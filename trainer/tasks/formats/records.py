@@ -200,7 +200,7 @@ class RowCounts:
 
 
 def resolve_path(path: str) -> Path:
-    """Return the path of a file, which for a zip is that of its only member or of the one in `FILE.zip!/MEMBER`.
+    """Return the path of a file or, for a zip, of its only member or of the member in `FILE.zip!/MEMBER`.
 
     Raises:
         InputError: If the zip cannot be read, or has several members or none and no member is named.
@@ -261,7 +261,7 @@ def number_lines(path: str) -> Iterator[tuple[int, str]]:
 
 
 def find_unpacked_ending(path: str) -> str:
-    """Return the file extension of a path in lower case, without that of a compression.
+    """Return the file extension of a path in lower case. The extension of a compression, such as ".gz", is skipped.
 
     Raises InputError if the path names a zip that cannot be read.
 

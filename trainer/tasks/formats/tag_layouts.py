@@ -65,7 +65,10 @@ def is_like_conll(settings: FileSettings) -> bool:
 
 
 def read_iob1(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield the sentences of a file with IOB1 tags, as in CoNLL-2003, or BIO tags. The tags are converted to BIO."""
+    """Yield the sentences of a file with IOB1 tags, as in CoNLL-2003, or BIO tags. The tags are converted to BIO.
+
+    Records, columns and errors are those of `read_conll`.
+    """
     return convert_records(
         read_conll(settings, wanted),
         lambda values: {**values, "tags": None if values["tags"] is None else to_bio2(values["tags"])},
@@ -73,10 +76,11 @@ def read_iob1(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
 
 
 def read_conllu(settings: FileSettings, _: Roles) -> Iterator[LineRecord]:
-    """Yield the sentences of a `.conllu`.
+    """Yield the sentences of a `.conllu`, with the roles in SENTENCE_ROLES and the number of their first line.
 
     The columns of `words` and `tags` can be set as CoNLL-U names or as numbers from 1; the defaults are `form` and
     `upos`. Multiword ranges and empty nodes are skipped. If a tag of a sentence is `_`, the sentence has no tags.
+    Uneven sentences are yielded as `Unusable`.
     """
     words, tags = (_find_column(settings, role, at, UD_COLUMNS) for role, at in (("words", 2), ("tags", 4)))
     for lines, marks in _read_conll_sentences(settings.path, comments=True):

@@ -226,7 +226,7 @@ class TagModel(TaskModel):
 
 
 def find_forbidden_tags(task: TagsTask) -> ForbiddenTags:
-    """Find the first tags, last tags and pairs of tags that cannot occur in a well-formed sentence of the scheme."""
+    """Find the first tags, last tags and pairs of tags that no well-formed sentence of the task's scheme has."""
     labels, scheme = task.labels, task.scheme
     return ForbiddenTags(
         first=torch.tensor([not may_follow(None, label, scheme) for label in labels]),

@@ -146,7 +146,7 @@ def freeze(model: TaskModel, words: Iterable[str]) -> None:
 
 
 def pool_texts(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """Represent each text by one vector, that of its first token ("cls") or the mean over its tokens ("mean"): [S, H].
+    """Represent each text by the vector of its first token ("cls") or by the mean over its tokens ("mean"): [S, H].
 
     `hidden_TH` has the vectors of all tokens.
     """
@@ -294,7 +294,7 @@ def sort_by_length(items: PackedItems, places: Int64s) -> Int64s:
 def build_empty_item(item: TaskItem) -> TaskItem:
     """Build an item without sequences, for a process that has no share of a step.
 
-    Its targets are empty arrays like those of the given item.
+    Its targets are empty arrays of the types of the given item's targets.
     """
     return TaskItem(sequences=(), example=-1, targets={name: values[:0] for name, values in item.targets.items()})
 

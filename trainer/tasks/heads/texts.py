@@ -72,9 +72,9 @@ class TextModel(TaskModel):
 
 
 def _sum_class_losses(logits_SC: Tensor, labels_SC: Tensor) -> Tensor:
-    """Sum the binary cross-entropy of several classes per text, averaged over classes, and return it before a 0: [2].
+    """Sum the binary cross-entropy of texts that may have several classes, averaged over classes: [2].
 
-    With the average, the loss does not grow with the number of classes.
+    With the average, the loss does not grow with the number of classes. The second value is 0.
     """
     loss = F.binary_cross_entropy_with_logits(logits_SC, labels_SC, reduction="none").mean(-1).sum()
     return torch.stack([loss, torch.zeros_like(loss)])
@@ -102,7 +102,9 @@ def _distill_classes(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -
 
 
 def _distill_each_class(logits_SC: Tensor, theirs_SC: Tensor, temperature: float) -> Tensor:
-    """Compute the divergence from the teacher for each class separately, averaged over classes, before a 0: [2].
+    """Compute the divergence from the teacher for each class separately, averaged over classes: [2].
+
+    The second value is 0.
 
     Args:
         logits_SC: The logits of the student.
@@ -143,7 +145,7 @@ class SpanModel(TaskModel):
         return logits_T2
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the mean of start and end cross-entropy over windows, and count windows with both correct: [1, 2]."""
+        """Sum the mean cross-entropy of start and end over windows, and count windows with both correct: [1, 2]."""
         places_S2 = torch.stack([batch.targets[START], batch.targets[END]], 1)
         places_S2 = places_S2 + batch.boundaries[: len(places_S2), None]
         windows_T = to_group_numbers(batch.boundaries.diff(), len(outputs))
@@ -176,7 +178,7 @@ class ChoiceModel(TaskModel):
         return scores_S1
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the cross-entropy over questions, and count those whose right choice has the highest score: [1, 2]."""
+        """Sum the cross-entropy of choices over questions, and count the correctly answered questions: [1, 2]."""
         right_Q = batch.targets[CHOICE.name]
         sizes_Q = batch.targets[EXAMPLES][: len(right_Q)]  # an item without a sequence has no target
         groups_S = to_group_numbers(sizes_Q, len(outputs))

@@ -245,7 +245,7 @@ class VectorModel(TaskModel):
         return torch.stack([error, torch.zeros_like(error)])
 
     def compute_pair_logits(self, first_PW: Tensor, second_PW: Tensor) -> Tensor:
-        """Compute class logits for pairs of vectors, from the features (u, v, |u - v|): float32 [P, C].
+        """Compute class logits for pairs of vectors u and v from the features (u, v, |u - v|): float32 [P, C].
 
         For truncated vectors, only the matching columns of the matrix are used.
         """
@@ -290,7 +290,7 @@ def _select_sequences(batch: Batch, chosen_S: Tensor) -> Batch:
 
 
 def split_sides(vectors_SH: Tensor, batch: Batch) -> Sides:
-    """Split the vectors of a batch's sequences into those of first, second and further texts of each item."""
+    """Split the vectors of a batch's sequences: first texts of the items, second texts, and further texts."""
     firsts_S = _mark_firsts(batch)
     seconds_S = F.pad(firsts_S, (1, 0))[:-1]
     same_S = batch.targets[SAME]
@@ -338,7 +338,7 @@ def _normalize_if_cosine(vectors: Tensor, similarity: str) -> Tensor:
 def _mark_excluded(first_P: Tensor, second_P: Tensor, more_N: Tensor) -> Tensor:
     """Mark the texts that match a pair as well as its own second text, so they are not negatives: bool [P, P + N].
 
-    The arguments are hashes of the first, second and further texts.
+    `first_P`, `second_P` and `more_N` are hashes of the first, second and further texts, equal for equal texts.
     """
     others = ~torch.eye(len(first_P), dtype=torch.bool, device=first_P.device)
     alike = (second_P[:, None] == second_P) | (first_P[:, None] == first_P)
@@ -346,7 +346,10 @@ def _mark_excluded(first_P: Tensor, second_P: Tensor, more_N: Tensor) -> Tensor:
 
 
 def gather_rows(rows: Tensor) -> list[Tensor]:
-    """Gather the rows of every process, in order of rank. Only the rows of this process have a gradient."""
+    """Gather the rows of every process, as one tensor per process in order of rank. All processes must call it.
+
+    Only the rows of this process have a gradient.
+    """
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return [rows]
     count = dist.get_world_size()

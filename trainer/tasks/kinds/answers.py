@@ -80,9 +80,10 @@ def normalize_answer(text: str) -> str:
 
 
 def _compare_texts(wanted: str, answer: str) -> Match:
-    """Compare two normalized texts. F1 is that of their bags of tokens: 1 for equal texts, 0 if only one is empty.
+    """Compare two normalized texts: whether they are equal, and the F1 of their bags of tokens.
 
-    (The script of SQuAD 1.1 gives two empty texts F1 0 and exact match 1, but its gold answers are never empty.)
+    F1 is 1 for equal texts, and 0 if only one is empty. (The script of SQuAD 1.1 gives two empty texts F1 0 and exact
+    match 1, but its gold answers are never empty.)
 
     >>> _compare_texts("quick brown fox", "quick fox")
     Match(exact=0.0, f1=0.8)
@@ -129,7 +130,7 @@ def compute_answer_scores(golds: Golds, answers: Sequence[str]) -> dict[str, flo
 
 
 def _match_all(golds: Golds, answers: Sequence[str]) -> Float64s:
-    """Compute the exact match and F1 of each answer: float64 [questions, 2]."""
+    """Compute the exact match and the F1 of each question's predicted answer: float64 [questions, 2]."""
     return np.array([find_best_match(texts, answer) for texts, answer in zip(golds, answers, strict=True)])
 
 
@@ -374,8 +375,8 @@ class SpanTask(Task):
     def compute_scores(self, examples: Sequence[SpanExample], predictions: Sequence[FoundSpans]) -> dict[str, float]:
         """Compute the scores of predicted spans.
 
-        They are those of `compute_optional_answer_scores` if questions may have no answer (`impossible`) or if an
-        example has none, otherwise those of `compute_answer_scores`.
+        If questions may have no answer (`impossible`) or if an example has none, `compute_optional_answer_scores`
+        computes them, otherwise `compute_answer_scores`.
         """
         golds = [[text for _, text in example.answers or ()] for example in examples]
         texts = [spans.best[0].text if spans.best else "" for spans in predictions]

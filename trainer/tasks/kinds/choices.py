@@ -127,7 +127,10 @@ class ChoiceTask(Task):
         return tuple(map(Tokens.from_encoding, encodings))
 
     def make_predictions(self, examples: Sequence[ChoiceExample], items: Items, answers: Answers) -> list[Float32s]:
-        """Return the score (logit) of each choice of each question: float32 [choices]."""
+        """Return the score (logit) of each choice of each question: float32 [choices].
+
+        `answers` has the scores of each item's sequences, float32 [choices, 1].
+        """
         return [answer[:, 0] for answer in answers]
 
     def compute_scores(self, examples: Sequence[ChoiceExample], predictions: Sequence[Float32s]) -> dict[str, float]:
@@ -178,9 +181,8 @@ def format_ending(question: str, choice: str) -> str:
 def _parse_choice(label: Any, count: int) -> int:
     """Parse the label of a question as the zero-based index of a choice.
 
-    It may be such a number, or a letter from A on.
-
-    `count` is the number of choices. Raises Unusable if the label names no choice.
+    The label may be such a number, or a letter from A on. `count` is the number of choices. Raises Unusable if the
+    label names no choice.
     """
     place = label
     if isinstance(label, str):

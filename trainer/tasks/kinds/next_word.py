@@ -146,7 +146,7 @@ class NextTask(Task):
         return [TextCost(nats, int(tokens), int(right)) for nats, tokens, right in sums.tolist()]
 
     def compute_scores(self, examples: Sequence[str], predictions: Sequence[TextCost]) -> dict[str, float]:
-        """Compute the scores of `compute_next_scores` over the tokens of all texts."""
+        """Compute the scores of `compute_next_scores`, such as the perplexity, over the tokens of all texts."""
         sizes = [len(example.encode()) for example in examples]
         costs = [(*cost, size) for cost, size in zip(predictions, sizes, strict=True)]
         return compute_next_scores(np.array(costs, np.float64))
@@ -161,7 +161,7 @@ class NextTask(Task):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Build the task if a `config.json` is that of a decoder, else return None."""
+        """Build the task if a `config.json` describes a decoder, else return None."""
         return cls() if config.get("is_decoder") else None
 
 

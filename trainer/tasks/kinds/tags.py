@@ -78,7 +78,7 @@ def compute_span_scores(gold: Sequence[Sequence[str]], answers: Sequence[Sequenc
 
     Args:
         gold: The correct tags of each sentence.
-        answers: The predicted tags of each sentence.
+        answers: The predicted tags of each sentence, as many as in `gold`.
 
     >>> compute_span_scores([["B-PER", "I-PER", "O"]], [["B-PER", "I-PER", "B-LOC"]])["precision"]
     0.5
@@ -90,6 +90,8 @@ def compute_span_scores(gold: Sequence[Sequence[str]], answers: Sequence[Sequenc
 def compute_token_accuracy(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> float:
     """Compute the share of tokens with the correct tag, over all sentences. Tags may be any strings.
 
+    There must be at least one token.
+
     >>> compute_token_accuracy([["DET", "NOUN"], ["VERB"], []], [["DET", "VERB"], ["VERB"], []])
     0.6666666666666666
     """
@@ -98,7 +100,12 @@ def compute_token_accuracy(gold: Sequence[Sequence[str]], answers: Sequence[Sequ
 
 
 def count_spans(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> Int64s:
-    """Count the correct, predicted and gold spans of each sentence: int64 [sentences, 3], in this order."""
+    """Count the correct, predicted and gold spans of each sentence, in this order: int64 [sentences, 3].
+
+    Args:
+        gold: The correct tags of each sentence.
+        answers: The predicted tags of each sentence, as many as in `gold`.
+    """
     types: dict[str, int] = {}
     wanted, answered = _encode_spans(gold, types), _encode_spans(answers, types)
     sentence_T = np.repeat(np.arange(len(gold)), [len(tags) + 1 for tags in gold])
@@ -109,7 +116,7 @@ def count_spans(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]])
 
 
 def find_spans(tags: Sequence[str]) -> list[TaggedSpan]:
-    """Find the spans of one sentence, in order.
+    """Find the spans that the tags of one sentence mark, in order.
 
     >>> find_spans(["I-PER", "B-LOC"])
     [TaggedSpan(type='PER', first=0, last=0), TaggedSpan(type='LOC', first=1, last=1)]
@@ -124,7 +131,10 @@ def find_spans(tags: Sequence[str]) -> list[TaggedSpan]:
 
 
 def _encode_spans(sentences: Sequence[Sequence[str]], types: dict[str, int]) -> _Spans:
-    """Convert the spans of sentences to arrays. Types that are missing in `types` are added with the next number."""
+    """Convert the tags of sentences to arrays that show where spans begin and end.
+
+    `types` maps the names of types to numbers. Types that it lacks are added with the next number.
+    """
     codes: dict[str, int] = {"O": _O}  # of each tag: 5 x type + letter
     flat: list[int] = []
     for tags in sentences:
@@ -145,7 +155,10 @@ def _encode_spans(sentences: Sequence[Sequence[str]], types: dict[str, int]) -> 
 
 
 def _mark_begins(letter_T: Int64s, type_T: Int64s) -> Bools:
-    """Mark the tokens at which spans begin: bool [T]. The very first token must be an O."""
+    """Mark the tokens at which spans begin: bool [T].
+
+    The arguments are the code of each tag's letter and the number of its type. The very first token must be an O.
+    """
     before_T, type_before_T = np.roll(letter_T, 1), np.roll(type_T, 1)
     own = np.isin(letter_T, (_B, _S))
     apart = np.isin(before_T, (_O, _E, _S)) | (type_T != type_before_T)
@@ -154,7 +167,10 @@ def _mark_begins(letter_T: Int64s, type_T: Int64s) -> Bools:
 
 
 def _encode_tag(tag: str, types: dict[str, int]) -> int:
-    """Encode a tag other than O: 5 times the number of its type, plus the code of its letter."""
+    """Encode a tag other than O as 5 times the number of its type, plus the code of its letter.
+
+    `types` maps the names of types to numbers. A type that it lacks is added.
+    """
     letter, _, name = tag.partition("-")
     if letter not in _CODES:
         letter, name = "I", tag
@@ -167,7 +183,7 @@ _SPAN = re.compile(r"[BIESLU]-.+")
 
 
 def are_spans(tags: Collection[str]) -> bool:
-    """Check whether tags mark spans, that is, whether each tag except O begins or continues a span.
+    """Return True if tags mark spans, that is, if each tag except O begins or continues a span.
 
     >>> are_spans({"O", "B-PER", "I-PER"}), are_spans({"B", "I", "O"}), are_spans({"NOUN", "X"}), are_spans({"O"})
     (True, True, False, False)
@@ -178,7 +194,7 @@ def are_spans(tags: Collection[str]) -> bool:
 
 
 def is_span_tag(tag: str) -> bool:
-    """Check whether a tag begins or continues a typed span.
+    """Return True if a tag begins or continues a span that has a type.
 
     >>> [is_span_tag(tag) for tag in ("B-PER", "X-PER", "B", "b-PER")]
     [True, False, False, False]
@@ -209,7 +225,7 @@ def guess_scheme(sentences: Iterable[Sequence[str]]) -> str:
 
 
 def to_scheme(tags: Sequence[str], scheme: str) -> list[str]:
-    """Convert the tags of a sentence to another scheme, "bio2" or "bioes". The spans stay the same.
+    """Convert the tags of a sentence to the scheme "bio2" or "bioes". The spans stay the same.
 
     >>> to_scheme(["I-PER", "I-PER", "B-PER", "O", "I-LOC"], "bio2")
     ['B-PER', 'I-PER', 'B-PER', 'O', 'B-LOC']
@@ -226,12 +242,12 @@ def to_scheme(tags: Sequence[str], scheme: str) -> list[str]:
 
 
 def format_tag(letter: str, kind: str) -> str:
-    """Join a letter and a type with a hyphen. If the type is "", the tag is the letter alone."""
+    """Join a letter and a type with a hyphen, as in "B-PER". If the type is "", the tag is only the letter."""
     return f"{letter}-{kind}" if kind else letter
 
 
 def may_follow(before: str | None, after: str | None, scheme: str) -> bool:
-    """Check whether one tag may follow another in a well-formed sentence.
+    """Return True if one tag may follow another in a well-formed sentence.
 
     Args:
         before: The first tag, or None for the start of the sentence.
@@ -325,26 +341,29 @@ class TagsTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics, the requested one first."""
+        """The metrics of spans or of words by which epochs can be compared, the requested one first."""
         return with_first(self.metric, WORD_METRICS if self.units == "words" else SPAN_METRICS)
 
     @property
     def export_architecture(self) -> str:
-        """The key of Hugging Face's token classification class, or "encoder" if the model has a CRF."""
+        """The key of Hugging Face's class for tagged tokens, or "encoder" if the model has a CRF.
+
+        No class of theirs has a CRF.
+        """
         return "encoder" if self.crf else self.architecture
 
     @property
     def num_outputs(self) -> int:
-        """The number of outputs for a word, one for each tag."""
+        """The number of outputs for a word, one logit for each tag."""
         return len(self.labels)
 
     @property
     def term(self) -> Term:
-        """The loss term: of single words, or with `crf` of all tags of a sentence."""
+        """The loss term of the tags: of single words, or with `crf` of all tags of a sentence."""
         return SENTENCE_TAGS if self.crf else TAG
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> TaggedSentence:
-        """Build an example from a sentence.
+        """Build an example from the values of a sentence.
 
         Raises:
             Unusable: If there are no words, a word is too long, or the numbers of words and tags differ.
@@ -365,7 +384,7 @@ class TagsTask(Task):
         return example.document or " ".join(example.words)
 
     def find_unknown_label(self, example: TaggedSentence) -> Unusable | None:
-        """Return a reason if a sentence has a tag that is not in `labels`, else None.
+        """Return a reason if a sentence has a tag that training did not have, else None.
 
         Before `fit`, every tag is known.
         """
@@ -378,12 +397,16 @@ class TagsTask(Task):
         return next(reasons, None)
 
     def convert_tags(self, example: TaggedSentence) -> Sequence[str]:
-        """Return a labeled sentence's tags in the scheme used for training."""
+        """Convert a labeled sentence's tags to the scheme used for training, if they mark spans."""
         assert example.tags is not None
         return to_scheme(example.tags, self.scheme) if self.units == "spans" else example.tags
 
     def fit(self, examples: Sequence[TaggedSentence], where: str) -> Self:
         """Return a copy of the task with the tags of the training examples, their unit and their scheme.
+
+        Args:
+            examples: The training examples.
+            where: The name of their file, for messages.
 
         Raises:
             InputError: If there are too few or too many different tags, or if `context` is "document" and no example
@@ -416,10 +439,15 @@ class TagsTask(Task):
         return replace(self, units=units, labels=labels, usual=usual, written=written)
 
     def make_items(self, examples: Sequence[TaggedSentence], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Build the items of sentences that are read together.
+        """Build the items of sentences.
 
         An item holds one sentence or, with `context` set to "document", as many sentences as fill half a window. Longer
         sentences are split into overlapping windows.
+
+        Args:
+            examples: The sentences.
+            encoder: Turns texts into tokens. Its maximum length is the length of a window.
+            labelled: True to add the tags as targets.
         """
         pieces = split_into_pieces(encoder, [example.words for example in examples])
         numbers = [self._to_tag_numbers(*each) for each in zip(examples, pieces, strict=True)] if labelled else None
@@ -431,7 +459,7 @@ class TagsTask(Task):
         ]
 
     def _to_tag_numbers(self, example: TaggedSentence, pieces: Pieces) -> Int64s:
-        """Return the tag indices of the words that have tokens: int64 [W].
+        """Convert the tags of a sentence to indices, for the words that have tokens: int64 [W].
 
         A span that loses words remains a span. Unknown tags are replaced by the usual tag.
         """
@@ -440,7 +468,7 @@ class TagsTask(Task):
         return np.array([self.labels.index(tag if tag in self.labels else self.usual) for tag in tags], np.int64)
 
     def iter_groups(self, examples: Sequence[TaggedSentence]) -> Iterator[range]:
-        """Yield ranges of example indices that are read as one text: a document's sentences, or a single sentence."""
+        """Yield ranges of sentence indices that are read as one text: a document's sentences, or a single sentence."""
 
         def text(number: int) -> tuple[str | None, int]:
             document = examples[number].document if self.context == "document" else None
@@ -451,7 +479,13 @@ class TagsTask(Task):
             yield range(numbers[0], numbers[-1] + 1)
 
     def _iter_runs(self, text: range, pieces: Sequence[Pieces], room: int) -> Iterator[range]:
-        """Yield ranges of sentences that fill at most half a window, so that each range has context on both sides."""
+        """Yield ranges of sentences that fill at most half a window, so that each range has context on both sides.
+
+        Args:
+            text: The indices of the sentences of the whole text.
+            pieces: The tokens of each sentence.
+            room: The number of tokens of a window.
+        """
         begin, size = text.start, 0
         for number in text:
             length = len(pieces[number].ids)
@@ -496,7 +530,10 @@ class TagsTask(Task):
             )
 
     def make_predictions(self, examples: Sequence[TaggedSentence], items: Items, answers: Answers) -> list[list[str]]:
-        """Return the predicted tags of each sentence, one for each word. Words without tokens get the usual tag."""
+        """Return the predicted tags of each sentence, one for each word. Words without tokens get the usual tag.
+
+        `answers` has the logits of each item's words, [P, C], or the indices of their tags, [P].
+        """
         tagged = [[self.usual] * len(example.words) for example in examples]
         for item, answer in zip(items, answers, strict=True):
             tags = answer.argmax(-1) if answer.ndim > 1 else answer
@@ -505,7 +542,7 @@ class TagsTask(Task):
         return tagged
 
     def compute_scores(self, examples: Sequence[TaggedSentence], predictions: Sequence[list[str]]) -> dict[str, float]:
-        """Compute the scores of spans (SPAN_METRICS), or only `token_accuracy` if `units` is "words"."""
+        """Compute the scores of predicted tags, those in SPAN_METRICS, or only `token_accuracy` if words are scored."""
         gold = [list(self.convert_tags(example)) for example in examples]
         if self.units == "spans":
             scores = compute_span_scores(gold, predictions)
@@ -513,7 +550,7 @@ class TagsTask(Task):
         return {"token_accuracy": compute_token_accuracy(gold, predictions)}
 
     def to_row(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
-        """Build a row for output, with `words` and `tags`.
+        """Build a row for output from predicted tags, with `words` and `tags`.
 
         If spans are tagged, `spans` lists their `type`, `first` and `last` (zero-based word indices), and `text`.
         """
@@ -527,9 +564,10 @@ class TagsTask(Task):
         return {**row, "spans": spans}
 
     def judge(self, example: TaggedSentence, prediction: list[str]) -> dict[str, Any]:
-        """Return `gold`, the correct tags, and `score`, a dictionary with three counts of spans or words.
+        """Compare predicted tags with the correct ones.
 
-        The counts are `right` (correctly predicted), `answered` (predicted) and `labelled` (gold).
+        The keys are `gold`, a list of the correct tags, and `score`, a dictionary with three counts of spans or words:
+        `right` (correctly predicted), `answered` (predicted) and `labelled` (gold).
         """
         gold = list(self.convert_tags(example))
         if self.units == "spans":
@@ -539,12 +577,15 @@ class TagsTask(Task):
         return {"gold": gold, "score": dict(zip(("right", "answered", "labelled"), counts, strict=True))}
 
     def to_config(self) -> Mapping[str, Any]:
-        """Return the keys of `config.json` that hold the names of the tags."""
+        """Return the keys of `config.json` that name the tags, `id2label` and `label2id`."""
         return to_label_keys(self.labels)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Build the task from the `config.json` of a model trained elsewhere. Its labels determine unit and scheme."""
+        """Build the task from the `config.json` of a model trained elsewhere.
+
+        The names of its tags determine unit and scheme.
+        """
         labels = parse_labels(config)
         return cls(
             units="spans" if are_spans(labels) else "words",
@@ -555,7 +596,7 @@ class TagsTask(Task):
 
 
 def _make_chain_targets(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any]]:
-    """Build the targets CHAINS and INNER of an item.
+    """Build the targets CHAINS (words per sentence) and INNER (where sentences continue outside) of an item, by name.
 
     Args:
         of: int64, the index of the sentence of each word in a range of sentences.
@@ -569,7 +610,10 @@ def _make_chain_targets(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any
 
 
 def _guess_units(met: Mapping[str, int], examples: Sequence[TaggedSentence]) -> str:
-    """Guess whether tags mark "spans" or "words". Raises Misfit if both occur, which may be a mistake in the file."""
+    """Guess whether tags mark "spans" or "words".
+
+    `met` has the tags. Raises Misfit if both occur, which may be a mistake in the file.
+    """
     if are_spans(met):
         return "spans"
     if not any(map(is_span_tag, met)):
@@ -590,7 +634,10 @@ def _guess_units(met: Mapping[str, int], examples: Sequence[TaggedSentence]) -> 
 
 
 def _parse_tags(value: Any) -> tuple[str, ...]:
-    """Convert tags to strings. Raises Unusable if they are neither strings nor whole numbers."""
+    """Convert the tags of a record, a list or a string with spaces, to strings.
+
+    Raises Unusable if they are neither strings nor whole numbers.
+    """
     if isinstance(value, list) and all(isinstance(item, str | int) for item in value):
         return tuple(as_label(item, "tags") for item in value)
     return tuple(as_words(value, "tags"))

@@ -55,7 +55,7 @@ class Rates(NamedTuple):
 
 
 def compute_rates(right: int, answered: int, gold: int) -> Rates:
-    """Compute precision, recall and F1 from counts of correct, predicted and gold items.
+    """Compute precision, recall and F1 from the numbers of correct, predicted and gold items.
 
     A rate whose denominator is zero is 0.
 
@@ -70,7 +70,7 @@ def compute_rates(right: int, answered: int, gold: int) -> Rates:
 
 
 def compute_means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Compute the mean of each score over rows. `rows` must not be empty, and all rows must have the same keys."""
+    """Compute the mean of each score over rows, by name. `rows` must not be empty, and all must have the same keys."""
     return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
@@ -122,7 +122,7 @@ def compute_table_scores(table: Int64s, num_classes: int = 0) -> dict[str, float
 
 
 def compute_class_scores(labels: npt.ArrayLike, answers: npt.ArrayLike, num_classes: int) -> dict[str, float]:
-    """Compute accuracy, macro F1 and Matthews correlation, and F1 if there are two classes.
+    """Compute the accuracy, macro F1 and Matthews correlation of predicted classes, and F1 if there are two.
 
     Args and scores are those of `build_confusion_table` and `compute_table_scores`. Micro F1 is omitted: if each row
     has one label, it equals the accuracy.
@@ -202,7 +202,7 @@ def _compute_pearson(one: Float64s, other: Float64s) -> float:
 
 
 def _compute_ranks(values: Float64s) -> Float64s:
-    """Return zero-based ranks; equal values share their mean rank."""
+    """Compute the zero-based rank of each value; equal values share their mean rank."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks: Float64s = (np.cumsum(counts) - (counts + 1) / 2)[places]
     return ranks
@@ -262,7 +262,7 @@ class TextTask(Task):
 
     @property
     def num_outputs(self) -> int:
-        """The number of outputs that the head computes for a text."""
+        """The number of outputs that the head computes for a text. Each subclass defines it."""
         raise NotImplementedError
 
     @property
@@ -287,15 +287,20 @@ class TextTask(Task):
         return ("text", "second", "label", *self.numeric, *self.categorical)
 
     def parse_label(self, value: Any) -> Any:
-        """Parse the label in a cell of a labeled file. Raises Unusable if the value is not a label."""
+        """Parse the label in a cell of a labeled file. Each subclass defines its type.
+
+        Raises Unusable if the value is not a label.
+        """
         raise NotImplementedError
 
     def to_target(self, label: Any) -> npt.NDArray[Any]:
-        """Convert a label to a training target with a leading batch dimension of 1."""
+        """Convert a label to a training target, an array with a leading batch dimension of 1."""
         raise NotImplementedError
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> TextExample:
-        """Build an example from a record. The label is only read if `labelled` is True.
+        """Build an example from the values of a record with one text or two.
+
+        The label is only read if `labelled` is True.
 
         Raises:
             Unusable: If a value is missing or has the wrong type, or if the record is a pair of texts but the training
@@ -317,7 +322,7 @@ class TextTask(Task):
         )
 
     def fit_columns(self, examples: Sequence[TextExample], where: str = "The file") -> dict[str, Any]:
-        """Compute the settings that depend on the training rows.
+        """Compute those settings of a task on texts that depend on the training rows.
 
         Args:
             examples: The training examples.
@@ -340,7 +345,12 @@ class TextTask(Task):
         }
 
     def make_items(self, examples: Sequence[TextExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Build one item with one sequence for each example.
+        """Build one item with one sequence for each example, of its text or of both texts.
+
+        Args:
+            examples: The examples.
+            encoder: Turns texts into tokens.
+            labelled: True to add the labels as targets.
 
         Raises:
             InputError: If only some of the examples have a second text.
@@ -361,7 +371,10 @@ class TextTask(Task):
         return {self.list_terms()[0].name: self.to_target(example.label), **beside} if labelled else beside
 
     def _to_column_vector(self, values: tuple[Any, ...]) -> Float32s:
-        """Convert the additional columns of a text to float32 [1, N]: standardized numbers, then one-hot categories."""
+        """Convert the values of a text's additional columns to a vector: float32 [1, N].
+
+        It has standardized numbers, then one-hot categories.
+        """
         numbers, kinds = values[: len(self.numeric)], values[len(self.numeric) :]
         standard = [
             (number - mean) / deviation if deviation else 0.0
@@ -371,7 +384,10 @@ class TextTask(Task):
         return np.array([[*standard, *ones]], np.float32)
 
     def make_predictions(self, examples: Sequence[TextExample], items: Items, answers: Answers) -> list[Float32s]:
-        """Return the head's outputs for each text: float32 [C] of logits, or [1] with a number."""
+        """Return the head's outputs for each text: float32 [C] of logits, or [1] with a number.
+
+        `answers` has the outputs of each item, float32 [1, C].
+        """
         return [answer[0] for answer in answers]
 
 
@@ -398,7 +414,7 @@ class StudentTask(TextTask):
         check_range("teacher_weight", self.teacher_weight, 0.0, 1.0)
 
     def list_terms(self) -> tuple[Term, ...]:
-        """List the loss terms: that of the labels and, if there is a teacher, that of the teacher's outputs.
+        """List the loss terms: the term of the labels and, if there is a teacher, the term of the teacher's outputs.
 
         For classes, the second term counts the predictions that agree with the teacher.
         """
@@ -408,7 +424,7 @@ class StudentTask(TextTask):
         return term._replace(weight=1 - self.teacher_weight), Term(TEACHER, self.teacher_weight, term.has_rights)
 
     def check_teacher(self, teacher: "StudentTask") -> None:
-        """Raise InputError if the teacher was fine-tuned for another task, or with other additional columns."""
+        """Raise InputError if a teacher was fine-tuned for another kind of task, or with other additional columns."""
         for name in ("kind", "numeric", "categorical", "multi_label"):
             theirs, ours = getattr(teacher, name, None), getattr(self, name, None)
             if theirs != ours:
@@ -418,7 +434,7 @@ class StudentTask(TextTask):
                 )
 
     def to_student_order(self, teacher: "StudentTask", answer: Float32s) -> Float32s:
-        """Reorder the teacher's outputs for a text so that the classes are in the student's order: float32 [C]."""
+        """Return the teacher's outputs for a text unchanged: float32 [C]. Tasks with classes reorder them."""
         return answer
 
 
@@ -449,21 +465,24 @@ class ClassesTask(StudentTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics, the requested one first."""
+        """The metrics of classes by which epochs can be compared, the requested one first.
+
+        They are MULTI_LABEL_METRICS or SINGLE_LABEL_METRICS. Of the latter, "f1" requires two classes.
+        """
         return with_first(self.metric, MULTI_LABEL_METRICS if self.multi_label else SINGLE_LABEL_METRICS)
 
     @property
     def num_outputs(self) -> int:
-        """The number of classes."""
+        """The number of classes, which is the number of logits of a text."""
         return len(self.labels)
 
     @property
     def term(self) -> Term:
-        """The loss term: `LABELS` if texts can have several classes, else `LABEL`."""
+        """The loss term of the classes: `LABELS` if texts can have several classes, else `LABEL`."""
         return LABELS if self.multi_label else LABEL
 
     def check_teacher(self, teacher: StudentTask) -> None:
-        """Raise InputError if the teacher was fine-tuned for another task or for other classes."""
+        """Raise InputError if a teacher was fine-tuned for another task or for other classes."""
         super(ClassesTask, self).check_teacher(teacher)
         assert isinstance(teacher, ClassesTask), "of the same task"
         more, fewer = {*teacher.labels} - {*self.labels}, {*self.labels} - {*teacher.labels}
@@ -481,7 +500,7 @@ class ClassesTask(StudentTask):
         return answer[[teacher.labels.index(label) for label in self.labels]]
 
     def parse_label(self, value: Any) -> str | tuple[str, ...]:
-        """Parse a label: the name of a class, or with `multi_label` a sorted tuple of names.
+        """Parse a label as the name of a class, or with `multi_label` as a sorted tuple of names.
 
         Raises:
             Unusable: If the value is not a label.
@@ -494,9 +513,9 @@ class ClassesTask(StudentTask):
         return label
 
     def find_unknown_label(self, example: TextExample) -> Unusable | None:
-        """Return a reason if the example has a label that is not in `labels`, else None.
+        """Return a reason if a text has a class that is not in `labels`, else None.
 
-        Before `fit`, every label is known.
+        Before `fit`, every class is known.
         """
         beyond = sorted({*self._list_names(example.label)} - {*self.labels}) if self.labels else []
         return (
@@ -504,7 +523,7 @@ class ClassesTask(StudentTask):
         )
 
     def to_target(self, label: Any) -> npt.NDArray[Any]:
-        """Convert a label to a target: int64 [1], or with `multi_label` float32 [1, C] of zeros and ones.
+        """Convert a class to a target: int64 [1], or with `multi_label` float32 [1, C] of zeros and ones.
 
         The int64 is the index of the class, or IGNORED for an unknown label.
         """
@@ -514,6 +533,10 @@ class ClassesTask(StudentTask):
 
     def fit(self, examples: Sequence[TextExample], where: str) -> Self:
         """Return a copy of the task with the names of the classes and the statistics of the additional columns.
+
+        Args:
+            examples: The training examples.
+            where: The name of their file, for messages.
 
         Raises:
             InputError: If the labels look like numbers, there are too few or too many, a class has no training row, or
@@ -546,7 +569,10 @@ class ClassesTask(StudentTask):
         return names
 
     def compute_scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Compute the scores of `compute_class_scores`, or with `multi_label` those of `compute_multilabel_scores`."""
+        """Compute the scores of `compute_class_scores`, or with `multi_label` those of `compute_multilabel_scores`.
+
+        `predictions` has the logits of each text, float32 [C].
+        """
         gold, answers = self.to_class_indices(examples, predictions)
         return (
             compute_multilabel_scores(gold, answers)
@@ -557,7 +583,7 @@ class ClassesTask(StudentTask):
     def to_class_indices(
         self, examples: Sequence[TextExample], predictions: Sequence[Float32s]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Convert labels and predictions to class indices: int64 [N] each, or with `multi_label` bool [N, C] each.
+        """Convert labels and predictions of texts to class indices: int64 [N], or with `multi_label` bool [N, C].
 
         Returns:
             The labels, and the predictions. Labels that are not in `labels` get indices after the known classes, which
@@ -573,7 +599,10 @@ class ClassesTask(StudentTask):
         return gold, np.pad(outputs > 0, ((0, 0), (0, len(names) - len(self.labels))))
 
     def to_row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
-        """Build a row for output: `label` (with `multi_label` a list, `labels`), and `probabilities` by class name."""
+        """Build a row for output from a text's logits: the predicted `label`, and `probabilities` by class name.
+
+        With `multi_label`, the key is `labels`, with a list.
+        """
         shares = sigmoid(prediction) if self.multi_label else softmax(prediction)
         probabilities = dict(zip(self.labels, shares.tolist(), strict=True))
         if not self.multi_label:
@@ -581,19 +610,22 @@ class ClassesTask(StudentTask):
         return {"labels": self._choose_labels(prediction), "probabilities": probabilities}
 
     def _choose_labels(self, prediction: Float32s) -> list[str]:
-        """Return the class with the highest output, or with `multi_label` all classes with an output above 0."""
+        """Choose the predicted classes of a text from its logits: the one with the highest logit, as a list.
+
+        With `multi_label`, they are all classes with a logit above 0.
+        """
         if not self.multi_label:
             return [self.labels[int(prediction.argmax())]]
         return [name for name, output in zip(self.labels, prediction.tolist(), strict=True) if output > 0]
 
     def judge(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
-        """Return `gold`, the label or list of labels, and `score`: 1.0 if the prediction equals it, else 0.0."""
+        """Return the correct label, or list of labels, as `gold`, and `score`: 1.0 if it was predicted, else 0.0."""
         gold = list(self._list_names(example.label))
         right = sorted(gold) == sorted(self._choose_labels(prediction))
         return {"gold": gold if self.multi_label else example.label, "score": float(right)}
 
     def to_config(self) -> Mapping[str, Any]:
-        """Return the keys of `config.json` that hold the problem type and the names of the classes."""
+        """Return the keys of `config.json` for a classifier: `problem_type`, `id2label` and `label2id`."""
         return {
             "problem_type": "multi_label_classification" if self.multi_label else "single_label_classification",
             **to_label_keys(self.labels),
@@ -601,7 +633,10 @@ class ClassesTask(StudentTask):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Build the task from the `config.json` of a model trained elsewhere; None if it predicts a number."""
+        """Build the task from the `config.json` of a classifier trained elsewhere.
+
+        Return None if the model predicts a number.
+        """
         if config.get("problem_type") == "regression":
             return None
         multi = config.get("problem_type") == "multi_label_classification"
@@ -624,24 +659,28 @@ class NumberTask(StudentTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics, the requested one first."""
+        """The metrics by which epochs can be compared, "pearson" and "spearman", the requested one first."""
         return with_first(self.metric, ("pearson", "spearman"))
 
     @property
     def num_outputs(self) -> int:
-        """1: the head has a single output."""
+        """The number of outputs for a text, which is 1."""
         return 1
 
     def parse_label(self, value: Any) -> float:
-        """Parse a finite number. Raises Unusable if the value is not one."""
+        """Parse a label as a finite number. Raises Unusable if the value is not one."""
         return parse_number(value, "label")
 
     def to_target(self, label: Any) -> npt.NDArray[Any]:
-        """Convert the number to a target: float32 [1]."""
+        """Convert a number to a target: float32 [1]."""
         return np.array([label], np.float32)
 
     def fit(self, examples: Sequence[TextExample], where: str) -> Self:
         """Return a copy of the task with the statistics of the additional columns.
+
+        Args:
+            examples: The training examples.
+            where: The name of their file, for messages.
 
         Raises:
             InputError: If all rows have the same number, or only some rows have a second text.
@@ -654,30 +693,34 @@ class NumberTask(StudentTask):
         return replace(self, **self.fit_columns(examples, where))
 
     def compute_scores(self, examples: Sequence[TextExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Compute Pearson's and Spearman's correlation of labels and predictions: `pearson` and `spearman`."""
+        """Compute the correlations of the correct and the predicted numbers: `pearson` and `spearman`."""
         gold = np.array([example.label for example in examples], np.float64)
         return compute_correlations(gold, np.array([prediction[0] for prediction in predictions], np.float64))
 
     def to_row(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
-        """Build a row for output, with the predicted `number`."""
+        """Build a row for output with the predicted `number`, a float."""
         return {"number": float(prediction[0])}
 
     def judge(self, example: TextExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the label as `gold`. There is no `score`, since a single row has no correlation."""
+        """Return the correct number as `gold`. There is no `score`, since a single row has no correlation."""
         return {"gold": example.label}
 
     def to_config(self) -> Mapping[str, Any]:
-        """Return the keys of `config.json` for a model with a single output, a number."""
+        """Return the keys of `config.json` for a model whose single output is a number."""
         return {"problem_type": "regression", "id2label": {"0": "score"}, "label2id": {"score": 0}}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """Build the task if the `config.json` is that of a model that predicts a number, else return None."""
+        """Build the task if a `config.json` describes a model that predicts a number, else return None."""
         return cls() if config.get("problem_type") == "regression" else None
 
 
 def _check_numbers(names: Sequence[str], where: str) -> None:
-    """Raise InputError if all labels are numbers, and some have fractions or more than MAX_NUMBERED_CLASSES differ."""
+    """Raise InputError if class names look like numbers to predict.
+
+    That is, if all are numbers, and some have fractions or more than MAX_NUMBERED_CLASSES differ. `where` is the name
+    of the file, for the message.
+    """
     values = [as_number(name) for name in names]
     numbers = sorted(number for number in values if number is not None)
     fractions = any(not number.is_integer() for number in numbers)
@@ -690,7 +733,10 @@ def _check_numbers(names: Sequence[str], where: str) -> None:
 
 
 def _are_pairs(examples: Sequence[TextExample], where: str = "The file") -> bool:
-    """Check whether examples are pairs of texts. Raises InputError if only some have a second text."""
+    """Return True if all examples are pairs of texts, False if none is.
+
+    Raises InputError if only some have a second text. `where` is the name of the file, for the message.
+    """
     pairs = sum(example.second is not None for example in examples)
     if 0 < pairs < len(examples):
         raise InputError(

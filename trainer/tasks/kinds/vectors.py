@@ -73,14 +73,14 @@ class _Ranking(NamedTuple):
 
 
 def compute_ranking_scores(qrels: Qrels, run: Run, measures: Sequence[str] = DEFAULT_MEASURES) -> dict[str, float]:
-    """Compute the mean of each measure over all queries of `qrels`.
+    """Compute the mean of each ranking measure over all queries of `qrels`, as {measure: score}.
 
     Args:
         qrels: The relevance of each query's judged documents, by query id and document id. Documents with a relevance
             of 1 or more are relevant.
         run: The scores of each query's retrieved documents, by query id and document id. Queries without judgments are
             ignored; judged queries that are missing here score 0.
-        measures: Names such as "map", or with a depth such as "ndcg@10".
+        measures: Names such as "map", or with a depth such as "ndcg@10". The names are those in MEASURE_KINDS.
 
     Raises:
         InputError: If a measure is unknown, or no judged query is in the run.
@@ -96,7 +96,7 @@ def compute_ranking_scores(qrels: Qrels, run: Run, measures: Sequence[str] = DEF
 def compute_query_scores(
     qrels: Qrels, run: Run, measures: Sequence[str] = DEFAULT_MEASURES
 ) -> dict[str, dict[str, float]]:
-    """Compute the measures of each query separately, as {query id: {measure: score}} in the order of `qrels`.
+    """Compute the ranking measures of each query separately, as {query id: {measure: score}} in the order of `qrels`.
 
     Args:
         qrels: The relevance of each query's judged documents, by query id and document id.
@@ -156,7 +156,7 @@ def _compute_measure(ranking: _Ranking, kind: str, depth: int | None) -> float:
 
 
 def _compute_gain(levels: Int64s) -> float:
-    """Compute the discounted cumulative gain of documents in their order: each gain divided by log2(rank + 1)."""
+    """Compute the discounted cumulative gain of documents in their order: each relevance divided by log2(rank + 1)."""
     return float((np.maximum(levels, 0) / np.log2(np.arange(2, len(levels) + 2))).sum())
 
 
@@ -228,7 +228,7 @@ class VectorTask(Task):
 
     @property
     def resolved_similarity(self) -> str:
-        """How vectors are compared: "cosine" or "dot"."""
+        """How vectors are compared, which is "cosine" unless a subclass says otherwise."""
         return "cosine"
 
     @property
@@ -249,6 +249,9 @@ class VectorTask(Task):
     def with_folder_settings(self, sentences: SentenceFolder) -> Self:
         """Return a copy of the task with unset settings, such as the pooling, taken from the model folder.
 
+        Args:
+            sentences: The sentence-transformers settings of the folder.
+
         Raises:
             InputError: If the task has two encoders, and the folder has prompts or modules after the pooling.
         """
@@ -261,6 +264,11 @@ class VectorTask(Task):
 
     def build_text_encoder(self, folder: Path, inputs: ModelInputs, max_length: int) -> TextEncoder:
         """Build a text encoder with the prompts and lower-casing of the model folder.
+
+        Args:
+            folder: The folder of the model, which contains its tokenizer.
+            inputs: The model's vocabulary size and special token ids.
+            max_length: Maximum number of tokens of a sequence, including special tokens.
 
         Raises:
             InputError: If the tokenizer is missing or does not fit the model, or a prompt is missing.
@@ -278,11 +286,19 @@ class VectorTask(Task):
         return score(None) | {f"{main}_at_{width}": score(width)[main] for width in self.widths}
 
     def make_targets(self, label: Any) -> Mapping[str, npt.NDArray[Any]]:
-        """Return the targets that the label of an example determines, by name; {} by default."""
+        """Build the targets that the label of an example determines, by name; {} by default."""
         return {}
 
     def make_items(self, examples: Sequence[VectorExample], encoder: TextEncoder, labelled: bool) -> list[TaskItem]:
-        """Build an item for each example, with one sequence for each of its texts."""
+        """Build an item for each example, with one sequence for each of its texts.
+
+        The target SAME has a hash of each text. If prompts are not pooled, SKIPPED has their numbers of tokens.
+
+        Args:
+            examples: The examples.
+            encoder: Turns texts into tokens. It has the prompts that are put before texts.
+            labelled: True to add the targets of labels.
+        """
         prompted = [[encoder.prompts[place > 0] + text for place, text in enumerate(each.texts)] for each in examples]
         encodings, items = iter(encoder.encode([*chain.from_iterable(prompted)])), []
         for number, example in enumerate(examples):
@@ -324,7 +340,7 @@ class SimilarityTask(VectorTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics for the loss, the requested one first."""
+        """The metrics by which epochs can be compared, which depend on the loss, the requested one first."""
         by_loss = {
             "cosine": ("spearman", "pearson"),
             "softmax": CLASS_METRICS,
@@ -339,7 +355,7 @@ class SimilarityTask(VectorTask):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles: "text", "second", "label", and with the loss "in-batch" also "negative"."""
+        """The roles of a record: "text", "second", "label", and with the loss "in-batch" also "negative"."""
         return ("text", "second", "label", *(["negative"] if self.loss == "in-batch" else []))
 
     @property
@@ -349,11 +365,11 @@ class SimilarityTask(VectorTask):
 
     @property
     def term(self) -> Term:
-        """The loss term."""
+        """The loss term of the similarity, which is called "cosine", "label" or "match"."""
         return TERMS_BY_LOSS[self.loss]
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
-        """Build an example from two texts, their negatives and their label, if any.
+        """Build an example from two texts to compare, their negatives and their label, if any.
 
         Raises:
             Unusable: If a text or a label has the wrong type.
@@ -368,9 +384,9 @@ class SimilarityTask(VectorTask):
         return as_label(value)
 
     def find_unknown_label(self, example: VectorExample) -> Unusable | None:
-        """Return a reason if the label of an example is not in `labels`, else None.
+        """Return a reason if a pair has a class that is not in `labels`, else None.
 
-        Before `fit`, every label is known.
+        Before `fit`, every class is known. Only the loss "softmax" has classes.
         """
         if self.loss != "softmax" or not self.labels or example.label in self.labels:
             return None
@@ -378,6 +394,10 @@ class SimilarityTask(VectorTask):
 
     def fit(self, examples: Sequence[VectorExample], where: str) -> Self:
         """Return a copy of the task with the range of scores ("cosine") or the names of the classes ("softmax").
+
+        Args:
+            examples: The training examples.
+            where: The name of their file, for messages.
 
         Raises:
             InputError: If all labels are the same, a class has no training row, or a score is outside the given range.
@@ -417,7 +437,7 @@ class SimilarityTask(VectorTask):
         return replace(self, labels=labels)
 
     def make_targets(self, label: Any) -> dict[str, npt.NDArray[Any]]:
-        """Return the target of a label by name; {} with the loss "in-batch".
+        """Build the target of a pair's label by name; {} with the loss "in-batch".
 
         The target is int64 [1], the index of the class ("softmax"), or float32 [1], the score scaled to [0, 1]
         ("cosine").
@@ -430,7 +450,9 @@ class SimilarityTask(VectorTask):
         return {COSINE.name: np.array([(label - self.lowest) / (self.highest - self.lowest)], np.float32)}
 
     def compute_scores(self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]) -> dict[str, float]:
-        """Compute class scores ("softmax"), correlations ("cosine"), or ranking measures ("in-batch").
+        """Compute the scores of predicted vectors, which depend on the loss.
+
+        They are class scores ("softmax"), correlations ("cosine"), or ranking measures ("in-batch").
 
         Raises:
             InputError: If the chosen metric is a correlation, and not every example has a label.
@@ -442,7 +464,7 @@ class SimilarityTask(VectorTask):
     def to_class_indices(
         self, examples: Sequence[VectorExample], predictions: Sequence[Float32s]
     ) -> tuple[Int64s, Int64s]:
-        """Convert labels and predictions of the softmax loss to class indices: int64 [N] each.
+        """Convert the classes of pairs, correct and predicted, to indices: int64 [N] each. Only for the loss "softmax".
 
         Returns:
             The labels, and the predictions. Labels that are not in `labels` get indices after the known classes.
@@ -473,14 +495,14 @@ class SimilarityTask(VectorTask):
         return scores
 
     def to_row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
-        """Build a row for output, with the `cosine` of the two texts and, for the softmax loss, the `label`."""
+        """Build a row for output with the `cosine` of the two texts and, for the softmax loss, the `label`."""
         vectors = prediction[:, : prediction.shape[1] - self.num_outputs]
         cosine = compute_similarities(vectors[:1], vectors[1:2], self.resolved_similarity)[0]
         label = {"label": self.labels[int(prediction[0, -self.num_outputs :].argmax())]} if self.num_outputs else {}
         return {"cosine": float(cosine), **label}
 
     def judge(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
-        """Return the label as `gold`, or {} if there is none."""
+        """Return the label of a pair as `gold`, or {} if there is none."""
         return {} if example.label is None else {"gold": example.label}
 
 
@@ -511,11 +533,14 @@ class RetrievalTask(VectorTask):
 
     @property
     def resolved_similarity(self) -> str:
-        """How vectors are compared: "cosine" or "dot"."""
+        """How queries and passages are compared, "cosine" or "dot"."""
         return self.similarity or "cosine"
 
     def with_folder_settings(self, sentences: SentenceFolder) -> Self:
         """Return a copy of the task with unset pooling and similarity taken from the model folder.
+
+        Args:
+            sentences: The sentence-transformers settings of the folder.
 
         Raises:
             InputError: If the task has two encoders, and the folder has prompts or modules after the pooling.
@@ -525,11 +550,13 @@ class RetrievalTask(VectorTask):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics, the requested one first."""
+        """The ranking measures by which epochs can be compared, those in MEASURES, the requested one first."""
         return with_first(self.metric, MEASURES)
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> VectorExample:
         """Build an example from a query, a passage that answers it, and passages that do not.
+
+        There is no label, so `labelled` is not used.
 
         Raises:
             Unusable: If a value is not a text, or a negative passage is empty.
@@ -556,7 +583,7 @@ class RetrievalTask(VectorTask):
         )
 
     def to_row(self, example: VectorExample, prediction: Float32s) -> dict[str, Any]:
-        """Build a row for output, with the `similarities` of the query to each passage, the answering passage first."""
+        """Build a row for output with the `similarities` of a query to each passage, the answering passage first."""
         values = compute_similarities(prediction[:1], prediction[1:], self.resolved_similarity)
         return {"similarities": values.tolist()}
 
@@ -616,7 +643,7 @@ def compute_similarities(
 
 
 def normalize_rows(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Scale each row to length 1; zero rows are unchanged.
+    """Scale each row of an array to length 1; rows of zeros are unchanged.
 
     >>> normalize_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6, 0.8], [0.0, 0.0]]

@@ -61,13 +61,13 @@ class Bags(NamedTuple):
     weights: Float64s
 
     def apply(self, vector: Float64s) -> Float64s:
-        """Multiply the matrix by a vector [D]. Returns float64 [N]."""
+        """Multiply the matrix by a vector [D]: float64 [N]."""
         sums = np.cumsum(np.append(0.0, self.weights * vector[self.features]))
         products: Float64s = sums[self.starts[1:]] - sums[self.starts[:-1]]
         return products
 
     def apply_transposed(self, rows: Float64s) -> Float64s:
-        """Multiply the transposed matrix by a vector [N]. Returns float64 [D]."""
+        """Multiply the transposed matrix by a vector [N]: float64 [D]."""
         spread = np.repeat(rows, np.diff(self.starts))
         return np.asarray(np.bincount(self.features, self.weights * spread, WIDTH + 1), np.float64)
 
@@ -92,17 +92,20 @@ def predict_linear(training: Sequence[Texts], targets: Float64s, rows: Sequence[
 
 
 def is_feasible(training: Sequence[Texts], outputs: int) -> bool:
-    """Check whether a linear model with the given number of outputs can be fitted in a limited time."""
+    """Return True if a linear model with the given number of outputs can be fitted in a limited time.
+
+    `training` has the texts of each training row.
+    """
     some = training[:: max(1, len(training) // 100)]
     mean = sum(2 * len(text.split()) for texts in some for text in texts) / max(1, len(some))
     return mean * min(len(training), MAX_ROWS) * outputs <= MAX_PRODUCTS
 
 
 def extract_features(texts: Texts) -> dict[int, float]:
-    """Extract the features of a row with their values.
+    """Extract the bag-of-words features of a row, as values by feature index.
 
-    The keys are the hashed words and word pairs of each text, with the value 1.0. A row of two texts also has features
-    for common words, and COSINE with the cosine of the two texts.
+    There is a feature with the value 1.0 for each hashed word and word pair of each text. A row of two texts also has
+    features for common words, and COSINE with the cosine of the two texts.
     """
     sides = [[*own, *(f"{one} {other}" for one, other in pairwise(own))] for own in map(split_words, texts)]
     names = [f"{place} {name}" for place, side in enumerate(sides) for name in {*side}]
@@ -123,15 +126,15 @@ def compute_cosine(one: str, other: str) -> float:
 
 
 def compute_idf(rows: Sequence[dict[int, float]]) -> Float64s:
-    """Compute the inverse document frequency of each feature over rows: float64 [D]."""
+    """Compute the inverse document frequency of each feature from the features of all rows: float64 [D]."""
     met = np.bincount(np.fromiter((name for row in rows for name in row), np.int64), minlength=WIDTH + 1)
     return np.asarray(np.log((1 + len(rows)) / (1 + met)) + 1, np.float64)
 
 
 def build_bags(rows: Sequence[dict[int, float]], idf: Float64s) -> Bags:
-    """Weight the features of rows by `idf`, and scale each row to length 1.
+    """Build the sparse matrix of rows: features weighted by `idf`, and each row scaled to length 1.
 
-    The cosine feature is weighted separately.
+    `rows` has the features of each row by index. The cosine feature is weighted separately.
     """
     starts = np.cumsum([0, *map(len, rows)])
     features = np.fromiter((name for row in rows for name in row), np.int64, starts[-1])
@@ -144,7 +147,10 @@ def build_bags(rows: Sequence[dict[int, float]], idf: Float64s) -> Bags:
 
 
 def fit_ridge(rows: Bags, targets: Float64s) -> Float64s:
-    """Fit the weights of a ridge regression by conjugate gradients (Hestenes, Stiefel 1952): float64 [D]."""
+    """Fit the weights of a ridge regression by conjugate gradients (Hestenes, Stiefel 1952): float64 [D].
+
+    `targets` is float64 [N], the number to predict for each row.
+    """
     weights = np.zeros(WIDTH + 1)
     rest = rows.apply_transposed(targets)
     direction, size = rest, float(rest @ rest)
@@ -263,10 +269,15 @@ def iter_baseline_lines(metric: str, score: float, baselines: Mapping[str, Score
 def predict_majority(
     task: Task, training: Sequence[Example], examples: Sequence[Example]
 ) -> Sequence[Prediction] | None:
-    """Return the predictions of the majority baseline, as described at the top of this module.
+    """Compute the predictions of the majority baseline, or None if the kind of task has none.
 
-    The prediction is the same for all examples, except for random vectors where texts are ranked. Returns None if the
-    kind of task has no such baseline.
+    The prediction is the most frequent class, tag or choice, or the mean of numbers. It is the same for all examples,
+    except that texts get random vectors if they are ranked.
+
+    Args:
+        task: The task, fitted to the training examples.
+        training: The training examples.
+        examples: The examples to predict.
     """
     if isinstance(task, NumberTask):
         return [np.array([np.mean([example.label for example in training])], np.float32)] * len(examples)
@@ -287,7 +298,7 @@ def predict_majority(
 
 
 def _predict_usual_classes(task: ClassesTask, training: Sequence[Example]) -> Float32s:
-    """Return the outputs for the most frequent class, or with `multi_label` for the most frequent set of classes."""
+    """Compute the outputs for the most frequent class, or with `multi_label` for the most frequent set: float32 [C]."""
     [(usual, _)] = Counter(example.label for example in training).most_common(1)
     if task.multi_label:
         return np.array([1.0 if label in usual else -1.0 for label in task.labels], np.float32)
@@ -299,7 +310,10 @@ def _predict_usual_classes(task: ClassesTask, training: Sequence[Example]) -> Fl
 def _predict_usual_vectors(
     task: SimilarityTask | RetrievalTask, training: Sequence[VectorExample], examples: Sequence[VectorExample]
 ) -> list[Float32s]:
-    """Return random vectors if texts are ranked, else equal vectors, followed by logits of the most frequent class."""
+    """Make up the vectors of each example's texts: random ones if texts are ranked, else equal ones.
+
+    They are followed by logits of the most frequent class, if there are classes.
+    """
     logits = np.zeros(task.num_outputs, np.float32)
     if task.num_outputs and isinstance(task, SimilarityTask):
         counts = Counter(example.label for example in training)
@@ -310,7 +324,7 @@ def _predict_usual_vectors(
 
 
 def _draw_vector(text: str) -> Float32s:
-    """Draw a random vector that depends only on the text."""
+    """Draw a random vector that depends only on the text: float32 [RANDOM_WIDTH]."""
     key = compute_keys(1, "chance", 0, xxhash.xxh3_64_intdigest(text.encode()) >> 1)
     return np.asarray(draw_uniform(key, np.arange(RANDOM_WIDTH)) - 0.5, np.float32)
 
@@ -321,9 +335,16 @@ def _draw_vector(text: str) -> Float32s:
 def predict_by_words(
     task: Task, training: Sequence[Example], examples: Sequence[Example]
 ) -> Sequence[Prediction] | None:
-    """Return the predictions of the bag-of-words baseline, as described at the top of this module.
+    """Compute the predictions of the bag-of-words baseline.
 
-    Returns None if the kind of task has no such baseline, or too many classes to fit it in a limited time.
+    A linear model of words makes them; for tags they are the most frequent tag of each word, and for vectors and
+    choices the cosines of words. Return None if the kind of task has no such baseline, or too many classes to fit it in
+    a limited time.
+
+    Args:
+        task: The task, fitted to the training examples.
+        training: The training examples.
+        examples: The examples to predict.
     """
     if isinstance(task, TagsTask):
         return _predict_usual_tags(task, training, examples)
@@ -351,7 +372,7 @@ def _list_texts(example: Any) -> tuple[str, ...]:
 
 
 def _make_targets(task: ClassesTask | NumberTask | SimilarityTask, training: Sequence[Example]) -> Any:
-    """Build the targets of the linear model: the number of each example, or 1 and -1 for each class."""
+    """Build the targets of the linear model, [N, C]: the number of each example, or 1 and -1 for each class."""
     labels = [example.label for example in training]
     if isinstance(task, NumberTask):
         return np.array(labels, np.float64)[:, None]
@@ -366,7 +387,7 @@ def compute_word_vector(text: str) -> Float32s:
 
 
 def _predict_usual_tags(task: TagsTask, training: Sequence[Example], examples: Sequence[Example]) -> list[list[str]]:
-    """Return the most frequent training tag of each word. Unknown words get the usual tag."""
+    """Predict the most frequent training tag of each word. Unknown words get the usual tag."""
     tags = defaultdict[str, Counter[str]](Counter)
     for example in training:
         for word, tag in zip(example.words, task.convert_tags(example), strict=True):

@@ -46,7 +46,7 @@ class ComparedTask:
 
     @property
     def is_significant(self) -> bool:
-        """True if the difference is statistically significant after the correction for the number of tests."""
+        """True if the p-value, adjusted for the number of tests, is below LEVEL."""
         return self.adjusted is not None and self.adjusted < LEVEL
 
 
@@ -65,7 +65,7 @@ class SuiteComparison:
     is_control: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the comparison to a dictionary that can be written as JSON."""
+        """Convert the comparison of two models to a dictionary that can be written as JSON."""
         tasks = [
             {**asdict(each), "difference": each.difference, "over_seeds": each.over_seeds and each.over_seeds._asdict()}
             for each in self.tasks
@@ -119,7 +119,7 @@ def _compare_split(
 
 
 def compute_p_value(one: JudgedSplit, other: JudgedSplit, metric: str) -> float | None:
-    """Test whether two models differ in a metric on the same examples.
+    """Test whether two models differ in a metric on the same examples, and return the two-sided p-value.
 
     Args:
         one: The scores of the first model.
@@ -127,7 +127,7 @@ def compute_p_value(one: JudgedSplit, other: JudgedSplit, metric: str) -> float 
         metric: The name of the metric.
 
     Returns:
-        The two-sided p-value, or None if the metric cannot be computed from rows.
+        The p-value, or None if the metric cannot be computed from rows.
     """
     if not (one.can_draw(metric) and other.can_draw(metric)):
         return None
@@ -153,7 +153,7 @@ def check_same_examples(what: str, one: JudgedSplit, other: JudgedSplit) -> None
 
 
 def adjust_p_values(values: Sequence[float]) -> list[float]:
-    """Adjust p-values for multiple testing (Holm 1979). The order of the values is kept.
+    """Adjust p-values for the number of tests (Holm 1979). The order of the values is kept.
 
     >>> adjust_p_values([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -172,7 +172,7 @@ HEAD = ("task", "split", "metric", "this", "other", "difference", "p", "p of Hol
 
 
 def format_cells(each: ComparedTask) -> list[str]:
-    """Format one task of a comparison as the cells of a table row, in the order of HEAD."""
+    """Format the comparison of two models on a task as the cells of a table row, in the order of HEAD."""
     seeds = each.over_seeds
     return [
         each.task,
@@ -189,7 +189,7 @@ def format_cells(each: ComparedTask) -> list[str]:
 
 
 def iter_comparison_lines(comparison: SuiteComparison) -> Iterator[str]:
-    """Yield the lines of the comparison for a terminal: the table, then the conclusions as sentences."""
+    """Yield the lines of a comparison of two models for a terminal: the table, then the conclusions as sentences."""
     yield f"{comparison.first} (this) and {comparison.second} (other), on the same examples"
     yield ""
     yield from align_columns([HEAD, *map(format_cells, comparison.tasks)])

@@ -89,22 +89,28 @@ class JudgedSplit:
     version: int = VERSION
 
     def can_draw(self, metric: str) -> bool:
-        """Check whether a metric can be recomputed from rows, which intervals and tests require."""
+        """Return True if a metric can be recomputed from rows, which intervals and tests require."""
         columns = (
             self.columns if self.statistic == MEANS else METRICS_BY_STATISTIC.get(self.statistic, tuple(self.scores))
         )
         return bool(self.statistic) and metric in columns
 
     def to_array(self) -> Float64s:
-        """Convert the rows to an array: float64 [N, K]."""
+        """Convert the rows of all examples to an array: float64 [N, K]."""
         return np.array(self.rows, np.float64)
 
     def score(self, rows: Float64s, metric: str) -> float:
-        """Compute a metric from rows, which may be all rows of this split or a sample of them."""
+        """Compute a metric from rows, float64 [N, K], which may be all rows of this split or a sample of them.
+
+        Raises KeyError if it cannot be computed from rows (`can_draw`).
+        """
         return float(self._compute_scores(rows)[metric])
 
     def find_mean_parts(self, metric: str) -> Float64s | None:
-        """Return the numbers whose mean is the metric: float64 [N], or None if the metric is not a mean over rows."""
+        """Return the number of each row, if a metric is the mean of these numbers: float64 [N].
+
+        Otherwise, return None.
+        """
         if self.statistic == CLASSES and metric == "accuracy":
             gold_N, answers_N = self.to_array().T
             return np.asarray(gold_N == answers_N, np.float64)
@@ -144,7 +150,10 @@ def score_predictions(task: Task, examples: Sequence[Example], predictions: Sequ
 def _build_rows(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return the fields of `JudgedSplit` that hold the rows; {} if the task's scores cannot be computed from rows."""
+    """Build the fields of `JudgedSplit` that hold the rows, by name; {} if scores cannot be computed from rows.
+
+    `scores` are those of the task for all examples.
+    """
     if isinstance(task, NumberTask):
         gold = [example.label for example in examples]
         return {"statistic": NUMBERS, "rows": _zip_values(gold, [float(answer[0]) for answer in predictions])}
@@ -166,7 +175,10 @@ def _build_rows(
 def _build_vector_rows(
     task: SimilarityTask | RetrievalTask, examples: Sequence[Example], predictions: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """Build the rows of a task with vectors: measures per query, pairs of score and cosine, or pairs of classes."""
+    """Build the row fields of a task with vectors, for the metrics of the task.
+
+    Rows are measures per query, pairs of score and cosine, or pairs of classes.
+    """
     if isinstance(task, SimilarityTask) and task.loss == "softmax":
         gold, answers = task.to_class_indices(examples, predictions)
         return {"statistic": CLASSES, "classes": len(task.labels), "rows": _zip_values(gold.tolist(), answers.tolist())}
@@ -195,7 +207,10 @@ def _build_class_rows(
 
 
 def _build_tag_rows(task: TagsTask, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """Build the row of each sentence: its correct, predicted and gold spans, or its correct tags and all tags."""
+    """Build the row fields of a tagging task, with counts for each sentence.
+
+    They are its correct, predicted and gold spans, or its correct tags and all tags.
+    """
     gold = [list(task.convert_tags(example)) for example in examples]
     if task.units == "spans":
         return {"statistic": SPANS, "rows": tuple(map(tuple, count_spans(gold, predictions).astype(float).tolist()))}
@@ -209,7 +224,10 @@ def _build_tag_rows(task: TagsTask, examples: Sequence[Example], predictions: Se
 def _build_mean_rows(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], scores: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Build the rows of scores per example, for the metrics that are the mean of these."""
+    """Build the row fields of a task whose examples are scored separately.
+
+    A row has the scores of one example. Metrics that are not the mean of these scores are omitted.
+    """
     own = [
         task.compute_scores([example], [prediction]) for example, prediction in zip(examples, predictions, strict=True)
     ]
@@ -224,13 +242,13 @@ def _build_mean_rows(
 
 
 def write_judged(path: Path, judged: JudgedSplit) -> None:
-    """Write the scores of one split to a JSON file, atomically."""
+    """Write the scores of one split to a JSON file, which appears only when complete."""
     with replace_file(path, is_only_writer=True) as new:
         new.write_text(json.dumps(asdict(judged)) + "\n", encoding="utf-8")
 
 
 def read_judged(path: Path) -> JudgedSplit | None:
-    """Read scores that `write_judged` wrote, or return None if the file does not exist.
+    """Read the scores of a split from the file that `write_judged` wrote, or return None if it does not exist.
 
     Raises:
         InputError: If the file is damaged, or the number of rows differs from the number of examples.
@@ -256,7 +274,7 @@ DRAWS_AT_ONCE = 1 << 21  # numbers that are drawn at once
 
 
 def compute_mean(rows: Float64s) -> float:
-    """Compute the mean of all numbers."""
+    """Compute the mean of all numbers of an array, the default statistic."""
     return float(rows.mean())
 
 
@@ -334,7 +352,7 @@ def run_paired_randomization(
 
 
 def _iter_draws(num_rows: int, rounds: int, seed: int) -> Iterator[Int64s]:
-    """Yield N row indices for each round, drawn with replacement: int64 [N]."""
+    """Yield the row indices of each bootstrap sample, drawn with replacement: int64 [num_rows]."""
     at_once = max(1, DRAWS_AT_ONCE // num_rows)
     for first in range(0, rounds, at_once):
         keys_R = compute_keys(seed, "bootstrap", 0, np.arange(first, min(first + at_once, rounds)))
@@ -342,7 +360,10 @@ def _iter_draws(num_rows: int, rounds: int, seed: int) -> Iterator[Int64s]:
 
 
 def _iter_coins(num_rows: int, rounds: int, seed: int) -> Iterator[Bools]:
-    """Yield random coin flips for several rounds at a time: bool [R, N]. Each random number gives 64 of them."""
+    """Yield random coin flips for several rounds at a time: bool [R, num_rows], `rounds` rows in total.
+
+    Each random number gives 64 of them.
+    """
     words = -(-num_rows // 64)
     at_once = max(1, DRAWS_AT_ONCE // num_rows)
     for first in range(0, rounds, at_once):

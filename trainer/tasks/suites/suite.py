@@ -107,7 +107,7 @@ class SuiteTask:
 
     @property
     def evaluation(self) -> FileSettings:
-        """The file by which epochs are compared, which is that of the first split."""
+        """The file by which epochs are compared: the file of the first split."""
         return self.splits[0].file
 
 
@@ -266,9 +266,16 @@ def check_metrics(where: str, metrics: Sequence[str], task: Task, published: Pub
 
 
 def _find_published_set(name: str, folder: Path, where: str, splits: Sequence[str] = (TRAIN, DEV)) -> FoundSet:
-    """Find the files of a published set in a folder.
+    """Find the files of a published set in a folder, for a task of a suite.
 
-    Raises InputError, with the name of the task's table, if some are missing.
+    Args:
+        name: The name of the set.
+        folder: The folder to search.
+        where: The name of the task's table, for messages.
+        splits: The splits that must exist.
+
+    Raises:
+        InputError: If the name is unknown, or if one of the splits is missing.
     """
     try:
         offered = {split for layout in get_published_set(name).layouts for split in layout.files}
@@ -284,7 +291,10 @@ def _find_published_set(name: str, folder: Path, where: str, splits: Sequence[st
 
 
 def derive_settings(published: PublishedSet) -> dict[str, Any]:
-    """Return the task settings of a published set: `labels`, and `metric` if the task has the set's first metric."""
+    """Derive the settings of a task from a published set, by name.
+
+    They are `labels`, and `metric` if the task has the set's first metric.
+    """
     kind = find_task_class(published.kind)
     values: dict[str, Any] = {"labels": published.labels} if published.labels else {}
     if published.metrics[0] in kind(**values).metrics:
@@ -296,7 +306,7 @@ def derive_settings(published: PublishedSet) -> dict[str, Any]:
 
 
 def _list_set_splits(dataset: FoundSet, own: SuiteTaskTable) -> tuple[SuiteSplit, ...]:
-    """List all splits of a published set except the training split. The dev split comes first."""
+    """List the splits of a published set to predict: the dev split first, then all others except the training split."""
     names = [DEV, *(name for name in dataset.files if name not in (TRAIN, DEV))]
     return tuple(_build_split(dataset, name, name, own.metrics) for name in names)
 
@@ -317,7 +327,7 @@ def _build_split(dataset: FoundSet, split: str, name: str, metrics: tuple[str, .
 def _iter_extra_splits(name: str, root: Path, where: str) -> Iterator[SuiteSplit]:
     """Yield the splits of another published set for which the task's model makes predictions as well.
 
-    Raises InputError if the files of the set are missing.
+    Raises InputError if the files of the set are missing. `where` is the name of the task's table, for messages.
     """
     entry = get_published_set(name)
     wanted = {split for layout in entry.layouts for split in layout.files} - {TRAIN}
@@ -328,7 +338,10 @@ def _iter_extra_splits(name: str, root: Path, where: str) -> Iterator[SuiteSplit
 
 
 def _build_file_splits(own: SuiteTaskTable, root: Path, where: str) -> tuple[SuiteSplit, ...]:
-    """Build the splits of a task that is not a published set: dev and, if its file is named, test. All have labels."""
+    """Build the splits of a task with its own files: dev and, if its file is named, test. All have labels.
+
+    Raises InputError if a file is missing. `where` is the name of the task's table, for messages.
+    """
     names = [DEV, *([TEST] if own.test else [])]
     return tuple(
         SuiteSplit(
@@ -376,7 +389,7 @@ def score_groups(
 
 
 def find_question_id(name: Any) -> str:
-    """Return the id of an option's question, which is the part before the last dot.
+    """Return the id of the question to which an answer option belongs, the part of its id before the last dot.
 
     >>> find_question_id("7.3.0")
     '7.3'
@@ -397,7 +410,7 @@ def _score_options(ids: Ids, examples: Sequence[Example], predictions: Sequence[
 
 
 def _score_candidates(file: FileSettings, ids: Ids, predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """Score the text of each query's most probable candidate against the gold answers.
+    """Score the text of each query's most probable candidate against the gold answers, as fields of `JudgedSplit`.
 
     Of equal candidates, the first is used.
     """
@@ -442,7 +455,7 @@ class SuiteRun:
 
     @property
     def unanswered_splits(self) -> list[SuiteSplit]:
-        """List the splits (files of the task, such as dev) that have no up-to-date predictions and scores yet.
+        """The splits (files of the task, such as dev) that have no up-to-date predictions and scores yet.
 
         Raises:
             InputError: If a file of scores is damaged.
@@ -458,7 +471,7 @@ class SuiteJob:
 
 
 def iter_runs(suite: Suite, model: Path, output: Path, first_weights: bool = False) -> Iterator[SuiteRun]:
-    """Plan the runs of a suite (one task learned from one seed each), task by task and seed by seed.
+    """Yield the runs of a suite (one task learned from one seed each), task by task and seed by seed.
 
     Args:
         suite: The suite.
@@ -488,7 +501,7 @@ def iter_runs(suite: Suite, model: Path, output: Path, first_weights: bool = Fal
 
 
 def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
-    """Check whether a run has up-to-date predictions and scores for a split.
+    """Return True if a run has up-to-date predictions and scores for a split.
 
     They are up to date if the file still has the same content and the scores are of the current version.
 
@@ -501,7 +514,10 @@ def is_judged(run: SuiteRun, split: SuiteSplit) -> bool:
 
 
 def check_judged(run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> None:
-    """Raise InputError if the scores of a labeled split lack its first metric."""
+    """Raise InputError if the scores of a labeled split lack the first metric that the suite reports for it.
+
+    `run` names the task in the message.
+    """
     if split.labelled and split.metrics[0] not in judged.scores:
         raise InputError(
             f"The task {run.task} has no {split.metrics[0]} of {split.name}: name `metrics` of "
@@ -510,13 +526,13 @@ def check_judged(run: SuiteRun, split: SuiteSplit, judged: JudgedSplit) -> None:
 
 
 def digest_split(split: SuiteSplit) -> str:
-    """Return the SHA-256 of a split's file, or the name of the folder if the split is a folder."""
+    """Compute the SHA-256 of a split's file, or return the name of the folder if the split is a folder."""
     path = parse_raw_path(split.file.path)
     return compute_sha256(str(path)) if path.is_file() else path.name
 
 
 def digest_model(model: Path) -> str:
-    """Compute the digest of the model files that determine its predictions (weights, configuration, tokenizer).
+    """Compute a SHA-256 over the model files that determine its predictions (weights, configuration, tokenizer).
 
     Raises:
         InputError: If the folder has no weights.
@@ -532,7 +548,10 @@ def digest_model(model: Path) -> str:
 
 
 def _describe_request(task: SuiteTask, model: str) -> str:
-    """Return everything except the seed that determines the fine-tuned model, as JSON."""
+    """Serialize everything except the seed that determines a fine-tuned model to JSON, from which a digest is computed.
+
+    `model` is the digest of the model to start from.
+    """
     kind = str(task.task["kind"])
     settings = {name: value for name, value in to_settings_json(task.settings).items() if name != "seed"}
     files = [describe_file(task.training), describe_file(task.evaluation)]

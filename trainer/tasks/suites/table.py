@@ -54,7 +54,7 @@ class SuiteRow:
 
     @property
     def verdict(self) -> str:
-        """Describe how the model fails to beat a baseline; "" if it is better or no baseline is known."""
+        """A clause that says how the model fails to beat a baseline; "" if it is better or no baseline is known."""
         return describe_weakness(self.metric, self.median, self.majority, self.words, self.p, format_score)
 
     @property
@@ -74,7 +74,7 @@ class SuiteResult:
     average: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the result to a dictionary that can be written as JSON."""
+        """Convert the scores of a model on a suite to a dictionary that can be written as JSON."""
         rows = [
             {**asdict(row), "median": row.median, "lowest": min(row.scores), "highest": max(row.scores)}
             for row in self.rows
@@ -121,7 +121,10 @@ def build_result(suite: Suite, model: str, results: JudgedSplits) -> SuiteResult
 
 
 def with_judged_metrics(suite: Suite, results: JudgedSplits) -> Suite:
-    """Return a copy of the suite with only the metrics that were computed; for example, three classes have no `f1`."""
+    """Return a copy of the suite with only the metrics that were computed; for example, three classes have no `f1`.
+
+    `results` has the scores of all runs, by (task, seed, split).
+    """
 
     def with_metrics(task: SuiteTask) -> SuiteTask:
         scores = {split.name: results[task.name, suite.seeds[0], split.name].scores for split in task.splits}
@@ -132,7 +135,10 @@ def with_judged_metrics(suite: Suite, results: JudgedSplits) -> Suite:
 
 
 def compute_bounds(judged: JudgedSplit, metric: str) -> tuple[float, float] | None:
-    """Compute the bounds of a score's confidence interval over examples, or None if it cannot be computed from rows."""
+    """Compute the lower and upper bound of a score's confidence interval over examples.
+
+    Return None if the score cannot be computed from rows.
+    """
     if not judged.can_draw(metric):
         return None
     interval = bootstrap_interval(judged.to_array(), lambda rows: judged.score(rows, metric), seed=SEED, level=LEVEL)
@@ -140,9 +146,10 @@ def compute_bounds(judged: JudgedSplit, metric: str) -> tuple[float, float] | No
 
 
 def find_median_run(task: SuiteTask, seeds: Sequence[int], results: JudgedSplits) -> int:
-    """Return the seed with the median score of a task, on its first split by its first metric.
+    """Find the seed with the median score of a task, on its first split by its first metric.
 
     With an even number of seeds, the lower of the two middle scores is used; of seeds with equal scores, the first.
+    `results` has the scores by (task, seed, split).
     """
     split = task.splits[0]
     scores = [results[task.name, seed, split.name].scores[split.metrics[0]] for seed in seeds]
@@ -151,10 +158,10 @@ def find_median_run(task: SuiteTask, seeds: Sequence[int], results: JudgedSplits
 
 
 def compute_task_mean(rows: Sequence[SuiteRow]) -> float:
-    """Compute the mean of the tasks' means.
+    """Compute the mean over tasks from the rows of a table.
 
-    The mean of a task is that of its averaged splits, and the mean of a split is that of its metrics (medians over
-    seeds).
+    The mean of a task is the mean of its averaged splits, and the mean of a split is the mean of its metrics (medians
+    over seeds).
     """
     tasks: dict[str, dict[str, list[float]]] = {}
     for row in rows:
@@ -174,7 +181,7 @@ HEAD = (
 
 
 def iter_table_lines(result: SuiteResult) -> Iterator[str]:
-    """Yield the lines of the result for a terminal: the table, the conclusions, and explanatory notes."""
+    """Yield the lines of a suite's results for a terminal: the table, the conclusions, and explanatory notes."""
     yield f"{result.suite}: {result.model}, seeds {', '.join(map(str, result.seeds))}"
     yield ""
     yield from align_columns([HEAD, *map(format_cells, result.rows)])
@@ -186,7 +193,7 @@ def iter_table_lines(result: SuiteResult) -> Iterator[str]:
 
 
 def list_unconvincing(result: SuiteResult) -> list[SuiteRow]:
-    """List the rows of first metrics for which the model is no better than a baseline."""
+    """List the rows of a result in which the model is no better than a baseline by the first metric of a split."""
     first = dict[tuple[str, str], SuiteRow]()
     for row in result.rows:
         first.setdefault((row.task, row.split), row)
@@ -194,7 +201,7 @@ def list_unconvincing(result: SuiteResult) -> list[SuiteRow]:
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows of strings as lines with aligned columns.
+    """Yield the rows of a table as lines with aligned columns. All rows must have the same number of cells.
 
     >>> list(align_columns([["a", "b"], ["long", "c"]]))
     ['a     b', 'long  c']
@@ -228,14 +235,14 @@ def format_score(score: float) -> str:
 
 
 def format_average(result: SuiteResult) -> str:
-    """Format the mean over tasks as a sentence that includes the number of tasks."""
+    """Format the mean over tasks as a sentence that includes the number of tasks. The mean must not be None."""
     assert result.average is not None
     tasks = {row.task for row in result.rows if row.averaged}
     return f"Mean over {len(tasks)} tasks, each by the mean of its metrics: {format_score(result.average)}"
 
 
 def iter_notes() -> Iterator[str]:
-    """Yield the notes that explain the table."""
+    """Yield the notes that explain the columns of the table."""
     yield HUNDREDFOLD_NOTE
     yield (
         "Median, lowest and highest are over seeds; the interval is of the median run's score, its examples drawn "

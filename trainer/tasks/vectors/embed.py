@@ -83,7 +83,7 @@ class VectorParts:
         return self._folder / f"part-{number}.parquet"
 
     def _count_part(self, path: Path) -> bool:
-        """Add the windows and rows of a part to the totals. Returns False if the part is missing or damaged."""
+        """Add the windows and rows of a part to the totals. Return False if the part is missing or damaged."""
         try:
             sizes = [len(table) for table in _iter_tables(path)]
         except (pa.ArrowException, OSError):
@@ -92,7 +92,10 @@ class VectorParts:
         return True
 
     def add(self, rows: pa.Table) -> None:
-        """Add the rows of the next window (texts that are read together). Raises InputError if the disk is full."""
+        """Write the rows of the next window (texts that are read together) to the current part.
+
+        Raises InputError if the disk is full.
+        """
         with explain_disk_errors(self._output):
             if self._writer is None:
                 path = self._locate_part(self._parts)
@@ -101,7 +104,7 @@ class VectorParts:
         self.windows, self.rows = self.windows + 1, self.rows + len(rows)
 
     def save(self) -> None:
-        """Close the current part, so that a later run does not compute its rows again.
+        """Finish the current part, so that a later run does not compute its rows again.
 
         Raises InputError if the disk is full.
         """
@@ -111,13 +114,16 @@ class VectorParts:
             self._parts, self._writer = self._parts + 1, None
 
     def close(self) -> None:
-        """Close the file of the current part, if there is one. A full disk is ignored."""
+        """Close the file of the current part, if there is one, so that a later run can use it.
+
+        A full disk is ignored.
+        """
         if self._writer is not None:
             with suppress(OSError):
                 self._writer.close()
 
     def iter_tables(self) -> Iterator[pa.Table]:
-        """Yield the rows of all parts as one table per window."""
+        """Yield the rows of all finished parts in order, as one table per window (texts that were read together)."""
         for number in range(self._parts):
             yield from _iter_tables(self._locate_part(number))
 
@@ -161,7 +167,7 @@ def open_parts(output: Path, request: Mapping[str, Any], schema: pa.Schema) -> I
 
 
 def _read_json(path: Path) -> Any:
-    """Read a JSON file, or return None if it is missing or incomplete."""
+    """Read a JSON file of any content, or return None if it is missing or incomplete."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -208,7 +214,7 @@ class Embedder:
 
     @staticmethod
     def from_folder(folder: Path, settings: EmbedSettings, device: torch.device, prompt: Prompt = "") -> "Embedder":
-        """Load the model of a folder.
+        """Load the model of a folder to compute vectors with it.
 
         Args:
             folder: The folder of a model, fine-tuned or only pre-trained.
@@ -258,13 +264,16 @@ class Embedder:
         )
 
     def compute_vectors(self, encodings: Sequence[Encoding]) -> list[Float32s]:
-        """Compute the vectors of each text, in order: float32 [N, H], where N is 1 or the number of words or tokens."""
+        """Compute the vectors of each encoded text, in order: float32 [N, H].
+
+        N is 1 if whole texts get a vector, otherwise the number of words or tokens.
+        """
         return self.compute_sequence_vectors([*map(Tokens.from_encoding, encodings)], encodings)
 
     def compute_sequence_vectors(
         self, sequences: Sequence[Tokens], encodings: Sequence[Encoding] = ()
     ) -> list[Float32s]:
-        """Compute the vectors of token sequences, as `compute_vectors` does for encodings.
+        """Compute the vectors of token sequences, as `compute_vectors` does for encoded texts.
 
         Args:
             sequences: The sequences.
@@ -297,9 +306,9 @@ class Embedder:
 
 
 def _resolve_layers(settings: EmbedSettings, encoder: TransformerEncoder, folder: Path) -> tuple[int, ...]:
-    """Convert the requested layers to numbers from 0 (the input of the first layer) on.
+    """Convert the requested layers, which may be negative, to numbers from 0 (the input of the first layer) on.
 
-    Raises InputError if a layer does not exist.
+    Raises InputError if a layer does not exist. `folder` is used in the message.
     """
     depth = encoder.shape.layers
     wrong = [layer for layer in settings.layers if not -depth - 1 <= layer <= depth]
@@ -314,9 +323,15 @@ def _resolve_layers(settings: EmbedSettings, encoder: TransformerEncoder, folder
 def _find_after_pooling(
     model: VectorModel | None, settings: EmbedSettings, layers: tuple[int, ...], encoder: TransformerEncoder
 ) -> tuple[nn.Module, int]:
-    """Return the modules after the pooling, and the width of the vectors.
+    """Find the modules that are applied after the pooling, and the width of the vectors.
 
     The modules of the model are only used with the model's own pooling of its last layer.
+
+    Args:
+        model: The model, if it was fine-tuned for vectors; None otherwise.
+        settings: The settings, with the pooling filled in.
+        layers: The numbers of the layers to read.
+        encoder: The encoder.
     """
     by_text = settings.by == "text"
     if model is not None and by_text and (settings.pooling, layers) == (model.pooling, (encoder.shape.layers,)):
@@ -326,14 +341,14 @@ def _find_after_pooling(
 
 
 def _digest_weights(folder: Path, sentences: SentenceFolder | None) -> str:
-    """Compute a digest of the weights of the encoder and of the modules after its pooling."""
+    """Compute a SHA-256 of the weights of the encoder in a folder and of the modules after its pooling."""
     steps = sentences.steps if sentences is not None else ()
     paths = [path for step in steps if step.path for path in sorted((folder / step.path).glob("*"))]
     return digest_files([folder / WEIGHTS, *paths])
 
 
 def _iter_pieces(encoding: Encoding, by: str) -> Iterator[list[int]]:
-    """Yield the token indices of each word, as the tokenizer splits words, or of each token.
+    """Yield the token indices of each word, as the tokenizer splits words, or with `by` = "token" of each token.
 
     Special tokens are skipped.
     """
@@ -347,7 +362,10 @@ def _iter_pieces(encoding: Encoding, by: str) -> Iterator[list[int]]:
 
 
 def _compute_piece_means(rows_TH: Tensor, pieces: Sequence[list[int]]) -> Float32s:
-    """Compute the mean of the token vectors of each word or token: float32 [N, H]."""
+    """Compute the mean of the token vectors of each word or token: float32 [N, H].
+
+    `pieces` has the token indices of each, relative to `rows_TH`.
+    """
     means = [rows_TH[places].mean(0) for places in pieces]
     return torch.stack(means).numpy() if means else np.empty((0, rows_TH.shape[1]), np.float32)
 
@@ -391,9 +409,16 @@ def embed_file(
 def _embed_windows(
     embedder: Embedder, windows: Iterator[Window], parts: VectorParts, on_event: Callable[[Event], None]
 ) -> tuple[int, int]:
-    """Compute the vectors of all windows that are not yet in a part.
+    """Compute the vectors of all windows that are not yet in a part, and write them to parts.
 
-    Returns the total number of texts and of tokens.
+    Args:
+        embedder: The model.
+        windows: All windows of the file, in order.
+        parts: The parts so far, to which vectors are added.
+        on_event: Called with an event every few seconds.
+
+    Returns:
+        The total number of texts and of tokens.
     """
     schema = build_schema(embedder.origin, embedder.width, embedder.settings.precision)
     kept = parts.windows
@@ -415,7 +440,10 @@ def _embed_windows(
 
 
 def _describe_request(embedder: Embedder, file: FileSettings) -> dict[str, Any]:
-    """Return everything that determines the vectors and their order. A run is only resumed if this is equal."""
+    """Describe everything that determines the vectors and their order, as a JSON object.
+
+    A run is only resumed if this is equal. For a pipe it never is.
+    """
     tokenizer = hashlib.sha256(embedder.texts.tokenizer.to_str().encode()).hexdigest()
     return {
         "made": asdict(embedder.origin),
@@ -451,7 +479,10 @@ def build_vector_rows(embedder: Embedder, texts: Sequence[NamedText], encodings:
 
 
 def iter_windows(texts: Iterator[NamedText], encoder: TextEncoder) -> Iterator[Window]:
-    """Yield windows: lists of texts and of their encodings, with at least WINDOW_TOKENS tokens in all but the last."""
+    """Yield windows, lists of texts and of their encodings, with at least WINDOW_TOKENS tokens in all but the last.
+
+    The prompt of the encoder is put before each text.
+    """
     batches = iter(lambda: [*islice(texts, TEXTS_AT_ONCE)], [])
     prompt = encoder.prompts[0]
     encoded = (zip(batch, encoder.encode([prompt + text.text for text in batch]), strict=True) for batch in batches)

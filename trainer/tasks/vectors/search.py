@@ -73,7 +73,7 @@ def search_exactly(
 
 
 def check_comparable(corpus: VectorFile, queries: VectorFile) -> str:
-    """Check that the vectors of two files can be compared, and return their similarity: "cosine" or "dot".
+    """Check that the vectors of two files can be compared, and return how: by "cosine" or "dot".
 
     Raises:
         InputError: If the vectors come from different models or settings, have different widths, or are meant for
@@ -110,6 +110,10 @@ def main(arguments: list[str]) -> int:
 def run_job(job: EmbedJob, device: torch.device) -> dict[str, Any]:
     """Write the vectors of a file, and search among them if there are queries.
 
+    Args:
+        job: The job.
+        device: The device to compute on.
+
     Returns:
         A summary: that of `embed_file` if vectors were written, and, if there are queries, `queries`, `documents`,
         `unjudged` and `missing` (numbers), `scores` by measure, and `results`, the texts found for each query.
@@ -131,7 +135,19 @@ def run_job(job: EmbedJob, device: torch.device) -> dict[str, Any]:
 
 
 def _search(job: EmbedJob, vectors: Path, device: torch.device) -> dict[str, Any]:
-    """Find the texts most similar to each query, score them, and write training rows if requested."""
+    """Find the texts most similar to each query, score them, and write training rows if requested.
+
+    Args:
+        job: The job.
+        vectors: The vector file to search.
+        device: The device to compute on.
+
+    Returns:
+        The part of `run_job`'s summary that is about queries.
+
+    Raises:
+        InputError: If queries and judgments do not fit together, or if a file cannot be read or compared.
+    """
     judgements = read_judgements(job.search.judgements) if job.search.judgements else {}
     read = [*read_named_texts(job.queries, RowCounts())]
     queries = {query.id: query.text for query in read}
@@ -178,7 +194,7 @@ def _list_results(found: Mapping[str, float], texts: Mapping[str, str], top: int
 
 
 def _read_texts(job: EmbedJob, wanted: set[str]) -> dict[str, str]:
-    """Return the requested texts by id; {} if the file is a vector file.
+    """Read the texts with the wanted ids, by id; {} if the file is a vector file.
 
     Raises InputError if the file is a vector file and training rows need texts.
     """
@@ -197,7 +213,13 @@ Mined = tuple[str, list[str], list[str]]  # a query, its relevant documents, oth
 def _iter_mined(judgements: Judgements, run: Run, texts: Mapping[str, str]) -> Iterator[Mined]:
     """Yield each judged query with the ids of its relevant documents and of the other documents found, the best first.
 
-    Omits documents that are missing from the collection, and found documents with the text of a relevant one.
+    Documents that are missing from the collection are omitted, and so are found documents with the text of a relevant
+    one.
+
+    Args:
+        judgements: The relevance of each query's documents, by query id and document id.
+        run: The documents found for each query.
+        texts: The texts of documents by id.
     """
     for query, levels in judgements.items():
         positives = [name for name, level in levels.items() if level > 0 and name in texts]
@@ -210,7 +232,14 @@ def _iter_mined(judgements: Judgements, run: Run, texts: Mapping[str, str]) -> I
 def _iter_training_rows(
     mined: list[Mined], queries: Mapping[str, str], texts: Mapping[str, str], number: int
 ) -> Iterator[str]:
-    """Yield rows for the task `retrieval`, as JSON lines. `number` is the number of negatives per relevant document."""
+    """Yield rows for the task `retrieval` as JSON lines, one for each relevant document.
+
+    Args:
+        mined: The queries with their documents.
+        queries: The texts of queries by id.
+        texts: The texts of documents by id.
+        number: The number of negatives per relevant document.
+    """
     for query, positives, negatives in mined:
         for place, positive in enumerate(positives):
             some = negatives[place * number :][:number] or negatives[:number]
@@ -222,9 +251,13 @@ def _iter_training_rows(
 def _iter_pair_rows(
     mined: list[Mined], queries: Mapping[str, str], texts: Mapping[str, str], number: int
 ) -> Iterator[str]:
-    """Yield rows for a reranking task of kind `classes`, as JSON lines.
+    """Yield rows for a reranking task of kind `classes` as JSON lines, one for each query and document.
 
-    `number` is the number of negatives per relevant document.
+    Args:
+        mined: The queries with their documents.
+        queries: The texts of queries by id.
+        texts: The texts of documents by id.
+        number: The number of negatives per relevant document.
     """
     for query, positives, negatives in mined:
         for name in [*positives, *negatives[: number * len(positives)]]:

@@ -62,7 +62,10 @@ class VectorOrigin:
     prompt: str = ""
 
     def to_comparison_key(self) -> tuple[Any, ...]:
-        """Return the model and settings that must be equal for the vectors of two files to be comparable."""
+        """Return the values that must be equal for the vectors of two files to be comparable.
+
+        They are the model, the pooling, the layers, how these are combined, and the similarity.
+        """
         return (self.model, self.pooling, self.layers, self.combine, self.similarity)
 
 
@@ -93,7 +96,10 @@ def build_schema(origin: VectorOrigin, width: int, precision: str) -> pa.Schema:
 
 
 def build_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
-    """Convert rows to a table. Raises InputError if a value is not finite in the precision of the schema."""
+    """Convert rows to a table with the columns of a vector file.
+
+    Raises InputError if a value is not finite in the precision of the schema.
+    """
     kind = schema.field("vector").type
     with np.errstate(over="ignore"):
         vectors = rows.vectors.astype(kind.value_type.to_pandas_dtype())
@@ -107,7 +113,7 @@ def build_table(rows: VectorRows, schema: pa.Schema) -> pa.Table:
 
 @contextmanager
 def create_vector_file(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    """Create a vector file, and yield a function that writes a table to it.
+    """Create a vector file during the block, which is given a function that writes a table to it.
 
     The file appears under its name only when the block ends without an error.
 
@@ -176,14 +182,14 @@ class VectorFile:
             raise InputError(f"{self.path} is damaged: {str(error).rstrip('.')}. Make it again.") from error
 
     def read_all(self) -> tuple[list[str], Float32s]:
-        """Read all ids and vectors into memory. Raises InputError as `iter_blocks` does."""
+        """Read all ids and vectors, float32 [N, H], into memory. Raises InputError as `iter_blocks` does."""
         blocks = [*self.iter_blocks()]
         ids = [each for some, _ in blocks for each in some]
         return ids, np.concatenate([np.empty((0, self.width), np.float32), *(vectors for _, vectors in blocks)])
 
 
 def is_vector_file(path: Path) -> bool:
-    """Check whether a file is a Parquet file with a column `vector`."""
+    """Return True if a file is a Parquet file with a column `vector`."""
     if path.suffix != ".parquet" or not path.is_file():
         return False
     try:

@@ -325,7 +325,12 @@ class _BodyReader(Handler):
             self._begin_word(name, attributes)
 
     def _begin_property(self, name: str, attributes: dict[str, str]) -> None:
-        """Process an element inside the properties of a paragraph, run, row or cell, named `name`."""
+        """Process an element inside the properties of a paragraph, run, row or cell, such as a style or hidden text.
+
+        Args:
+            name: Name of the element without its namespace.
+            attributes: Its attributes.
+        """
         value = _find_attribute(attributes, "val")
         is_on = value.lower() not in OFF
         self._properties.append(name)
@@ -343,7 +348,12 @@ class _BodyReader(Handler):
                 self._gone[-1] = name
 
     def _begin_word(self, name: str, attributes: dict[str, str]) -> None:
-        """Process the start of any other element in Word's namespace, named `name`."""
+        """Process the start of an element in Word's namespace, such as a paragraph, run, row, cell or line break.
+
+        Args:
+            name: Name of the element without its namespace.
+            attributes: Its attributes.
+        """
         if name == "p":
             around = self._run_hidden  # of a text box
             self._open.append(_Paragraph(pieces=self._begun, hidden=bool(around), around=around))
@@ -455,7 +465,14 @@ class OfficeFile(WholeFile):
     """The base class of office document formats, in which a file becomes one record. Subclasses implement `parse`."""
 
     def read(self, data: bytes, locator: Locator, tally: Tally) -> Record:
-        """Build the record of an office document. An encrypted or too large document yields a dropped record.
+        """Build the record of a file from its decompressed bytes.
+
+        Its text is that of an office document. An encrypted or too large document is dropped.
+
+        Args:
+            data: All bytes of the file.
+            locator: The position of the record: the whole file.
+            tally: Knows whether the record crashed earlier and must be skipped.
 
         Raises:
             BadRecord: If the document is damaged.
@@ -472,7 +489,9 @@ class OfficeFile(WholeFile):
 
     @abstractmethod
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of an office document to its paragraphs, title and date. Each format implements this.
+        """Parse the bytes of an office document to its paragraphs, title and date.
+
+        Each format implements this.
 
         Raises:
             BadRecord: If the document is damaged.
@@ -486,7 +505,15 @@ class DocxFile(OfficeFile):
     """The Word format, in which a file becomes one record."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of a Word document, with the errors of `OfficeFile.parse`."""
+        """Parse the bytes of an office document to its paragraphs, title and date.
+
+        It is a Word document.
+
+        Raises:
+            BadRecord: If the document is damaged.
+            LockedDocument: If it is encrypted.
+            LargeDocument: If it is too large.
+        """
         return read_docx(data, MAX_UNPACK_RATIO * self.max_record_bytes)
 
 
@@ -495,7 +522,15 @@ class PptxFile(OfficeFile):
     """The PowerPoint format, in which a file becomes one record."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of a PowerPoint presentation, with the errors of `OfficeFile.parse`."""
+        """Parse the bytes of an office document to its paragraphs, title and date.
+
+        It is a PowerPoint presentation.
+
+        Raises:
+            BadRecord: If the presentation is damaged.
+            LockedDocument: If it is encrypted.
+            LargeDocument: If it is too large.
+        """
         return read_pptx(data, MAX_UNPACK_RATIO * self.max_record_bytes)
 
 
@@ -504,7 +539,15 @@ class PdfFile(OfficeFile):
     """The PDF format, in which a file becomes one record."""
 
     def parse(self, data: bytes) -> OfficeDocument:
-        """Parse the bytes of a PDF document, with the errors of `OfficeFile.parse`."""
+        """Parse the bytes of an office document to its paragraphs, title and date.
+
+        It is a PDF document.
+
+        Raises:
+            BadRecord: If the document is damaged.
+            LockedDocument: If it needs a password.
+            LargeDocument: If it is too large.
+        """
         return read_pdf(data, self.max_record_bytes)
 
 

@@ -146,7 +146,15 @@ class Package:
     def iter_parse_steps(self, name: str, handler: Handler, needed: bool = True) -> Iterator[None]:
         """Parse a part of the package with a handler in steps, and yield None after each chunk of 64 kB.
 
-        Arguments and errors are as for `parse`.
+        Args:
+            name: Name of the part.
+            handler: Handler that processes the part's elements.
+            needed: If False, a missing part is ignored.
+
+        Raises:
+            BadRecord: During iteration, if the part is missing or is not valid XML.
+            LockedDocument: During iteration, if the part is encrypted.
+            LargeDocument: During iteration, if more is decompressed than allowed.
         """
         if name not in self.archive.namelist():
             if needed:
@@ -170,7 +178,10 @@ class Package:
     def find_main_part(self, usual: str) -> str:
         """Return the name of the package's main part, or `usual` if the package does not state it.
 
-        Raises BadRecord, LockedDocument and LargeDocument as `parse` does.
+        Raises:
+            BadRecord: If the package is damaged.
+            LockedDocument: If it is encrypted.
+            LargeDocument: If more is decompressed than allowed.
         """
         targets = [
             target for kind, target in self._read_relations("", "_rels/.rels").values() if kind == "officeDocument"
@@ -182,14 +193,19 @@ class Package:
 
         Each value is (last word of the relationship type, part name), such as ("worksheet",
         "xl/worksheets/sheet1.xml").
+
+        Raises:
+            BadRecord: If the package is damaged.
+            LockedDocument: If it is encrypted.
+            LargeDocument: If more is decompressed than allowed.
         """
         folder, _, last = name.rpartition("/")
         return self._read_relations(folder, f"{folder}/_rels/{last}.rels")
 
     def _read_relations(self, folder: str, name: str) -> dict[str, tuple[str, str]]:
-        """Return the references in the relationships part `name` by id, as `list_related` does; {} if it is missing.
+        """Return the references in the relationships part `name`, by relationship id; {} if there is no such part.
 
-        Targets are relative to `folder`.
+        Each value is (last word of the relationship type, part name). Targets are relative to `folder`.
         """
         relations = _Relations(folder)
         self.parse(name, relations, needed=False)
@@ -262,10 +278,12 @@ class CoreProperties(Handler):
 
     @property
     def title(self) -> str | None:
+        """The document's title on one line, or None."""
         return " ".join(self._texts.get("title", "").split()) or None
 
     @property
     def date(self) -> str | None:
+        """The day on which the document was created, as YYYY-MM-DD, or None."""
         match = DAY.match(self._texts.get("created", "").strip())
         return match[0] if match else None
 

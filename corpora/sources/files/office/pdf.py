@@ -170,8 +170,7 @@ def _join_line(text: str, line: str, words: Counter[str]) -> str:
     """Append a line to the text before it.
 
     A hyphen between them is removed if the document has the word without it. `words` counts the document's words in
-    lower
-    case.
+    lower case.
     """
     if not text.endswith("-") or text.endswith((" -", "--")):
         return f"{text} {line}"

@@ -33,15 +33,20 @@ class SheetRows:
     max_record_bytes: int
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Return one slice for the whole workbook."""
+        """Cut a file into slices, byte ranges that are read independently.
+
+        A workbook is one slice.
+        """
         return [slice_whole_file(file)]
 
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
-        """Yield one record for each row of each sheet of a workbook. Hidden rows yield dropped records.
+        """Yield the records of a slice in file order, and count them in `tally`.
+
+        Each row of each sheet of a workbook is a record. Hidden rows are dropped.
 
         Args:
             piece: The slice, which is the whole file.
-            tally: Counts the records, and knows which are in quarantine.
+            tally: Counts the records, and knows which ones crashed earlier and must be skipped.
 
         Raises:
             InputError: During iteration, if the workbook cannot be read to its end.
@@ -54,7 +59,9 @@ class SheetRows:
                     yield self._build_record(row, piece.file, sheet, fields, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the row of a sheet at a locator as JSON, or b"" if there is none.
+        """Return the bytes of the record at a locator that `records` yielded.
+
+        The record is a row of a sheet, as JSON; b"" if there is no such row.
 
         Raises:
             InputError: If the workbook cannot be read.
@@ -93,7 +100,12 @@ class SheetRows:
     ) -> Record:
         """Build the record of a row of a sheet. A too large, hidden or unusable row yields a dropped record.
 
-        `fields` maps attributes of `Record` to column names.
+        Args:
+            row: The row.
+            file: The workbook.
+            sheet: The sheet that contains the row.
+            fields: Column name for each attribute of `Record`.
+            tally: Knows which records crashed earlier and must be skipped.
         """
         raw = to_row_json(row) if row.values is not None else b""
         place = Locator(file=file.name, sha256=file.sha256, stream=row.sheet, offset=row.number, length=len(raw))

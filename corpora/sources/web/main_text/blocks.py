@@ -192,7 +192,10 @@ def _find_constant_rows(values: Float32s) -> Bools:
 
 
 def sum_trees_plain(row: list[float], forest: Forest) -> float:
-    """Return the sum of the leaf values that one row reaches, as `sum_trees` does for many rows. For tests."""
+    """Return the sum of the leaf values that one row of features reaches in the trees of a forest.
+
+    It is the reference implementation of `sum_trees`, for tests.
+    """
     total = 0.0
     for (node, leaf), (end, _) in pairwise(forest.trees.tolist()):
         reachable = int(_ALL)
@@ -282,8 +285,7 @@ def without_errands(chances: Float64s, rows: Float32s) -> Float64s:
     """Return the blocks' probabilities, halved for short lines that begin like page furniture.
 
     An example is "Continue reading below". Trees trained for word F1 do not exclude these lines, because F1 hardly
-    depends
-    on them.
+    depends on them.
 
     Args:
         chances: The probability of each block that it is main text.

@@ -368,10 +368,10 @@ class Sizes(NamedTuple):
     prose_sum: Int64s
 
     def sum_inside(self, part: Int64s) -> Int64s:
-        """Return the sum over the blocks of each element.
+        """Return the sum over the blocks inside each element, int64 [elements].
 
         Args:
-            part: One of the cumulative sums of this object.
+            part: One of the cumulative sums of this object, such as `text_sum`.
         """
         return part[self.last] - part[self.first]
 
@@ -423,8 +423,9 @@ def count_texts(texts: tuple[str, ...]) -> tuple[UInt32s, Int64s, Int64s]:
     """Count the characters of strings by kind.
 
     Returns:
-        The code points of all strings in one array, the number of characters of each string, and the int64 array
-        [8, strings] described at `count_characters`.
+        The code points of all strings in one uint32 array, the number of characters of each string, and an int64 array
+        [8, strings]: capitals and digits in the first 100 characters; commas, sentence ends, spaces, line feeds and
+        wide characters; and 1 if the string may begin like page furniture ("Read more").
     """
     characters = np.array([len(text) for text in texts])
     counts = np.zeros((NUM_COUNTS, len(texts)), np.int64)
@@ -576,8 +577,7 @@ def _describe_holders(sizes: Sizes, depths: Int64s) -> list[Float64s]:
     """Return the feature columns `HOLDER_COLUMNS` for the smallest elements with certain shares of the page's prose.
 
     For each share: whether a block is in that element, how many blocks it is away, the element's share of all blocks,
-    and
-    how much deeper the block is than the element.
+    and how much deeper the block is than the element.
 
     Args:
         sizes: The page's blocks and elements.

@@ -120,7 +120,7 @@ def _skip_name(data: Bytes, at: int, stop: int, is_name_wanted: bool) -> int:
 
 @kernel
 def _find_value(data: Bytes, at: int, stop: int) -> tuple[int, int, int]:
-    """Find the value of the attribute whose name ends at `at`.
+    """Find the value of the attribute whose name ends at byte `at` of `data`. The attributes end at byte `stop`.
 
     Returns:
         The first byte of the value, the first byte after it, and the position at which to continue.

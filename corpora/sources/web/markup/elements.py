@@ -245,9 +245,15 @@ def read_reference(data: Bytes, at: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def _read_number(data: Bytes, at: int, stop: int) -> tuple[int, int]:
-    """Read the numeric character reference whose "&#" is at `at`.
+    """Read the numeric character reference ("&#233;" or "&#xe9;") that begins at `at`.
 
-    Arguments and result are those of `read_reference`.
+    Args:
+        data: UTF-8 bytes.
+        at: Position of its "&".
+        stop: End of the text.
+
+    Returns:
+        The code point and the number of bytes of the reference; (-1, 1) if the kernel cannot decide.
     """
     end, base, code = at + 2, 10, 0
     if end < stop and data[end] | 32 == _X:

@@ -346,11 +346,11 @@ def _emit_start_tag(data: Bytes, tokens: Int32s, state: Int64s, number: int, doe
     """Append the token of a start tag to the arrays of a `ScannedPage`, in place.
 
     Args:
-        data: As in `ScannedPage`.
-        tokens: As in `ScannedPage`.
-        state: As in `ScannedPage`.
+        data: UTF-8 bytes of the element names and the page.
+        tokens: The tokens.
+        state: The counters.
         number: Index of the element's name.
-        does: How elements with this name are treated.
+        does: What a start tag with this name does, such as `OPEN` or `LINKED`.
         start: First byte of the attributes.
         end: First byte after the attributes.
     """
@@ -578,8 +578,7 @@ def _close_before(rules: Int64s, names: Int64s, nodes: Int64s, opened: Int64s, s
     """Close the open elements that a start tag implicitly ends, according to `rules`; a `<li>` ends the one before it.
 
     The arrays are those of a `ScannedPage` (`rules`, `names`) and a `PageTable`, and are updated in place. `name` is
-    the
-    index of the tag's name.
+    the index of the tag's name.
     """
     wall = -1
     name = min(name, len(rules) - 1)

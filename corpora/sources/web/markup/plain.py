@@ -44,9 +44,15 @@ class _LimitExceeded(Exception):
 
 
 def parse_html_plain(html: str, limits: PageLimits, is_rewritten: bool = False) -> Tree | Refused:
-    """Parse a page as `parse_html` does, without kernels. Also used for pages that the kernels cannot handle.
+    """Parse an HTML page without kernels. This defines `parse_html`, and handles pages that the kernels cannot.
 
-    Arguments and result are those of `parse_html`.
+    Args:
+        html: The page.
+        limits: Size limits of the page.
+        is_rewritten: True if formulas have already been replaced with text, and ruby readings and deleted text removed.
+
+    Returns:
+        The tree, or `Refused` with the limit that the page exceeds.
     """
     if len(html) > limits.max_characters:
         return Refused("too many characters", f"over {limits.max_characters}")
@@ -324,7 +330,12 @@ class _Builder:
         return self.tree
 
     def _add_void(self, name: str, attributes: str) -> None:
-        """Process an element that has no content, such as `<br>` or `<meta>`."""
+        """Process an element that has no content, such as `<br>` or `<meta>`.
+
+        Args:
+            name: Name of the element in lower case.
+            attributes: Raw attribute string of its tag.
+        """
         if name == "hr" or (name == "br" and not self.hidden and self.block_text.end_line()):
             self.end_block()
         elif name == "meta":
@@ -346,6 +357,10 @@ class _Builder:
         """Process the start tag of a formatting element.
 
         It is not listed in the tree; links, times and hiding are recorded.
+
+        Args:
+            name: Name of the element in lower case.
+            attributes: Raw attribute string of its start tag.
         """
         if name == "a":
             self.in_link = "href" in attributes or "href" in attributes.lower()
@@ -360,6 +375,10 @@ class _Builder:
 
     def _open(self, name: str, attributes: str) -> None:
         """Append an element to the tree, inside the innermost open element, and make it the innermost one.
+
+        Args:
+            name: Name of the element in lower case.
+            attributes: Raw attribute string of its start tag.
 
         Raises:
             _LimitExceeded: If it is nested too deep.
@@ -387,7 +406,7 @@ class _Builder:
             self._pop_to(levels[-1])
 
     def _pop_to(self, level: int) -> None:
-        """Close all open elements at `level` (0 is the outermost) and deeper levels."""
+        """Close the open elements from nesting level `level` (0 is the outermost) inwards."""
         spans, stop = self.spans, len(self.tree.blocks)
         for name in reversed(self.names[level:]):
             self.levels[name].pop()

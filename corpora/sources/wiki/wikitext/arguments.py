@@ -31,8 +31,7 @@ def read_arguments(body: str) -> tuple[list[str], Named]:
     """Split the inside of a template, `name|a|k=v`, into its positional and its named arguments.
 
     The name is omitted, and the keys are in lower case. Numbered arguments (`2=b`) that continue the positional ones
-    are
-    appended to them.
+    are appended to them.
     """
     positional: list[str] = []
     named: Named = {}

@@ -140,8 +140,7 @@ def _show_tex(match: re.Match[str]) -> str:
     """Return the TeX of a matched formula on one line, after a `MARK`; "" if it is empty.
 
     Wiki markup characters are escaped as entities. Double braces and brackets are separated by a space, so that they
-    are
-    not read as a template or link.
+    are not read as a template or link.
     """
     formula = _SPACE.sub(" ", decode_entities(match[2]).strip()).replace("{{", "{ {").replace("}}", "} }")
     formula = formula.replace("[[", "[ [").replace("]]", "] ]").replace("{|", "{ |").replace("|}", "| }")
@@ -216,11 +215,11 @@ def parse_heading(line: str) -> tuple[int, str]:
 
 
 def drop_sections(text: str, apparatus: frozenset[str]) -> str:
-    """Remove sections with certain titles. A section extends to the next heading of the same or a higher level.
+    """Remove the sections with certain titles. A section extends to the next heading of the same or a higher level.
 
     Args:
         text: Wikitext.
-        apparatus: Lower-case titles of the sections to remove.
+        apparatus: Lower-case titles of the sections to remove, such as "references".
     """
     kept, start, dropped_level = [], 0, 0
     for match in _HEADING.finditer(text):

@@ -73,5 +73,10 @@ def show_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
 
 
 def show_loose_links(text: str, hidden: frozenset[str] = DROPPED_NAMESPACES) -> str:
-    """Replace links as `show_links` does, but also links that contain braces."""
+    """Replace the innermost links with their rendered text, also links that contain braces.
+
+    Args:
+        text: Wikitext.
+        hidden: Lower-case names of the namespaces whose links are not rendered.
+    """
     return _LOOSE_LINK.sub(_build_reader(hidden), text)

@@ -205,6 +205,11 @@ def _convert_value(value: float, unit: MeasureUnit, target: MeasureUnit) -> floa
     """Convert a number to another unit of the same dimension, and return it unrounded.
 
     Fuel consumption (volume per distance) is inverted to distance per volume.
+
+    Args:
+        value: The number.
+        unit: Its unit.
+        target: The unit to convert to.
     """
     if unit.dimension == "consumption" and (unit.size < 0) != (target.size < 0):
         return 100.0 / (value * max(unit.size, target.size)) if value else 0.0

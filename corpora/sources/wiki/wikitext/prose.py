@@ -223,7 +223,9 @@ DEFAULT_SETTINGS = WikitextSettings()
 
 
 def wikitext_to_text(wikitext: str, settings: WikitextSettings = DEFAULT_SETTINGS) -> str:
-    """Extract the text of a page as `read_wikitext` does, without a title.
+    """Extract the prose of a wiki page as a string, with blank lines between paragraphs and headings.
+
+    References, tables, files, boxes and the like are removed, and known templates are rendered.
 
     >>> wikitext_to_text("'''Ayr''' is {{convert|12|km|mi}} from [[Troon|the port]].<ref>Map.</ref>")
     'Ayr is 12 km (7.5 mi) from the port.'
@@ -287,8 +289,7 @@ def _pick_variant(match: re.Match[str], codes: list[str]) -> str:
     """Return one of the variants in a match of `-{zh-hans:计算机; zh-hant:電腦}-` of the Chinese Wikipedia.
 
     It is that of the first of the language `codes` that has one, or else the first variant. A text without language
-    codes
-    is returned whole.
+    codes is returned whole.
     """
     flag, bar, rule = match[1].rpartition("|")
     if bar and flag.strip() and set(flag.upper()) & set("HT-"):

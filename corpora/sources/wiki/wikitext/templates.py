@@ -70,7 +70,8 @@ _DATES = (words.show_event, words.show_death, words.show_free_date, words.show_a
 def find_expansions(wiki: str) -> dict[str, Expansion]:
     """Return the function that renders each template known in a wiki, by the template's lower-case name.
 
-    `wiki` is the wiki's language code. The result is cached.
+    The functions take the positional and the named arguments, and return the text. `wiki` is the wiki's language code.
+    The result is cached.
     """
     expansions = {name: _adapt(EXPANSIONS[kind], wiki) for name, kind in find_common_kinds().items() if wiki != "en"}
     for form in (read_wiki(ALL_WIKIS), read_wiki(wiki)):
@@ -131,7 +132,10 @@ def build_template_reader(wiki: str, unknown: list[UnknownTemplate]) -> Reader:
 
 
 def _show_function(match: re.Match[str], wiki: str) -> str:
-    """Render a matched parser function: `{{formatnum:12345}}`, `{{uc:text}}`. Unknown values become `HOLE`."""
+    """Render a matched parser function: `{{formatnum:12345}}`, `{{uc:text}}`.
+
+    A function of unknown value, such as a date of today, becomes `HOLE`, which later removes its sentence.
+    """
     name, argument = match[1].lower(), match[2].partition("|")
     text = argument[0].strip()
     match name:
@@ -202,7 +206,9 @@ def _has_named_language(before: str, code: str, wiki: str) -> bool:
 def show_templates(text: str, reader: Reader) -> str:
     """Replace the innermost templates with their rendered text. Call this again for templates that contain others.
 
-    `reader` renders a match, as `build_template_reader` returns it.
+    Args:
+        text: Wikitext.
+        reader: Renders a match of a template (see `build_template_reader`).
     """
     if "{{{" in text:
         text = _PARAMETER.sub(lambda match: match[1].partition("|")[2], text)  # {{{name|default}}}
@@ -210,5 +216,10 @@ def show_templates(text: str, reader: Reader) -> str:
 
 
 def show_loose_templates(text: str, reader: Reader) -> str:
-    """Replace templates as `show_templates` does, but also templates that contain single braces."""
+    """Replace the innermost templates with their rendered text, also templates that contain single braces.
+
+    Args:
+        text: Wikitext.
+        reader: Renders a match of a template (see `build_template_reader`).
+    """
     return _LOOSE_TEMPLATE.sub(reader, text)

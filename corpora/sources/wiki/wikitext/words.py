@@ -350,9 +350,9 @@ def _is_yes(word: str | None) -> bool:
 
 
 def _format_date(numbers: list[int], has_day_first: bool) -> str:
-    """Format [year], [year, month] or [year, month, day] as a date in words.
+    """Format [year], [year, month] or [year, month, day] as an English date in words.
 
-    If the month is invalid, only the year is returned.
+    If the month is invalid, only the year is returned. `has_day_first` selects "2 May 1950" instead of "May 2, 1950".
     """
     year, month, day = (*numbers[:3], 0, 0)[:3]
     if not 1 <= month <= 12:
@@ -400,7 +400,10 @@ def show_free_date(arguments: list[str], named: Named) -> str:
 
 
 def show_age(arguments: list[str], named: Named) -> str:
-    """Render `{{age|1920|7|1|2000|5|6}}` as 79. With one date, the age depends on the current date: `HOLE`."""
+    """Render `{{age|1920|7|1|2000|5|6}}` as 79.
+
+    With only one date, the age depends on the current date, and the result is `HOLE`, which later removes the sentence.
+    """
     numbers = _read_numbers(arguments)
     return str(numbers[3] - numbers[0] - (numbers[4:6] < numbers[1:3])) if len(numbers) >= 6 else HOLE
 

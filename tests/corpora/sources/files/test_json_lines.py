@@ -1,5 +1,7 @@
 """Lines of JSON are read as Python's json reads them, whatever they are."""
 
+import gzip
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -7,6 +9,8 @@ from pathlib import Path
 import pytest
 from hostile_lines import on_hostile_lines
 
+from corpora.errors import InputError
+from corpora.schema import Locator
 from corpora.sources.bytes import raw_files
 from corpora.sources.bytes.raw_files import Lines
 from corpora.sources.contract import RawFile, Record, Slice, Tally, to_quarantine_key
@@ -112,3 +116,13 @@ def test_each_line_is_in_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         both = [Slice(file=raw_file(path), start=start, stop=stop) for start, stop in ((0, cut), (cut, size))]
         found = [line for each in both for block in form.iter_blocks(each, "") for line in block]
         assert found == [*rows[:9], b"", rows[10]]
+
+
+def test_a_line_after_the_damage_of_its_file_is_refused(tmp_path: Path) -> None:
+    """Fails if the library's error of a file that was cut off since reaches the caller."""
+    path = tmp_path / "a.jsonl.gz"
+    data = b"".join(b'{"text": "%d"}\n' % (number * 7919) for number in range(1000))
+    path.write_bytes(gzip.compress(data)[:-400])
+    locator = Locator(file=path.name, sha256="", stream=0, offset=len(data) - 20, length=15)
+    with pytest.raises(InputError, match=re.escape(str(path))):
+        JsonLines(max_record_bytes=100).raw_record(path, locator)

@@ -1,0 +1,93 @@
+"""What to begin with for a narrow encoder: first weights, dropout and rates by hidden size, and advice for a recipe.
+
+The published numbers are those of encoders 768 wide. A hidden size of 128 with them is still at the loss of guessing by
+frequencies after millions of tokens. What `cloze new` writes and `cloze.train` takes if the caller sets nothing else
+comes from here. A recipe that leaves a setting out keeps the general defaults, so no model in a store changes.
+
+The numbers are measured: docs/performance.md, "Learning curves".
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainer.families.contract import DEVIATION
+from trainer.settings.model import ModelSettings
+from trainer.settings.training import TrainingSettings
+
+WIDE = 512  # the hidden size from which on the published numbers suit
+PUBLISHED_RATE = 1e-4  # of BERT-base, and what `[training]` has if it sets none
+MIN_TOKENS = 3_000_000  # after which all six families were below the unigram entropy at a hidden size of 128
+
+
+def propose_model_settings(model: ModelSettings) -> dict[str, float]:
+    """Return keys of the `[model]` table that suit random first weights of this model's hidden size.
+
+    The standard deviation of the first weights is 0.02 * sqrt(768 / hidden size). There is no dropout: a narrow model
+    cannot learn a corpus by heart. The result is empty from a hidden size of 512 on, and for a model that starts from
+    another one.
+
+    >>> propose_model_settings(ModelSettings(size="mini"))
+    {'initializer_range': 0.035, 'dropout': 0.0, 'attention_dropout': 0.0}
+    """
+    if not _is_narrow(model):
+        return {}
+    deviation = round(DEVIATION * (768 / model.shape[1]) ** 0.5, 3)
+    return {"initializer_range": deviation, "dropout": 0.0, "attention_dropout": 0.0}
+
+
+def propose_training_settings(model: ModelSettings, training: Mapping[str, Any]) -> dict[str, float]:
+    """Return keys of the `[training]` table that suit the pre-training of a model of this hidden size.
+
+    The peak of the learning rate is 2e-3 up to a hidden size of 128, and falls in proportion to it to 5e-4 at 512. The
+    result is empty from there on, and for a model that starts from another one.
+
+    Args:
+        model: The settings of the model.
+        training: The table as it is. If it sets `warmup_steps`, no `warmup_share` is proposed.
+
+    >>> propose_training_settings(ModelSettings(size="mini"), {})
+    {'learning_rate': 0.001, 'warmup_share': 0.06, 'beta2': 0.98}
+    """
+    if not _is_narrow(model):
+        return {}
+    warmup = {} if "warmup_steps" in training else {"warmup_share": 0.06}
+    return {"learning_rate": round(2e-3 * min(1, 128 / model.shape[1]), 5), **warmup, "beta2": 0.98}
+
+
+def _is_narrow(model: ModelSettings) -> bool:
+    """Return whether a model begins with random weights and has a hidden size below 512."""
+    return model.start is None and model.shape[1] < WIDE
+
+
+def list_narrow_advice(model: ModelSettings, training: TrainingSettings, max_tokens: int | None) -> list[str]:
+    """List what keeps a narrow model from learning: general defaults, and a training with few tokens.
+
+    Args:
+        model: The settings of the model.
+        training: The settings of its training.
+        max_tokens: Number of tokens that the training reads at most; None if it is not known.
+
+    Returns:
+        One line per finding, as `key = value: explanation`. Empty for wide models, and for those that start from
+        another model.
+    """
+    if not _is_narrow(model):
+        return []
+    lines, hidden_size = list[str](), model.shape[1]
+    if training.learning_rate <= PUBLISHED_RATE:
+        keys = ", ".join(f"{key} = {value:g}" for key, value in propose_training_settings(model, {}).items())
+        lines.append(
+            f"training.learning_rate = {training.learning_rate:g}: a model {hidden_size} wide hardly learns at a rate "
+            f"for wide ones. Set {keys}."
+        )
+    if model.initializer_range == DEVIATION:
+        lines.append(
+            f"model.initializer_range = {DEVIATION:g}: a model {hidden_size} wide learns sooner with larger first "
+            f"weights. Set it to {propose_model_settings(model)['initializer_range']:g}."
+        )
+    if max_tokens is not None and max_tokens < MIN_TOKENS:
+        lines.append(
+            f"training.phase: reads at most {max_tokens:,} tokens. Small encoders of all families needed up to "
+            f"{MIN_TOKENS:,} to know more than how frequent each token is."
+        )
+    return lines
