@@ -31,7 +31,8 @@ from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind_settings
 from flows.command.check import check_data
-from flows.command.finetune import FinetuneRequest, TaskFiles, finetune_events
+from flows.command.control import compare_with_control
+from flows.command.finetune import FinetuneRequest, TaskFiles, build_job, finetune_events
 from flows.command.trainer_process import open_model_folder
 from flows.export.exported import open_new_folder
 from flows.run.record.ledger_balance import explain_no_examples
@@ -59,11 +60,21 @@ class Model:
     Attributes:
         address: Path or URL of the model.
         history: One dictionary for each logged training step and each evaluation, in order.
+        comparison: After `finetune` with `control=True`, the content of the control's file comparison.json: "answer"
+            ("yes", "no" or "not shown"), "worth" (the answer with its scores, as text), "scores" and "comparison"; else
+            None.
     """
 
-    def __init__(self, address: str | Path, history: Iterable[Event] = (), workspace: Workspace | None = None) -> None:
+    def __init__(
+        self,
+        address: str | Path,
+        history: Iterable[Event] = (),
+        workspace: Workspace | None = None,
+        comparison: dict[str, Any] | None = None,
+    ) -> None:
         """Create a model. This is only for functions of this package; use `train`, `finetune` or `load_model`."""
         self.address, self.history, self._workspace = str(address), [dict(event) for event in history], workspace
+        self.comparison = comparison
         self._loaded = dict[Sequence[str], "LoadedModel"]()
         self._held = ExitStack()
         finalize(self, self._held.close)
@@ -336,6 +347,7 @@ def finetune(
     columns: Mapping[str, str] | None = None,
     reading: Mapping[str, Any] | None = None,
     progress: bool = True,
+    control: bool = False,
     accept: Sequence[str] = (),
     **settings: Any,
 ) -> Model:
@@ -353,6 +365,8 @@ def finetune(
         reading: How to read the rows: `format`, `header` (False if there are no column names), `max_unusable` (0.01 of
             the rows).
         progress: Whether to show progress bars.
+        control: If True, the same model from first weights learns the same, and `comparison` of the result says whether
+            pre-training was worth it. Its folder is next to `output`, with "-control" at the end of its name.
         accept: Names of findings of `cloze check` that are accepted.
         settings: Settings of the task and of fine-tuning: `epochs`, `learning_rate`, `batch`, `seed`, `restarts`, ...
 
@@ -372,7 +386,9 @@ def finetune(
         )
         asked = FinetuneRequest(task, to_model(model).address, files, output, settings, accept)
         history = collect_history(finetune_events(asked), task, workspace)
-    return Model(output, history, workspace)
+        with open_model_folder(asked.model) as folder:
+            compared = compare_with_control(build_job(asked, folder), workspace.tell) if control else None
+    return Model(output, history, workspace, compared)
 
 
 def collect_history(events: Iterator[Event], task: str, workspace: Workspace) -> list[Event]:

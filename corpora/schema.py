@@ -70,7 +70,7 @@ class Locator(NamedTuple):
         file: Name of the raw file, relative to the root of its source.
         sha256: SHA-256 digest of the raw file. Empty if unknown.
         length: Length of the record in bytes.
-        stream: Byte offset of the compressed stream in the file, or the index of a row group or sheet; -1 if there is
+        stream: Byte offset of the compressed stream or row group in the file, or the number of a sheet; -1 if there is
             none.
         offset: Byte offset of the record, relative to the stream if there is one; or the index of a row.
     """

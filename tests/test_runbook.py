@@ -28,7 +28,7 @@ SAID = {  # by page: lines of its outputs with two words of the program or more;
     "guide-data-for-others.md": 4,
     "guide-finetuning.md": 3,
     "guide-new-domain.md": 22,
-    "guide-schedules.md": 5,
+    "guide-schedules.md": 3,
     "guide-sources.md": 1,
     "guide-vocabularies.md": 5,
     "guide-your-own-text.md": 16,

@@ -98,6 +98,9 @@ def get_step_defaults(source: Source) -> Defaults:
 def has_setting(kind: str, key: str) -> bool:
     """Return True if the kind of source exists and has a setting with this name.
 
+    Raises:
+        InputError: If the package that adds the kind is broken.
+
     >>> has_setting("wikipedia", "license"), has_setting("files", "license")
     (True, False)
     """

@@ -242,7 +242,9 @@ def _read_book(unpacker: _Unpacker) -> Epub:
 
 
 def _read_page(page: SpinePage, unpacker: _Unpacker, walk: "_PageWalker") -> list[str]:
-    """Return the paragraphs of a page; [] if it is navigation, or apparatus without much running text.
+    """Return the paragraphs of a page of the book.
+
+    They are [] if it is the navigation page, or marked as no text of the book and without much running text.
 
     Args:
         page: The page.
@@ -565,7 +567,10 @@ class _PageWalker:
 
 
 def _is_passed_over(element: etree._Element, name: str) -> bool:
-    """Return True if an element contains no text of the book: apparatus, or a reference to a note or page."""
+    """Return True if an element contains no text of the book, such as a copyright note or a reference to a page.
+
+    `name` is the element's name in lower case.
+    """
     if name in SKIPPED:
         return True
     if not element.attrib and name != "sup":

@@ -252,7 +252,11 @@ class ObjectReader(io.RawIOBase):
         return len(data)
 
     def _read(self, size: int) -> bytes:
-        """Request `size` bytes from the current position on, which must exist, and advance the position."""
+        """Request `size` bytes from the current position on, which must exist, and advance the position.
+
+        Raises:
+            OSError: If the store does not answer.
+        """
         if not size:
             return b""
         try:
@@ -281,6 +285,7 @@ def open_for_library(path: Path, buffering: int = -1) -> Any:
 
     Raises:
         OSError: If the file is opened here and cannot be.
+        InputError: If it is a pipe into which nothing is written.
     """
     if isinstance(path, ObjectPath | MemberPath):
         return path.open("rb", buffering)

@@ -99,10 +99,15 @@ class _ColumnStatistics:
     long: int = 0
 
     def add(self, other: "_ColumnStatistics") -> None:
+        """Add the statistics of an equally named column of another file to these, in place."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def is_text(self, name: str) -> bool:
+        """Return True if the column with this name contains text.
+
+        Nearly all values must be strings, and they must have enough letters or the name must fit.
+        """
         if not self.letters or self.strings < MIN_STRING_SHARE * self.values:
             return False
         return self.letters >= MIN_LETTERS_PER_TEXT * self.strings or _strip_path(name).lower() in TEXT_NAMES

@@ -153,6 +153,7 @@ def read_value(lines: Lines, span: Int64s) -> Any:
 
 
 def _is_utf_8(data: bytes) -> bool:
+    """Return True if bytes are valid UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError:

@@ -245,7 +245,10 @@ def _read_texts(message: "Message[Any, Any]") -> tuple[list[ShownText], int]:
 
 
 def _choose_form(parts: list[Any]) -> Any:
-    """Choose among parts that are alternative forms of a text: a plain one with words, or the last readable one."""
+    """Choose among parts that are alternative forms of a text: a plain one with words, or the last readable one.
+
+    `parts` is not empty.
+    """
     plain = [part for part in parts if part.get_content_type() == "text/plain" and _read_text(part, "text/plain").text]
     other = [part for part in parts if part.get_content_type() == "text/html" or part.is_multipart()]
     return (plain or other[-1:] or parts)[0]

@@ -379,9 +379,11 @@ class TextTable:
     def slices(self, file: RawFile) -> list[Slice]:
         """Cut a file into slices, byte ranges that are read independently.
 
-        A table without quotes is cut every 1 MB if it is uncompressed.
+        A table without quotes is cut every 1 MB if it is uncompressed. Any other file is one slice, since newlines may
+        be inside quotes.
 
-        Any other file is a single slice, since newlines may be inside quotes.
+        Raises:
+            InputError: If the file cannot be read, or its encoding does not fit the setting.
         """
         return [slice_whole_file(file)] if self.quote else cut_lines(file, self.encoding)
 
@@ -549,18 +551,26 @@ class TextTable:
             first = self._read_sample(path, SAMPLE_ROWS)
         except OpenQuote:
             one = replace(self, quote="") if self.delimiter == "\t" else self  # whose quotes end in their lines
-            first = self._read_sample(path, SAMPLE_ROWS, len(self._parse_fields(one._read_sample(path, 1)[0])))
-        fields = []
-        for row in first:
+            header = self._parse_header(one._read_sample(path, 1)[0], path)
+            first = self._read_sample(path, SAMPLE_ROWS, max(1, len(header)))
+        fields = [self._parse_header(row, path) for row in first[:1]]
+        for row in first[1:]:
             try:
                 fields.append(self._parse_fields(row) if row.data is not None else [])
-            except BadRecord as error:
-                if not fields:
-                    raise InputError(
-                        f"{path}: its header cannot be read: {error}. Fix it, or set `encoding`."
-                    ) from error
+            except BadRecord:
                 fields.append([])
         return fields
+
+    def _parse_header(self, row: Line, path: Path) -> list[str]:
+        """Return the fields of a file's first row; [] if it is too long.
+
+        Raises:
+            InputError: If the row cannot be decoded or parsed. The message names the file at `path`.
+        """
+        try:
+            return self._parse_fields(row) if row.data is not None else []
+        except BadRecord as error:
+            raise InputError(f"{path}: its header cannot be read: {error}. Fix it, or set `encoding`.") from error
 
     def _read_sample(self, path: Path, max_rows: int, columns: int = 0) -> list[Line]:
         """Return the first `max_rows` nonblank rows that begin in a file's first megabyte, from the header on.

@@ -569,7 +569,11 @@ class XmlSource:
         return self._fill_in(PRESETS.get(self.preset, Preset(record="", fields={})))
 
     def _fill_in(self, base: Preset) -> Preset:
-        """Return the source's settings, with missing ones taken from a preset or one of its `others`."""
+        """Return the source's settings, with missing ones taken from a preset or one of its `others`.
+
+        Raises:
+            InputError: If a field's paths are of another type or empty.
+        """
         paths = {key: _to_paths(self.name, key, value) for key, value in self.fields.items()}
         return Preset(
             record=self.record or base.record,

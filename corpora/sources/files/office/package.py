@@ -278,10 +278,12 @@ class CoreProperties(Handler):
 
     @property
     def title(self) -> str | None:
+        """The document's title on one line, or None."""
         return " ".join(self._texts.get("title", "").split()) or None
 
     @property
     def date(self) -> str | None:
+        """The day on which the document was created, as YYYY-MM-DD, or None."""
         match = DAY.match(self._texts.get("created", "").strip())
         return match[0] if match else None
 

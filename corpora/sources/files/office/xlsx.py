@@ -76,8 +76,9 @@ def read_sheets(package: Package, max_row: int) -> Iterator[Worksheet]:
         max_row: Maximum number of characters in a row. `values` of a longer row is None.
 
     Raises:
-        BadRecord: If the workbook is damaged.
-        LargeDocument: If more is decompressed than allowed.
+        BadRecord: During iteration, if the workbook is damaged.
+        LockedDocument: During iteration, if a part of it is encrypted.
+        LargeDocument: During iteration, if more is decompressed than allowed.
     """
     main = package.find_main_part(MAIN_PART)
     book, related = _Workbook(), package.list_related(main)
@@ -103,6 +104,7 @@ def _iter_raw_rows(package: Package, part: str, rows: "_RowReader") -> Iterator[
 
     Raises:
         BadRecord: During iteration, if the sheet is damaged.
+        LockedDocument: During iteration, if it is encrypted.
         LargeDocument: During iteration, if more is decompressed than allowed.
     """
     for _ in package.iter_parse_steps(part, rows):

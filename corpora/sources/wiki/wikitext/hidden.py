@@ -215,11 +215,11 @@ def parse_heading(line: str) -> tuple[int, str]:
 
 
 def drop_sections(text: str, apparatus: frozenset[str]) -> str:
-    """Remove sections with certain titles. A section extends to the next heading of the same or a higher level.
+    """Remove the sections with certain titles. A section extends to the next heading of the same or a higher level.
 
     Args:
         text: Wikitext.
-        apparatus: Lower-case titles of the sections to remove.
+        apparatus: Lower-case titles of the sections to remove, such as "references".
     """
     kept, start, dropped_level = [], 0, 0
     for match in _HEADING.finditer(text):

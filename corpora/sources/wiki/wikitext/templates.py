@@ -132,7 +132,10 @@ def build_template_reader(wiki: str, unknown: list[UnknownTemplate]) -> Reader:
 
 
 def _show_function(match: re.Match[str], wiki: str) -> str:
-    """Render a matched parser function: `{{formatnum:12345}}`, `{{uc:text}}`. Unknown values become `HOLE`."""
+    """Render a matched parser function: `{{formatnum:12345}}`, `{{uc:text}}`.
+
+    A function of unknown value, such as a date of today, becomes `HOLE`, which later removes its sentence.
+    """
     name, argument = match[1].lower(), match[2].partition("|")
     text = argument[0].strip()
     match name:

@@ -297,16 +297,19 @@ def _is_between_words(around: _Surroundings) -> bool:
 
 
 def without_holes(text: str) -> str:
-    """Remove the brackets, or else the sentences, that contain a `HOLE`. In a heading, only the `HOLE` is removed."""
+    """Remove the brackets, or else the sentences, that contain a `HOLE`, the mark of a template whose text is unknown.
+
+    In a heading, only the `HOLE` is removed.
+    """
     if _HOLE not in text:
         return text
     return "\n".join(_drop_holes(line) if _HOLE in line else line for line in text.split("\n"))
 
 
 def _drop_holes(line: str) -> str:
-    """Remove the brackets, or else the sentences, of one line that contain a `HOLE`.
+    """Remove the brackets, or else the sentences, of one line that contain a `HOLE`, the mark of an unknown text.
 
-    In a heading, remove only the `HOLE`.
+    In a heading, only the `HOLE` is removed.
     """
     for _ in range(MAX_BRACKETS):
         line = _HOLE_IN_BRACKETS.sub("", line)

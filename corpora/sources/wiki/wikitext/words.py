@@ -400,7 +400,10 @@ def show_free_date(arguments: list[str], named: Named) -> str:
 
 
 def show_age(arguments: list[str], named: Named) -> str:
-    """Render `{{age|1920|7|1|2000|5|6}}` as 79. With one date, the age depends on the current date: `HOLE`."""
+    """Render `{{age|1920|7|1|2000|5|6}}` as 79.
+
+    With only one date, the age depends on the current date, and the result is `HOLE`, which later removes the sentence.
+    """
     numbers = _read_numbers(arguments)
     return str(numbers[3] - numbers[0] - (numbers[4:6] < numbers[1:3])) if len(numbers) >= 6 else HOLE
 

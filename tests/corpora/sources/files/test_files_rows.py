@@ -151,6 +151,7 @@ def test_slices_of_a_table_without_quotes_are_the_file(tmp_path: Path, monkeypat
         (b"text,text\n", "names the column 'text' twice"),
         (b"\xff\xfet\x00e\x00", "is UTF-16"),
         (b"id,te\xffxt\n", "its header cannot be read"),
+        (b'id,te\xffxt\n1,"a quote that nothing closes\n', "its header cannot be read"),
         (b"x" * 200 + b",text\n", "names the column 'text' not"),
     ],
 )
