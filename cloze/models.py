@@ -12,6 +12,7 @@ fine-tuned in a folder resumes there, and what is trained in a store resumes and
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from shutil import copytree
 from tempfile import mkdtemp
@@ -30,15 +31,18 @@ from corpora.errors import InputError
 from corpora.store.manifest import Manifest
 from corpora.store.settings import bind_settings
 from flows.command.check import check_data
-from flows.command.finetune import FinetuneRequest, TaskFiles, finetune_events
+from flows.command.control import compare_with_control
+from flows.command.finetune import FinetuneRequest, TaskFiles, build_job, finetune_events
 from flows.command.trainer_process import open_model_folder
 from flows.export.exported import open_new_folder
 from flows.run.record.ledger_balance import explain_no_examples
 from trainer.build import plan_model, read_events
+from trainer.huggingface.start_model import adapt_start, read_settings
 from trainer.metrics import Event
 from trainer.settings.model import FAMILIES, ModelSettings
 from trainer.settings.narrow import propose_model_settings, propose_training_settings
 from trainer.settings.training import TrainingSettings
+from trainer.start_weights import StartModel, read_start
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import EmbedSettings
 
@@ -56,11 +60,21 @@ class Model:
     Attributes:
         address: Path or URL of the model.
         history: One dictionary for each logged training step and each evaluation, in order.
+        comparison: After `finetune` with `control=True`, the content of the control's file comparison.json: "answer"
+            ("yes", "no" or "not shown"), "worth" (the answer with its scores, as text), "scores" and "comparison"; else
+            None.
     """
 
-    def __init__(self, address: str | Path, history: Iterable[Event] = (), workspace: Workspace | None = None) -> None:
+    def __init__(
+        self,
+        address: str | Path,
+        history: Iterable[Event] = (),
+        workspace: Workspace | None = None,
+        comparison: dict[str, Any] | None = None,
+    ) -> None:
         """Create a model. This is only for functions of this package; use `train`, `finetune` or `load_model`."""
         self.address, self.history, self._workspace = str(address), [dict(event) for event in history], workspace
+        self.comparison = comparison
         self._loaded = dict[Sequence[str], "LoadedModel"]()
         self._held = ExitStack()
         finalize(self, self._held.close)
@@ -235,13 +249,14 @@ def train(
     progress: bool | None = None,
     **training: Any,
 ) -> Model:
-    """Train an encoder from random weights on shards. The model is written to the store of the shards.
+    """Train an encoder on shards, from random weights or from another model, and write it to the store of the shards.
 
     If you repeat the call with the same arguments and store, training resumes, or the finished model is returned.
 
     Args:
         shards: The shards to train on.
         model: A family and a size ("bert-tiny", "roberta-base", "modernbert-base"), or the table `[model]` of a recipe.
+            In a table, `start` and `objective.teacher` are models or their addresses, as `load_model` takes them.
         steps: Number of optimizer steps.
         batch: Number of examples in a step.
         name: Name of the artifact (default: the name of the shards).
@@ -253,7 +268,8 @@ def train(
             no dropout.
 
     Raises:
-        InputError: If a setting is unknown, the shards do not suit the model, or torch is missing.
+        InputError: If a setting is unknown, the shards do not suit the model, the model to start or learn from is
+            missing or has another vocabulary, or torch is missing.
         TrainingFailed: If training fails for another reason. The message has the end of the trainer's log.
     """
     if not isinstance(shards, Shards):
@@ -263,23 +279,46 @@ def train(
     workspace, manifest = shards._workspace.with_progress(progress), shards._set.manifest
     if problem := explain_no_examples(manifest.name, manifest):
         raise InputError(problem)
-    with translate_errors(workspace.folder):
-        model_table = to_toml_value(build_family_table(model) if isinstance(model, str) else model)
-        given = bind_settings(ModelSettings, model_table, "model")
-        settings = bind_settings(ModelSettings, propose_model_settings(given) | model_table, "model")
-        table = {**to_toml_value(training), "phase": [to_toml_value({"steps": steps, "batch": batch, **(phase or {})})]}
-        trained_by = bind_settings(TrainingSettings, propose_training_settings(settings, table) | table, "training")
-    place = workspace.place
+    with ExitStack() as held, translate_errors(workspace.folder):
+        given = {**(build_family_table(model) if isinstance(model, str) else model)}
+        objective = {**(given.get("objective") or {})}
+        teacher = _open_start(objective.get("teacher"), held)
+        start = _open_start(given.pop("start", None), held)
+        if teacher is not None:
+            given["objective"] = {**objective, "teacher": teacher.folder}
+        if start is None:
+            asked = bind_settings(ModelSettings, to_toml_value(given), "model")
+            table = propose_model_settings(asked) | to_toml_value(given)
+            settings = bind_settings(ModelSettings, table, "model")
+        else:
+            start = adapt_start(start, shards.vocabulary._words, "The vocabulary of the shards")
+            settings = read_settings(start, to_toml_value(given))
+        phases = [to_toml_value({"steps": steps, "batch": batch, **(phase or {})})]
+        keys = {**to_toml_value(training), "phase": phases}
+        proposed = {} if start else propose_training_settings(settings, keys)
+        trained_by = bind_settings(TrainingSettings, proposed | keys, "training")
+        place, vocabulary = workspace.place, shards._vocabulary_artifact
 
-    def work() -> Manifest:
-        [trained] = workspace.perform(
-            [plan_model(place, name or manifest.name, [manifest], shards._vocabulary_artifact, settings, trained_by)]
-        )
-        return trained
+        def work() -> Manifest:
+            plan = partial(plan_model, place, name or manifest.name, [manifest], vocabulary)
+            [trained] = workspace.perform([plan(settings, trained_by, start=start, teacher=teacher)])
+            return trained
 
-    with translate_errors(workspace.folder):
         trained = workspace.repair_and_retry(work)
     return Model(place.to_address(trained.folder), read_events(place, trained), workspace)
+
+
+def _open_start(model: Any, held: ExitStack) -> StartModel | None:
+    """Return the model to start or to learn from, in a local folder that stays until `held` is closed.
+
+    Args:
+        model: A `Model` or its address. None and "" mean that there is none; then None is returned.
+        held: Where the folder of a model from an object store is registered for removal.
+
+    Raises:
+        InputError: If there is no such model.
+    """
+    return read_start(held.enter_context(open_model_folder(to_model(model).address))) if model else None
 
 
 def build_family_table(name: str) -> dict[str, str]:
@@ -308,6 +347,7 @@ def finetune(
     columns: Mapping[str, str] | None = None,
     reading: Mapping[str, Any] | None = None,
     progress: bool = True,
+    control: bool = False,
     accept: Sequence[str] = (),
     **settings: Any,
 ) -> Model:
@@ -325,6 +365,8 @@ def finetune(
         reading: How to read the rows: `format`, `header` (False if there are no column names), `max_unusable` (0.01 of
             the rows).
         progress: Whether to show progress bars.
+        control: If True, the same model from first weights learns the same, and `comparison` of the result says whether
+            pre-training was worth it. Its folder is next to `output`, with "-control" at the end of its name.
         accept: Names of findings of `cloze check` that are accepted.
         settings: Settings of the task and of fine-tuning: `epochs`, `learning_rate`, `batch`, `seed`, `restarts`, ...
 
@@ -344,7 +386,9 @@ def finetune(
         )
         asked = FinetuneRequest(task, to_model(model).address, files, output, settings, accept)
         history = collect_history(finetune_events(asked), task, workspace)
-    return Model(output, history, workspace)
+        with open_model_folder(asked.model) as folder:
+            compared = compare_with_control(build_job(asked, folder), workspace.tell) if control else None
+    return Model(output, history, workspace, compared)
 
 
 def collect_history(events: Iterator[Event], task: str, workspace: Workspace) -> list[Event]:

@@ -177,9 +177,13 @@ def _build_changes_job(earlier_generations: Sequence[Generation], generation: Ge
 
 
 def _iter_apply_plans(place: Place, generation: Generation) -> Iterator[PartPlan]:
-    """Yield the plan of one task for each file of documents that this corpus update added, in order.
+    """Yield the plan of one task for each file of documents that a corpus update added, in order.
 
     Each plan contains an `ApplyJob`, and a key made from the contents of the documents and of the verdicts on them.
+
+    Args:
+        place: The store.
+        generation: The corpus update. Files of earlier updates are only counted.
 
     Raises:
         LedgerError: If the update does not have one verdict per document.
@@ -279,8 +283,13 @@ def _build_removed_rows(batch: pa.RecordBatch, verdicts: pa.RecordBatch) -> pa.T
 def _build_changes(writer: PartWriter, job: ChangesJob) -> Ledger:
     """Write the older documents that are no longer kept (table "deleted") or are kept again (table "documents").
 
-    The returned ledger counts the older documents that were kept before this update: those that still are, and those
-    that were deleted, by reason. The number of documents that are kept again is one of its figures.
+    Args:
+        writer: Writes the two tables.
+        job: Names the verdicts of this update and of those before, and the older documents.
+
+    Returns:
+        A ledger of the older documents that were kept before this update: those that still are, and those that were
+        deleted, by reason. The number of documents that are kept again is one of its figures.
     """
     place = writer.place
     held = compute_holders(place, {number: read_manifest_at(place, address) for number, address in job.before.items()})
@@ -379,7 +388,9 @@ def _iter_revived_rows(place: Place, job: ChangesJob, rows: Int64s, verdicts: pa
 def read_delete_list(place: Place, corpus: Manifest) -> DeleteList:
     """Read the list of documents that later updates removed from the files of earlier ones.
 
-    It is empty if there are none.
+    Args:
+        place: The store.
+        corpus: The corpus. Its list is empty if no document was removed.
 
     Raises:
         Damaged: If a file is missing, damaged or was changed.

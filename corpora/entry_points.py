@@ -96,9 +96,14 @@ class Kinds:
         return "" if name in self.ours else describe_package(self.find_entry_point(name))
 
     def _find_fault(self, loaded: Any, name: str) -> str:
-        """Return what is wrong with a class from a package, as the end of an error message.
+        """Find what is wrong with a class from a package.
 
-        Empty if nothing is wrong.
+        Args:
+            loaded: What the package's entry point names. It may be anything.
+            name: Name of the entry point, which the class must have as its `kind`.
+
+        Returns:
+            The end of an error message, or an empty string if nothing is wrong.
         """
         if not (isinstance(loaded, type) and is_dataclass(loaded)):
             return "is not a dataclass"

@@ -126,6 +126,13 @@ def judge_duplicates_plain(
     """Decide which documents are kept like `judge_duplicates`, comparing one pair at a time.
 
     This is its reference implementation, for tests.
+
+    Args:
+        set_hash: uint64 [n], hashes of the shingle sets, in the total order.
+        band_keys: uint64 [n, bands], the band keys, in the total order.
+        similarity: Compares two documents, given by their positions in the total order.
+        settings: Settings of the duplicate search.
+        num_given: Number of documents at the beginning that are kept without being judged.
     """
     threshold, limit = parse_threshold(settings.threshold), settings.max_bucket_comparisons
     kept_sets, buckets = defaultdict[int, list[int]](list), defaultdict[tuple[int, int], list[int]](list)

@@ -260,6 +260,11 @@ def judge_records(
 def _apply_added_steps(batch: BatchState, settings: DocumentsSettings, after: str) -> None:
     """Apply the steps from other packages that are configured to run directly after the step `after`, in place.
 
+    Args:
+        batch: The texts and columns to change.
+        settings: Its `steps` lists the steps.
+        after: "parse", "clean" or "rules"; nothing runs after other steps.
+
     Raises:
         InputError: If a step returns an invalid result.
     """

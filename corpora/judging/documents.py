@@ -272,6 +272,10 @@ def build_documents_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 def read_job_inputs(place: Place, job: DocumentsJob) -> JudgingInputs:
     """Return the inputs for judging a part's documents, including the source's statistics read from the store.
 
+    Args:
+        place: The store.
+        job: The task. Its inputs are returned unchanged if it names no statistics.
+
     Raises:
         Damaged: If the statistics are missing or damaged.
     """
@@ -396,7 +400,10 @@ def iter_batches(records: Iterable[Record]) -> Iterator[list[Record]]:
 def count_damaged(manifest: Manifest, settings: DocumentsSettings) -> Counter[str]:
     """Count the damaged and undamaged records of a documents stage, under the keys `damaged` and `sound`.
 
-    If `max_damaged_share` is at least 0.5, each raw file that was left out counts as one damaged record.
+    Args:
+        manifest: The finished documents stage, whose account of records is read.
+        settings: If its `max_damaged_share` is at least 0.5, each raw file that was left out counts as one damaged
+            record.
     """
     ledger, left_out = manifest.ledger, manifest.settings.get("left_out")
     damaged = ledger.figures.get("damaged records", 0)

@@ -107,7 +107,7 @@ class StoredFile:
     def to_json(self) -> dict[str, Json]:
         """Convert to the JSON object that is stored in manifests and part records.
 
-        Its keys are the attributes. `content` is a string such as "2.00ff".
+        Its keys are the attributes. `content` is a string, as `str` gives it.
         """
         fields = {"path": self.path, "table": self.table, "content": str(self.content)}
         return {**fields, "size_bytes": self.size_bytes, "sha256": self.sha256}
@@ -416,13 +416,16 @@ def parse_document(data: bytes, path: str) -> dict[str, Json]:
 
 
 def _check_not_format_1(data: bytes, path: str) -> None:
-    """Raise InputError if a document without a digest has format version 1.
+    """Check that a document without a digest does not have format version 1.
 
     Part records of that format do not contain a version, so they are recognized by their fields.
 
     Args:
         data: All bytes of the document. They need not be valid JSON.
         path: Path in the store, for the message.
+
+    Raises:
+        InputError: If the document has format version 1.
     """
     try:
         fields = json.loads(data)

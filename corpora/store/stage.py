@@ -592,7 +592,11 @@ def build_parts(
 def _read_finished_part(place: Place, stage: Stage, plan: PartPlan, sizes: Mapping[str, int]) -> Part | None:
     """Return a part if this artifact has its record and all of its files, else None.
 
-    `sizes` has the size in bytes of each file of the artifact, by its path in the store.
+    Args:
+        place: The store.
+        stage: The artifact's stage.
+        plan: The part's plan. A part that was written from another plan is not returned.
+        sizes: Size in bytes of each file of the artifact, by its path in the store.
     """
     address = part_record_path(stage.fingerprint, plan.name)
     if f"{stage.stage_folder}/{address}" not in sizes:

@@ -137,6 +137,12 @@ def _iter_table_files(
 def _find_checks(place: Place, stage_folder: str, part: Part, file: StoredFile) -> TableChecks:
     """Find the digests of an Arrow file in its part's record.
 
+    Args:
+        place: The store.
+        stage_folder: Folder of the artifact.
+        part: The part that the file belongs to.
+        file: The Arrow file.
+
     Raises:
         Damaged: If the record is missing or damaged, or does not describe the file.
     """
@@ -290,6 +296,10 @@ def _read_whole_file(place: Place, path: str, file: StoredFile) -> bytes:
 
 def read_files(place: Place, manifest: Manifest) -> dict[str, bytes]:
     """Read all files of an artifact that are not tables, and verify them.
+
+    Args:
+        place: The store.
+        manifest: The artifact.
 
     Returns:
         Maps the name of each file, without folder, to its bytes.

@@ -58,8 +58,8 @@ def hash_ngrams(texts: pa.Array, n: int) -> tuple[UInt64s, Int64s]:
     """Hash the n-grams of each row of a large_string column without nulls, as `hash_text_ngrams` does.
 
     Returns:
-        The hashes of all rows (uint64), and int64 offsets, one more than rows: row i has hashes[offsets[i]:offsets[i +
-        1]].
+        The hashes of all rows (uint64), and the int64 offsets of the rows, one more than rows. The hashes of row `i`
+        begin at offset `i` and end before offset `i + 1`.
 
     Raises:
         InputError: If the column has another type or nulls.

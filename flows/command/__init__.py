@@ -7,6 +7,7 @@ that call one function are in `cli.py`. The file is imported when its command is
     arguments.py, record_files.py    options, the recipe that they mean; files of records, also from a pipe
     terminal.py, progress.py         what they print to: the console, tables that fit it, bars
     trainer_process.py               the trainer in a process of its own
+    suite_runs.py, control.py        the runs of a suite; a fine-tuned model compared with one from first weights
     compile_kernels.py               compiled kernels; `kernel_calls.py` lists what is compiled
 
 `reference.py` writes docs/reference.md from the program.

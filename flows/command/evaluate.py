@@ -8,7 +8,6 @@ Promise: what is finished in the output folder is not done again; the files of t
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import groupby
 from pathlib import Path
 from shutil import copyfile
 from typing import Annotated
@@ -21,20 +20,19 @@ from corpora.store.settings import check_choice
 from flows.command.arguments import AsJson, Model
 from flows.command.check import check_data_first
 from flows.command.record_files import Accept
+from flows.command.suite_runs import read_results, run_jobs
 from flows.command.terminal import MAX_COLUMNS, choose_printer, console, fit_table, print_json
-from flows.command.trainer_process import iter_trainer_events, open_job_file, open_model_folder
+from flows.command.trainer_process import open_model_folder
 from flows.export.cards.model_card import CardFacts, export_with_card, list_license_choices
 from flows.export.exported import Provenance, read_provenance
 from flows.report.evaluation import render_evaluation_page
 from flows.run.addresses import find_artifacts, pick_newest
-from flows.run.record.task_scores import EventPrinter
 from trainer.complete_folders import check_output, explain_disk_errors
 from trainer.start_weights import CONFIG
 from trainer.tasks.build import RECORD
 from trainer.tasks.suites import compare as comparing
 from trainer.tasks.suites import table as tables
-from trainer.tasks.suites.split_scores import JudgedSplit, read_judged
-from trainer.tasks.suites.suite import Suite, SuiteJob, SuiteRun, check_judged, iter_runs, read_suite, to_file_name
+from trainer.tasks.suites.suite import Suite, SuiteRun, iter_runs, read_suite, to_file_name
 
 TEXT, JSON, PAGE = "evaluation.txt", "evaluation.json", "evaluation.html"
 
@@ -291,48 +289,3 @@ def check_suite(suite: Suite, names: Collection[str], model: Path, tell: Tell, a
             task.task, files, accept=accept, unlabelled=hidden, max_length=length, model=model
         ):
             tell(f"warning: {task.name}: {event['message']}")
-
-
-def run_jobs(runs: Sequence[SuiteRun], tell: Tell) -> None:
-    """Run fine-tuning runs one after another.
-
-    Consecutive runs with the same device and number of processes share one trainer process.
-
-    Args:
-        runs: The runs.
-        tell: Callback that prints a line, called with progress messages.
-
-    Raises:
-        TrainingFailed: If the trainer's process fails.
-    """
-    for _, group in groupby(runs, lambda run: (run.job.settings.device, run.job.settings.processes)):
-        some = tuple(group)
-        listener, training = EventPrinter(tell), some[0].job.settings.to_training_settings(1)
-        with open_job_file(SuiteJob(runs=some)) as path:
-            for event in iter_trainer_events("evaluate", path, training=training):
-                listener.print_event(event)
-
-
-def read_results(runs: Sequence[SuiteRun]) -> tables.JudgedSplits:
-    """Read the scores of finished runs from the runs' folders.
-
-    Args:
-        runs: The runs.
-
-    Returns:
-        The scores by (task name, seed, split name).
-
-    Raises:
-        InputError: If a file of scores is missing, or has no value for the task's first metric.
-    """
-    results = dict[tuple[str, int, str], JudgedSplit]()
-    for run in runs:
-        for split in run.splits:
-            judged = read_judged(run.locate_scores(split))
-            if judged is None:
-                raise InputError(
-                    f"{run.locate_scores(split)} disappeared while it was waited for: run the command again."
-                )
-            check_judged(run, split, judged)
-            results[run.task, run.seed, split.name] = judged
-    return results

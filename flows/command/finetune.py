@@ -14,6 +14,7 @@ from corpora.generic_types import Tell
 from corpora.store.places.files import replace_file
 from flows.command.arguments import Model, Position
 from flows.command.check import check_data_first
+from flows.command.control import compare_with_control
 from flows.command.record_files import DEFAULT_FILE_OPTIONS, Accept, FileOptions, hold_piped_file, to_absolute
 from flows.command.terminal import print_lines
 from flows.command.trainer_process import iter_trainer_events, open_job_file, open_model_folder
@@ -52,25 +53,32 @@ def finetune(
         list[str] | None,
         Parameter(name="--set", help="key=value, of the task or the training: epochs, restarts, ...", negative=()),
     ] = None,
+    control: Annotated[
+        bool,
+        Parameter(help="Then fine-tune the same model from first weights, and compare: was it worth it?", negative=()),
+    ] = False,
     accept: Accept = (),
 ) -> None:
     """Fine-tune a model on a task.
 
     Run the same command again to resume it.
     """
+    if control and (folds or (evaluate is None and data is None)):
+        raise InputError(
+            "--control compares two models on the same rows: name their file with --evaluate, and leave --folds out."
+        )
+    learn = finetune_with_control if control else finetune_model
     pairs, file = dict(map(parse_override, overrides or [])), reading.to_settings(None)
     if data is not None or train is None or "/" in task:  # a published set
         kind, files, settings = find_published_task(task, data, train, evaluate, file=file)
-        finetune_model(FinetuneRequest(kind, model, files, output, {**settings, **pairs}, accept), print_lines)
+        learn(FinetuneRequest(kind, model, files, output, {**settings, **pairs}, accept), print_lines)
         return
     files = build_task_files(file, train, evaluate, folds, group)
     if evaluate is None and not folds:
         print_lines("--evaluate names no file: a tenth of the examples is held out to judge by")
     with hold_piped_file(files.training) as training:
         files = files._replace(training=training, evaluation=training if files.folds else files.evaluation)
-        (finetune_folds if folds else finetune_model)(
-            FinetuneRequest(task, model, files, output, pairs, accept), print_lines
-        )
+        (finetune_folds if folds else learn)(FinetuneRequest(task, model, files, output, pairs, accept), print_lines)
 
 
 class TaskFiles(NamedTuple):
@@ -203,6 +211,18 @@ def finetune_model(request: FinetuneRequest, tell: Tell) -> None:
         listener.print_event(event)
 
 
+def finetune_with_control(request: FinetuneRequest, tell: Tell) -> None:
+    """Fine-tune a model, and compare it with the same model from first weights. Raises the same errors as both.
+
+    Args:
+        request: The model, the task, the files and the settings; `files.folds` must be 0.
+        tell: Callback that prints a line, called with progress messages.
+    """
+    finetune_model(request, tell)
+    with open_model_folder(request.model) as folder:
+        compare_with_control(build_job(request, folder), tell)
+
+
 def finetune_folds(request: FinetuneRequest, tell: Tell) -> None:
     """Fine-tune a model once per fold of the labeled examples, which is used for evaluation.
 
@@ -241,25 +261,38 @@ def finetune_events(request: FinetuneRequest) -> Iterator[Event]:
         InputError: During iteration, if the request is not valid, or the data make a score meaningless.
         TrainingFailed: During iteration, if the trainer's process fails.
     """
-    files, overrides = request.files, {key: parse_setting(text) for key, text in request.overrides.items()}
-    task, settings = split_settings(request.kind, overrides, "finetune")
     with open_model_folder(request.model) as folder:
-        job = FinetuneJob(
-            model=str(folder.resolve()),
-            output=str(request.output.resolve()),
-            task=task,
-            training=files.training,
-            evaluation=files.evaluation,
-            settings=settings,
-            folds=files.folds,
-            fold=files.fold,
-            group=files.group,
-        )
+        job = build_job(request, folder)
         yield from check_data_first(
-            task, files.files, accept=request.accept, max_length=settings.max_length, model=folder
+            job.task, request.files.files, accept=request.accept, max_length=job.settings.max_length, model=folder
         )
         with open_job_file(job) as path:
-            for event in iter_trainer_events("finetune", path, training=settings.to_training_settings(1)):
+            for event in iter_trainer_events("finetune", path, training=job.settings.to_training_settings(1)):
                 if event["event"] == "failure":
                     raise InputError(event["message"])
                 yield event
+
+
+def build_job(request: FinetuneRequest, folder: Path) -> FinetuneJob:
+    """Build the trainer's job for a request.
+
+    Args:
+        request: The task, the files and the settings.
+        folder: The local folder of the request's model.
+
+    Raises:
+        InputError: If a setting is unknown or out of range.
+    """
+    files, overrides = request.files, {key: parse_setting(text) for key, text in request.overrides.items()}
+    task, settings = split_settings(request.kind, overrides, "finetune")
+    return FinetuneJob(
+        model=str(folder.resolve()),
+        output=str(request.output.resolve()),
+        task=task,
+        training=files.training,
+        evaluation=files.evaluation,
+        settings=settings,
+        folds=files.folds,
+        fold=files.fold,
+        group=files.group,
+    )

@@ -33,9 +33,16 @@ from flows.run.addresses import Artifact
 from flows.run.record.counts_text import format_count, format_seconds
 from flows.run.record.figures import read_stored_manifests
 from flows.run.record.ledger_balance import Accounts, build_accounts, list_losses
-from flows.run.record.task_scores import iter_summaries, read_result
+from flows.run.record.task_scores import (
+    compare_within,
+    format_task_worth,
+    iter_summaries,
+    iter_task_worth,
+    read_result,
+)
 from shards.reading.files.shard_set import ShardSet
 from trainer.build import read_events
+from trainer.tasks.build import CONTROL
 
 Watch = Annotated[bool | None, Parameter(help="Run as a Prefect flow, or do not; default: if somebody watches.")]
 
@@ -206,8 +213,11 @@ def print_model_results(console: Console, finished: RunState) -> None:
             f"{words} of the words outside the 100 commonest pieces"
         )
     for name, tasks in finished.outcome.tasks.items():
-        for line in iter_summaries(read_result(finished.place, tasks, name)):
+        result, control = read_result(finished.place, tasks, name), compare_within(finished.place, tasks, CONTROL)
+        for line in iter_summaries(result):
             console.print(f"  {line}", markup=False)
+        worth = format_task_worth([*iter_task_worth(result, control)])
+        console.print(f"  Was pre-training worth it? {worth}", markup=False)
     console.print()
     with open_model_folder(finished.place.to_address(model.folder)) as folder:
         asked = ["fill", "--brief", "--top", str(TOP_WORDS), "--", str(folder), *DEMO_SENTENCES]

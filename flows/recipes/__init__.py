@@ -6,4 +6,5 @@ turns them into frozen dataclasses. `model_and_tasks.py` reads `[model]` and `[[
 `meanings.py` reads the meaning of each setting from docstrings. `guessed_fields.py` chooses defaults for a folder of
 text. `recipe_templates.py` writes new recipes from `templates/` (kinds of text) and `published/` (published models),
 and says what the demo's samples turn into. `shipped/` holds the recipes that come with the program.
+`punctuation.py` makes the labels of the demo's task.
 """

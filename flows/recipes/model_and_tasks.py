@@ -16,6 +16,7 @@ from typing import Any, get_type_hints
 
 from corpora.errors import InputError
 from corpora.store.settings import bind_settings, check_choice, check_keys, convert_value
+from flows.recipes.punctuation import make_missing_labels
 from flows.recipes.tables import read_named_tables, resolve_path
 from tokenizers_train.vocabularies.settings import GivenVocabulary
 from trainer.objectives.distillation import DistillationObjective
@@ -182,10 +183,14 @@ class TaskEntry:
     def load_suite(self) -> Suite:
         """Build the suite (set of tasks) that this table describes, with the settings for reading their labeled files.
 
+        Labels that are made of installed packages are made now if they are missing.
+
         Raises:
             InputError: If a file is missing, or a setting of a suite's file is not valid.
         """
         own = self.settings
+        for file in filter(None, (own.train, own.evaluate)):
+            make_missing_labels(Path(file))
         data = Path(own.data) if own.data else None
         if own.suite:
             suite = read_suite(own.suite, data)

@@ -19,6 +19,7 @@ from corpora.store.places.address import normalize_address
 from corpora.store.places.place import Place
 from corpora.store.settings import parse_toml, suggest
 from flows.recipes.privacy import to_printable
+from flows.recipes.punctuation import locate_labels
 
 MAX_NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has its source's name and more
 
@@ -349,17 +350,20 @@ def merge_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str
 def resolve_path(path: str, recipe: Path) -> str:
     """Return the absolute form of a path in a recipe.
 
-    A relative path is resolved against the recipe's folder; `sample:NAME` refers to a built-in sample.
+    A relative path is resolved against the recipe's folder; `sample:NAME` refers to a built-in sample, and `made:NAME`
+    to a file of labels that is made of installed packages when a run needs it (`flows.recipes.punctuation`).
 
     Args:
         path: the path as written in the recipe
         recipe: path of the recipe file
 
     Raises:
-        InputError: If the path is a URL of a server.
+        InputError: If the path is a URL of a server, or there is no such file of labels.
     """
     if path.startswith("sample:"):
         return str(files("corpora") / "samples" / path.removeprefix("sample:"))
+    if path.startswith("made:"):
+        return str(locate_labels(path.removeprefix("made:")))
     if "://" in path and not path.startswith("file:"):
         raise InputError(
             f"{path.partition('://')[0]}://... is not a path: a recipe reads files on this machine. `fetch` gets raw "

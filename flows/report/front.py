@@ -26,6 +26,7 @@ from flows.run.faults.skipped_files import list_left_out
 from flows.run.record.counts_text import format_count
 from flows.run.record.figures import COUNT, MEAN, SHARE, Change, compare_figures, find_figures_before
 from flows.run.record.ledger_balance import Accounts, filter_kind, list_surface_warnings, list_warnings
+from flows.run.record.task_scores import format_task_worth
 
 FIRST_LOSSES, FIRST_SOURCES, FIRST_NOT_READ = 7, 8, 3
 MAX_NAME_CHARACTERS, MAX_LINE_CHARACTERS = 80, 108
@@ -128,8 +129,23 @@ def build_loss_view(training: View | None) -> View | None:
         {"name": name, "nats": x, "among": _format_choices(x), "bar": round(100 * (x or 0.0) / (longest or 1.0), 2)}
         for name, x in rows
     ]
-    worth = _judge_worth(loss, uniform, entropy, result["accuracy"])
+    worth = _judge_loss(loss, uniform, entropy, result["accuracy"])
     return {"worth": worth, "rows": views, "uniform": uniform, **result}
+
+
+def judge_worth(learned: View | None, tasks: Sequence[View]) -> str:
+    """State whether training was worthwhile: by the tasks of a run, or by the loss if it has no tasks.
+
+    Args:
+        learned: The template context from `build_loss_view`.
+        tasks: The template contexts from `build_task_views`.
+
+    Returns:
+        The answer with its reasons; "" if nothing is known.
+    """
+    if tasks:
+        return format_task_worth([each for task in tasks for each in task["worth"]])
+    return "" if learned is None else str(learned["worth"])
 
 
 def _format_choices(nats: float | None) -> str:
@@ -142,7 +158,7 @@ def _format_choices(nats: float | None) -> str:
     return f"{math.exp(nats):,.{0 if nats > math.log(10) else 1}f}"
 
 
-def _judge_worth(loss: float | None, uniform: float, entropy: float, accuracy: float | None) -> str:
+def _judge_loss(loss: float | None, uniform: float, entropy: float, accuracy: float | None) -> str:
     """State in one sentence whether training was worthwhile.
 
     Args:

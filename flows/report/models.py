@@ -20,7 +20,7 @@ from corpora.store.stage import read_manifest
 from flows.report.plots import describe_term, draw_loss_curve, find_main_term, list_terms
 from flows.report.run import RunView, View
 from flows.run.record.releases import find_release_before
-from flows.run.record.task_scores import compare_with, compare_within, iter_summaries, read_result
+from flows.run.record.task_scores import compare_with, compare_within, iter_summaries, iter_task_worth, read_result
 from trainer.build import COMPONENT_PREFIX, read_events
 from trainer.job import iter_seen_parts
 from trainer.metrics import Event
@@ -278,7 +278,7 @@ def build_task_views(run: RunView) -> list[View]:
         suite = rebuild_suite(tasks)
         result = read_result(run.place, tasks, name)
         control = compare_within(run.place, tasks, CONTROL)
-        comparisons = [compare_within(run.place, tasks, BASELINE)]
+        comparisons = [compare_within(run.place, tasks, BASELINE), control]
         if release is not None:
             released = next((a for a in release.artifacts if (a.kind, a.name) == ("tasks", tasks.name)), None)
             other = read_manifest(run.place, released.folder) if released is not None else None
@@ -292,10 +292,8 @@ def build_task_views(run: RunView) -> list[View]:
                 "head": table.HEAD,
                 "rows": [table.format_cells(row) for row in result.rows],
                 "average": table.format_average(result) if result.average is not None else "",
-                "summary": [
-                    *iter_summaries(result),
-                    *([comparing.format_worth(control)] if control is not None else []),
-                ],
+                "summary": [*iter_summaries(result)],
+                "worth": [*iter_task_worth(result, control)],
                 "notes": [*table.iter_notes()],
                 "comparisons": [_build_comparison_view(each) for each in comparisons if each is not None],
                 "accounts": tasks.ledger.accounts,

@@ -59,7 +59,8 @@ def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None 
     run_flow = flow.build_flow(run.manifests)
     left_out = [describe_file(file, privacy) for file in list_left_out(run.lock, run.manifests)]
     passed_over = [*left_out, *describe_unread(read_unread_json(record.inputs), privacy)]
-    training = build_training_view(run)
+    training, tasks = build_training_view(run), build_task_views(run)
+    learned = front.build_loss_view(training)
     return _load_template(run.privacy).render(
         run=run,
         record=record,
@@ -77,7 +78,8 @@ def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None 
         flow=flow.draw_flow(run_flow) if run_flow is not None else "",
         not_read=front.list_unread(run, passed_over),
         held_out=front.describe_held_out(run),
-        learned=front.build_loss_view(training),
+        learned=learned,
+        worth=front.judge_worth(learned, tasks),
         growth=front.build_growth_view(run),
         raw_files=accounts.sum_raw_files(parsed).total,
         raw_bytes=sum(file.size_bytes for manifest in parsed for file in run.lock.find_raw_files(manifest)),
@@ -90,7 +92,7 @@ def build_page(place: Place, record: RunRecord, privacy: str, lock: Lock | None 
         vocabularies=build_vocabulary_views(run),
         examples=build_example_views(run),
         training=training,
-        tasks=build_task_views(run),
+        tasks=tasks,
         longest=max((stage.seconds for stage in record.stages), default=0.0) or 1.0,
         recipe_text=without_folders(record.recipe_toml)[:MAX_RECIPE_CHARACTERS],
     )

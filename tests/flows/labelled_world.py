@@ -83,7 +83,7 @@ def trainer_here() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in ("trainer.launch", "trainer.tasks.build"):
             patch.setattr(f"{module}.run_trainer", run)
-        for module in ("evaluate", "finetune"):
+        for module in ("suite_runs", "finetune"):
             patch.setattr(f"flows.command.{module}.iter_trainer_events", events)
         patch.setattr("flows.command.trainer_process.forward_lines", lambda arguments, tell: main([*arguments]))
         yield

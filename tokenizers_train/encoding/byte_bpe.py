@@ -169,7 +169,12 @@ def build_merge_table(
 
 
 def _build_model(ids: Mapping[str, int], merges: Sequence[tuple[str, str]], unknown: str | None) -> ByteBpeModel:
-    """Build the arrays that the kernels read from a vocabulary. The arguments are those of `ByteBpeEngine`.
+    """Build the arrays that the kernels read from a vocabulary.
+
+    Args:
+        ids: maps each token to its id. A token is spelled with one letter per byte (see `roberta.BYTE_LETTERS`).
+        merges: pairs of tokens, in the order in which they were learned
+        unknown: the token for a byte that is not in the vocabulary. If None, such a byte produces no token.
 
     Raises:
         InputError: If a merge contains or produces a token that is not in `ids`, or if both a byte and the unknown

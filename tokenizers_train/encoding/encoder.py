@@ -256,7 +256,7 @@ def build_engine(vocabulary: Vocabulary) -> Engine:
     If no kernel supports them, a warning is logged and the engine uses the tokenizers library.
 
     Raises:
-        InputError: If the vocabulary is not consistent, e.g. if a merge is of tokens that it lacks.
+        InputError: If the vocabulary is not consistent, e.g. if a merge joins tokens that are not in it.
     """
     rule = vocabulary.word_rule
     if rule is None:
@@ -283,9 +283,15 @@ def describe_slow_rules(vocabulary: Vocabulary) -> str:
 
 
 def encode_plain(vocabulary: Vocabulary, texts: pa.Array, starts: Int64s, ends: Int64s) -> EncodedSentences:
-    """Encode each sentence with the tokenizers library. The arguments after the first are those of `encode_sentences`.
+    """Encode byte ranges of a text column with the tokenizers library.
 
     This is the reference implementation for testing `Encoder.encode_sentences`.
+
+    Args:
+        vocabulary: the vocabulary
+        texts: large_string column without nulls
+        starts: int64 [sentences], first byte of each sentence in `to_text_buffers(texts).data`
+        ends: int64 [sentences], end of each sentence (exclusive)
 
     Raises:
         InputError: If the column or a range is not valid, or if the tokenizers library fails on a text.

@@ -122,9 +122,16 @@ def _locate_bucket(entries: UInt64s, low: np.uint64, high: np.uint64) -> int:
 
 @kernel
 def _has_word(entries: UInt64s, entry: int, low: np.uint64, high: np.uint64, length: np.uint64) -> bool:
-    """Return whether the entry at index `entry` of `entries` holds a word, given as in `find_entry`.
+    """Return whether the entry at index `entry` of `entries` holds a word.
 
     A single comparison is used, so that there is only one branch to predict.
+
+    Args:
+        entries: the field `PieceCache.entries`
+        entry: index of the entry
+        low: bytes 0-7 of the word. The first byte is the lowest, and missing bytes are zero.
+        high: bytes 8-15 of the word, in the same format
+        length: length of the word in bytes
     """
     other = (entries[entry] ^ low) | (entries[entry + 1] ^ high) | ((entries[entry + 3] >> _COUNT_BITS) ^ length)
     return bool(other == 0)

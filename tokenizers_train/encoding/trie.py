@@ -150,7 +150,10 @@ def fill_cells(
     """Write the trie of sorted pieces into empty cells, level by level from the roots.
 
     Args:
-        data, offsets, values, first_of_root: the sorted pieces, as in `_build_sorted`
+        data: the bytes of all pieces, one after another, sorted by root and then by bytes
+        offsets: int64 [pieces + 1], the start of each piece in `data`
+        values: int64 [pieces], the id of each piece
+        first_of_root: int64 [roots + 1], the index of the first piece of each root, and the number of pieces
         cells: int64, output; every cell must be initialized to `_EMPTY`
         roots: int64 [roots], output: the node of each root
 

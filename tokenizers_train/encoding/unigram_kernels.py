@@ -315,7 +315,18 @@ def encode_long_chunk(
 ) -> tuple[int, int]:
     """Encode the words of data[at:end] like `encode_chunk`, with newly allocated scratch space, for text of any length.
 
-    The other arguments and the result are those of `encode_chunk`.
+    Args:
+        data: the bytes of all texts
+        at: byte offset of the first byte to encode
+        end: end of the chunk
+        rules: the table of normalized characters
+        model: the vocabulary
+        ids: output: written from index `used` on
+        word_starts: must be zero from `used` on; set to 1 at the first token of each word
+        used: number of ids written before
+
+    Returns:
+        The new end of the ids, or -1 if `ids` is too short, and the number of words.
     """
     return encode_chunk(data, at, end, rules, model, build_paths(end - at), ids, word_starts, used)
 

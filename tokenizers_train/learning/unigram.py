@@ -337,6 +337,10 @@ def _prepare_words(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
     """Split the counted words at symbols, U+0000 and rare characters.
 
     Words of more than MAX_WORD_BYTES bytes are removed.
+
+    Args:
+        counts: The words and how often each occurs.
+        settings: Has the symbols, and the `character_coverage` that says which characters are rare.
     """
     has_zero = bool(pc.any(pc.match_substring(counts["word"], "\0")).as_py())
     counts = cut_at_separators(counts, [*settings.symbols, *(["\0"] if has_zero else [])])
@@ -346,7 +350,12 @@ def _prepare_words(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
 
 
 def _check_trainable(spelling: Spelling, settings: UnigramSettings, max_pieces: int) -> None:
-    """Check that there are words, and at most `max_pieces` different characters.
+    """Check that there are words, and that they do not have more different characters than there can be pieces.
+
+    Args:
+        spelling: The characters of the words. The first of its alphabet is not counted.
+        settings: The settings that the messages name.
+        max_pieces: The most characters there may be.
 
     Raises:
         InputError: If there are no words, or too many characters.

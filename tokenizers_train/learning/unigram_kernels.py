@@ -131,7 +131,13 @@ class WordScratch(NamedTuple):
 def _list_pieces(lattice: Lattice, place: int | np.int64, scratch: WordScratch) -> int:
     """Write the pieces that begin at a position of the text to `scratch.pieces_here`, longest first.
 
-    Returns their number.
+    Args:
+        lattice: The pieces in the text.
+        place: The position.
+        scratch: Its `pieces_here` is overwritten.
+
+    Returns:
+        How many pieces were written.
     """
     number, piece = 0, lattice.longest[place]
     while piece >= 0:

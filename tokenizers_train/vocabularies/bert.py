@@ -75,10 +75,13 @@ def build_vocabulary_files(tokens: Sequence[str]) -> dict[str, str]:
 
 
 def build_config(lowercase: bool, max_word_length: int, strip_accents: bool | None = None) -> dict[str, Json]:
-    """Return the content of tokenizer_config.json for a BERT vocabulary. The arguments are those of `build_tokenizer`.
+    """Return the content of tokenizer_config.json for a BERT vocabulary.
 
-    If `max_word_length` is not 100, the tokenizer class is PreTrainedTokenizerFast, because BertTokenizer would ignore
-    it.
+    Args:
+        lowercase: whether to lower-case the text
+        max_word_length: words with more characters than this are unknown. If it is not 100, the tokenizer class is
+            PreTrainedTokenizerFast, because BertTokenizer would ignore it.
+        strip_accents: whether to remove accents (default: same as `lowercase`)
     """
     return {
         "tokenizer_class": "BertTokenizer" if max_word_length == 100 else "PreTrainedTokenizerFast",

@@ -69,7 +69,11 @@ def build_bert_tables(
 ) -> CharacterTables:
     """Build the character tables of BertNormalizer and BertPreTokenizer. They are computed once and cached on disk.
 
-    The arguments are the fields of `BertWords`.
+    Args:
+        clean_text: whether control characters are removed
+        handle_chinese_chars: whether each Chinese character is a separate word
+        strip_accents: whether accents are removed (None: same as `lowercase`)
+        lowercase: whether text is lower-cased
 
     Raises:
         InputError: If the folder of the cache cannot be created.
@@ -126,7 +130,10 @@ def _iter_runs(
 ) -> Iterator[_Run]:
     """Yield the class and replacement of all code points in order. Blocks of 256 that behave alike are one run.
 
-    The arguments are those of `probe_characters`.
+    Args:
+        normalizer: the normalizer
+        pre_tokenizer: the pre-tokenizer
+        reorders: whether the normalizer puts combining marks into canonical order
     """
 
     def words(normal: str) -> list[str]:

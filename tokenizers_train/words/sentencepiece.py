@@ -96,13 +96,18 @@ class SentencePieceWords:
 
     @property
     def character_rules(self) -> CharacterRules:
-        """The table of what ALBERT's normalizer does with each character. It is cached."""
+        """The table that says what ALBERT's normalizer does with each character. It is cached."""
         return _load_character_rules(self.lowercase, self.strip_accents)
 
 
 @lru_cache(maxsize=4)
 def build_albert_normalizer(lowercase: bool, strip_accents: bool) -> normalizers.Sequence:
-    """Build the normalizer of transformers' AlbertTokenizer. The arguments are the fields of `SentencePieceWords`."""
+    """Build the normalizer of transformers' AlbertTokenizer.
+
+    Args:
+        lowercase: whether to lower-case the text
+        strip_accents: whether to apply NFKD and to remove accents
+    """
     steps: list[normalizers.Normalizer] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if strip_accents:
         steps += [normalizers.NFKD(), normalizers.StripAccents()]
@@ -123,7 +128,9 @@ def build_metaspace() -> pre_tokenizers.Sequence:
 def _load_character_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
     """Return the table of characters as ALBERT's normalizer changes them. It is computed once and cached on disk.
 
-    The arguments are the fields of `SentencePieceWords`.
+    Args:
+        lowercase: whether text is lower-cased
+        strip_accents: whether NFKD is applied and accents are removed
     """
     name = f"ALBERT's characters, {lowercase=}, {strip_accents=}, tokenizers {tokenizers.__version__}"
     return CharacterRules(
@@ -134,7 +141,9 @@ def _load_character_rules(lowercase: bool, strip_accents: bool) -> CharacterRule
 def _probe_rules(lowercase: bool, strip_accents: bool) -> CharacterRules:
     """Build the table of normalized characters by running ALBERT's normalizer on every assigned code point.
 
-    The arguments are the fields of `SentencePieceWords`.
+    Args:
+        lowercase: whether text is lower-cased
+        strip_accents: whether NFKD is applied and accents are removed
     """
     spaces = _find_white_space()
     replacements = dict(_iter_changed_characters(build_albert_normalizer(lowercase, strip_accents)))

@@ -156,8 +156,8 @@ def add_packed(
     Returns False, without counting it, if the word is new and three quarters of the slots are used.
 
     Args:
-        short: see `WordTable`
-        used: see `WordTable`
+        short: the words and counts, `WordTable.short`; changed in place
+        used: the sizes, `WordTable.used`; changed in place
         first: bytes 0-7 of the word, in the format of `WordTable.short`
         second: bytes 8-15 of the word
         length: length of the word in bytes
@@ -186,9 +186,16 @@ def add_packed(
 
 @kernel
 def add_short(table: WordTable, first: np.uint64, second: np.uint64, length: Integer, count: Integer) -> bool:
-    """Add `count` to a word of 1 to 16 bytes in a table. The other arguments are those of `add_packed`.
+    """Add `count` to a word of 1 to 16 bytes in a table.
 
     Returns False, without counting the word, if the table is full.
+
+    Args:
+        table: the table, changed in place
+        first: bytes 0-7 of the word, in the format of `WordTable.short`
+        second: bytes 8-15 of the word
+        length: length of the word in bytes
+        count: the number to add
     """
     return add_packed(table.short, table.used, first, second, length, count)
 
@@ -484,6 +491,8 @@ def _write_entries(
 @kernel
 def _compare(data: Bytes, start: Integer, end: Integer, other: Bytes, other_start: Integer, other_end: Integer) -> int:
     """Compare the words data[start:end] and other[other_start:other_end] by their bytes.
+
+    A word sorts before the longer words that begin with it.
 
     Returns:
         -1, 0 or 1 if the first sorts before, equals or sorts after the second.

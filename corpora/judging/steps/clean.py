@@ -232,8 +232,14 @@ def _unescape_suspects(suspects: Sequence[_Suspect], signs: Signs) -> dict[int, 
 def _repair_lines(texts: TextBuffers, settings: CleanSettings) -> tuple[TextBuffers, int]:
     """Apply `_repair_text` to the lines of a column that it might change beyond quotes.
 
-    Line breaks and white space stay unchanged. Returns the new buffers and the number of lines that were only partly
-    repaired.
+    Line breaks and white space stay unchanged.
+
+    Args:
+        texts: The column.
+        settings: The settings of the clean step, which say what is repaired.
+
+    Returns:
+        The new buffers, and the number of lines that were only partly repaired.
     """
     signs = read_line_signs(settings.widths == "narrow")
     suspects = list(_iter_suspects(texts, signs))

@@ -422,9 +422,11 @@ def build_index(settings: ContaminationSettings) -> EvaluationIndex:
 
 
 def index_items(candidates: Sequence[Item], settings: ContaminationSettings) -> EvaluationIndex:
-    """Index evaluation items that have already been read, in the given order.
+    """Index evaluation items that have already been read.
 
-    Items with too few words are only counted.
+    Args:
+        candidates: The items, indexed in this order. Repeated items and items with too few words are only counted.
+        settings: Has the length of the n-grams and the fewest words that an item needs.
     """
     items: list[Item] = []
     long_places: list[int] = []
@@ -544,6 +546,10 @@ def find_evaluation_match(text: str, index: EvaluationIndex) -> tuple[Item, str]
 
 def find_evaluation_matches(texts: pa.Array, index: EvaluationIndex) -> list[EvaluationMatch | None]:
     """Find the first match in each row of a large_string column without nulls.
+
+    Args:
+        texts: The documents, one in each row.
+        index: The evaluation items to find.
 
     Returns:
         The match of each row as `find_evaluation_match` finds it, or None if there is none.

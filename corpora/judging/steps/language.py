@@ -73,9 +73,13 @@ class LanguageSettings:
 def detect_languages(texts: pa.Array, settings: LanguageSettings) -> list[str]:
     """Detect the language of each row of a large_string column without nulls.
 
+    Args:
+        texts: The documents, one in each row.
+        settings: Has the bytes of a document to look at, and the certainty that is needed.
+
     Returns:
-        An ISO 639 code for each row: "un" if the text is too short or the language is less certain than
-            `min_confidence`.
+        An ISO 639 code for each row, or "un" if its text is too short or its language is less certain than
+        `min_confidence`.
 
     Raises:
         InputError: If the column has another type or nulls.
@@ -213,6 +217,10 @@ def choose_rule_languages(codes: Sequence[object], settings: LanguageSettings) -
     """Choose the language whose rules are applied to each document.
 
     "un" is replaced by "en" if English is kept, otherwise by the first language that is kept, if `keep` names any.
+
+    Args:
+        codes: The detected language of each document.
+        settings: Has the languages that are kept.
 
     >>> choose_rule_languages(["de", UNKNOWN], LanguageSettings())
     ['de', 'en']

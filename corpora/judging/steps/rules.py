@@ -317,6 +317,11 @@ def judge(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | 
 def describe_failure(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | None:
     """Return the measurements behind the first rule that a document fails, or None if it passes all.
 
+    Args:
+        text: The document.
+        settings: Has the limits of the rules.
+        language: ISO 639 code of the language whose rules are applied.
+
     >>> describe_failure("Too short.", RulesSettings())
     '2 words'
     """

@@ -82,11 +82,17 @@ def read_questions(paths: Sequence[str]) -> list[Question]:
 
     A question is split at the gap "[MASK]" into pieces, if it has one. Pieces without a word are omitted.
 
-    .txt:   one question on each line; or, if a line is only "[MASK]", the format of WSC273 and PDP: the sentence with
-    its gap,
-            "[MASK]", the candidates, the answer
-    .xml:   the Winograd schema collections: one question in each <schema>, its <text> including the pronoun
-    .jsonl: one object on each line, with the question in "text", "sentence" or "question"; or one string on each line
+    A .txt file has one question on each line. If one of its lines is only "[MASK]", it has the format of WSC273 and
+    PDP: the sentence with its gap, "[MASK]", the candidates and the answer, each on a line.
+
+    An .xml file has one question in each <schema>, as in the Winograd schema collections: its <text>, including the
+    pronoun.
+
+    A .jsonl file has one object on each line, with the question in "text", "sentence" or "question", or one string on
+    each line.
+
+    Args:
+        paths: Paths of the files, in which "~" is the home folder.
 
     Raises:
         InputError: If a file has another extension, cannot be read or contains no question.
@@ -254,7 +260,14 @@ def score_text(text: str, questions: Sequence[Question]) -> int:
 
 
 def score_documents(texts: pa.Array, index: QuestionIndex) -> Int32s:
-    """Score each row of a large_string column without nulls, as `score_text` does: int32, in millionths.
+    """Score each row of a large_string column without nulls, as `score_text` does.
+
+    Args:
+        texts: The documents, one in each row.
+        index: The questions that the documents are compared with.
+
+    Returns:
+        The score of each row (int32), in millionths.
 
     Raises:
         InputError: If the column has another type or nulls.
@@ -376,10 +389,14 @@ def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
 
 
 def find_cut(histograms: Iterable[Histogram], share: float) -> ScoreCut:
-    """Find the highest threshold that keeps at least `share` of all documents.
+    """Find the highest threshold that keeps at least a share of all documents.
 
     Documents tied at the threshold are all kept, so more may be kept. Documents without overlap with the questions
     (score 0) are never kept, so fewer may be kept.
+
+    Args:
+        histograms: How many documents have each score, in several groups of documents that are counted together.
+        share: The share of all documents to keep, from 0 to 1.
 
     >>> find_cut([build_histogram(np.array([5, 0, 7, 5, 0], np.int32))], 0.4)
     ScoreCut(threshold=5, kept=3, total=5, tied=2)

@@ -124,7 +124,7 @@ class _Stream(NamedTuple):
     bounds: Int64s
 
     def is_in_bounds(self) -> bool:
-        """Return True if the bounds are ascending and inside the data, which may not hold in a damaged file."""
+        """Return True if the bounds are ascending and inside the data, as in every undamaged file."""
         ordered = bool((self.bounds[1:] >= self.bounds[:-1]).all())
         return ordered and 0 <= self.bounds[0] and self.bounds[-1] <= len(self.data)
 

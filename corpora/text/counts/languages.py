@@ -98,7 +98,7 @@ def read_language_tables() -> dict[str, LanguageTable]:
 def find_terms(language: str) -> BoundTerms:
     """Return the adjustments of the English bounds for a language.
 
-    Rules that need word statistics are off without them.
+    If a language has no word statistics, the rules that need them are off.
 
     >>> find_terms("en"), find_terms("eo").stop_words
     (BoundTerms(shortest=1.0, longest=1.0, stop_words=True, ends=True, min_lines=0), False)

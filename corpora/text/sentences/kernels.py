@@ -251,6 +251,7 @@ def _can_close_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
     """Return True if the ")" at byte `at` can end the sentence that begins at byte `sentence`.
 
     It can in an emoticon, or if it closes a bracket that starts the sentence. `_can_close` does the same for strings.
+    `classes` is what `read_character_classes` returns.
     """
     eyes = at - 2 if at > sentence and data[at - 1] == 45 else at - 1
     if eyes > sentence and (data[eyes] == 58 or data[eyes] == 59 or data[eyes] == 61):
@@ -302,6 +303,12 @@ def _find_head_at(data: Bytes, sentence: int, stop: int, classes: Bytes) -> int:
 @kernel
 def _read_number_at(data: Bytes, at: int, stop: int, classes: Bytes) -> int:
     """Read the list number that begins at byte `at`, such as "(3)" or "c.", as `_read_number` does for strings.
+
+    Args:
+        data: UTF-8 bytes.
+        at: First byte of the number.
+        stop: Bytes from here on are not read.
+        classes: Character classes, as `read_character_classes` returns them.
 
     Returns:
         8 times the number ("c" is 99), plus 4 for "(", 2 for "." and 1 for ")"; 0 if there is no list number.
@@ -357,10 +364,15 @@ def _find_item_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes
 
 @kernel
 def _is_repeated_bullet(data: Bytes, sentence: int, at: int, classes: Bytes) -> bool:
-    """Return True if the character at byte `at` is a bullet after white space, in a sentence that begins with the same
-    bullet.
+    """Return True if a bullet at byte `at` repeats the bullet that begins its sentence.
 
-    Only bullets of three bytes count. `sentence` is the first byte of the sentence.
+    Only bullets of three bytes after white space count.
+
+    Args:
+        data: UTF-8 bytes.
+        sentence: First byte of the sentence.
+        at: First byte of the character.
+        classes: Character classes, as `read_character_classes` returns them.
     """
     if at == sentence or data[sentence] != data[at]:
         return False

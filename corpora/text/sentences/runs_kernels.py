@@ -178,8 +178,14 @@ def is_wide_end_at(data: Bytes, sentence: int, at: int, run_end: int, stop: int,
 def _is_in_quotes_at(data: Bytes, sentence: int, at: int, stop: int, classes: Bytes) -> bool:
     """Return True if byte `at` is within wide quotes or brackets that open and close nearby, on the same line.
 
-    Nearby means at most MAX_QUOTE_CHARACTERS before, but not before byte `sentence`, and after, but not after byte
-    `stop`. `_is_in_quotes` does the same for strings.
+    Nearby means at most MAX_QUOTE_CHARACTERS before and after. `_is_in_quotes` does the same for strings.
+
+    Args:
+        data: UTF-8 bytes.
+        sentence: First byte of the current sentence. Quotes that open before it do not count.
+        at: First byte of the character.
+        stop: End of the row in `data`.
+        classes: Character classes, as `read_character_classes` returns them.
     """
     pairs, place = 0, at
     for _ in range(MAX_QUOTE_CHARACTERS):

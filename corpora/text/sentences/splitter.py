@@ -179,8 +179,13 @@ def _skip_number(text: str, at: int) -> int:
 def _can_be_note(text: str, sentence: int, at: int, language: Language) -> bool:
     """Return True if a number after the full stop at index `at` can refer to a note.
 
-    This is the case after a closing bracket or a long lower-case word. `sentence` is the index at which the current
-    sentence begins.
+    This is the case after a closing bracket or a long lower-case word that is not an abbreviation.
+
+    Args:
+        text: The text.
+        sentence: Index of the current sentence's first character.
+        at: Index of the full stop.
+        language: The words and conventions of the language.
     """
     start = at
     while start > max(sentence, at - 9) and classify_character(text[start - 1]) == LOWER:

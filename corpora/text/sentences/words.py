@@ -505,6 +505,7 @@ def _has_name_before_at(data: Bytes, sentence: int, at: int, classes: Bytes) -> 
     """Return True if a space and a capitalized word are directly before byte `at`.
 
     The word must not start the sentence, which begins at byte `sentence`. `_has_name_before` does the same for strings.
+    `classes` is what `read_character_classes` returns.
     """
     if at <= sentence or data[at - 1] != 32:
         return False

@@ -21,7 +21,7 @@ from flows.run.record.ledger_balance import find_newest_by_name
 from trainer.metrics import Event
 from trainer.tasks.build import BASELINE, CONTROL, read_judged_splits, rebuild_suite
 from trainer.tasks.suites.baselines import iter_baseline_lines
-from trainer.tasks.suites.compare import SuiteComparison, compare_models
+from trainer.tasks.suites.compare import LEVEL, ComparedTask, SuiteComparison, compare_models
 from trainer.tasks.suites.suite import Suite
 from trainer.tasks.suites.table import (
     JudgedSplits,
@@ -104,15 +104,84 @@ def iter_summaries(result: SuiteResult) -> Iterator[str]:
     Args:
         result: the scores of the tasks
     """
-    first: dict[str, SuiteRow] = {}
-    for row in result.rows:
-        if row.averaged:
-            first.setdefault(row.task, row)
-    for task, row in first.items():
+    for task, row in _find_main_rows(result).items():
         interval = f" ({format_score(row.interval[0])} to {format_score(row.interval[1])})" if row.interval else ""
         usual = "" if row.majority is None else f"; the most frequent class has {format_score(row.majority)}"
         why = f" {row.verdict[0].upper()}{row.verdict[1:]}." if row.verdict else ""
         yield f"{task}: {row.metric} {format_score(row.median)}{interval}{usual}.{why}"
+
+
+def _find_main_rows(result: SuiteResult) -> dict[str, SuiteRow]:
+    """Find the row of each task with its first metric on its main split, by the name of the task."""
+    first: dict[str, SuiteRow] = {}
+    for row in result.rows:
+        if row.averaged:
+            first.setdefault(row.task, row)
+    return first
+
+
+class TaskWorth(NamedTuple):
+    """Whether pre-training was worth it for one task.
+
+    Attributes:
+        task: the name of the task
+        answer: "yes", "no" or "not shown"
+        reason: the scores that the answer is about, as a clause without a full stop
+    """
+
+    task: str
+    answer: str
+    reason: str
+
+
+def iter_task_worth(result: SuiteResult, control: SuiteComparison | None) -> Iterator[TaskWorth]:
+    """Yield for each task whether pre-training was worth it.
+
+    It was if the model is better than the same model from first weights, and better than a bag of words if there is
+    one, each by a paired test on the same examples. It was not if one of them is as good or better.
+
+    Args:
+        result: the scores of the model
+        control: its comparison with the same model from first weights; None if there is none, and then nothing is shown
+    """
+    compared = {each.task: each for each in control.tasks} if control is not None else {}
+    for task, row in _find_main_rows(result).items():
+        twin = compared.get(task)
+        reason = f"{row.metric} {format_score(row.median)}"
+        if twin is not None:
+            reason += f"; the same model from first weights {format_score(twin.second)}{_format_chance(twin.adjusted)}"
+        if row.words is not None:
+            reason += f"; a bag of words {format_score(row.words)}{_format_chance(row.p_words)}"
+        if twin is None:
+            reason += "; `control = true` would compare it with the same model from first weights"
+        yield TaskWorth(task, _decide_worth(row, twin), reason)
+
+
+def _decide_worth(row: SuiteRow, twin: ComparedTask | None) -> str:
+    no_better = twin is not None and twin.difference <= 0
+    if no_better or (row.words is not None and row.median <= row.words):
+        return "no"
+    is_above_words = row.words is None or (row.p_words is not None and row.p_words < LEVEL)
+    return "yes" if twin is not None and twin.is_significant and is_above_words else "not shown"
+
+
+def _format_chance(p: float | None) -> str:
+    return "" if p is None else f" (p {max(p, 0.0001):.2g})"
+
+
+def format_task_worth(worth: Sequence[TaskWorth]) -> str:
+    """Format the answers for all tasks of a run as one text; "" if there are none.
+
+    >>> format_task_worth([TaskWorth("tone", "no", "accuracy 81.0; a bag of words 83.0")])
+    'No: accuracy 81.0 on tone; a bag of words 83.0.'
+    """
+    if len(worth) == 1:
+        [(task, answer, reason)] = worth
+        score, *others = reason.split("; ")
+        return f"{answer.capitalize()}: {'; '.join([f'{score} on {task}', *others])}."
+    number = sum(each.answer == "yes" for each in worth)
+    details = " ".join(f"{task}: {answer}, {reason}." for task, answer, reason in worth)
+    return f"Yes for {number} of {len(worth)} tasks. {details}" if worth else ""
 
 
 def name_task(suite: Suite, called: str, task: str) -> str:

@@ -65,6 +65,28 @@ def test_a_suite_of_three_classes_with_a_control_and_its_answers(folder: Path) -
     assert len(rows) == 64 and document["rows"][0]["median"] == pytest.approx(sum(right) / len(right))
 
 
+def test_a_fine_tuned_model_is_compared_with_one_from_first_weights(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fails if the control is the model itself, is learned twice, or both are judged by rows that differ."""
+    files = ["--train", str(folder / "train.tsv"), "--output", str(folder / "learned"), "--max-unusable", "0.1"]
+    asked = ["finetune", "classes", str(folder / "model"), *files, "--set", "epochs=1", "--control"]
+    with pytest.raises(InputError, match="name their file with --evaluate"):
+        cloze(folder, *asked)
+    asked += ["--evaluate", str(folder / "dev.tsv")]
+    assert cloze(folder, *asked) == 0
+    document = json.loads((folder / "learned-control" / "comparison.json").read_text())
+    assert document["comparison"]["is_control"] and document["answer"] in ("yes", "no", "not shown")
+    assert f"Was pre-training worth it? {document['worth']}" in " ".join(capsys.readouterr().out.split())
+    [row, *_] = document["scores"]["rows"]
+    record = json.loads((folder / "learned" / "finetune.json").read_text())
+    assert row["median"] == record["restarts"][0]["scores"]["accuracy"]
+    [control] = (folder / "learned-control").rglob("model.safetensors")
+    assert control.read_bytes() != (folder / "learned" / "model.safetensors").read_bytes()
+    made = control.stat().st_mtime_ns
+    assert cloze(folder, *asked) == 0 and control.stat().st_mtime_ns == made
+
+
 def test_each_fold_is_judged_by_its_own(folder: Path) -> None:
     """Fails if a fold is judged by rows of another, or the means are not those of the folds."""
     output = folder / "folds"

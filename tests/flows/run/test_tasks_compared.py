@@ -87,6 +87,7 @@ def test_a_baseline_and_a_control_learn_the_same(compared: Run) -> None:
     shown = text_of(build_page(compared.place, compared.record, "text"))
     assert shown.count("Pre-training was ") == 1
     assert "from first weights on " in shown
+    assert re.search(r"Worth it\? ?\n? ?(Yes|No|Not shown|Yes for \d of 3 tasks)", shown)
     assert "the baseline (other), on the same examples" in shown
 
 

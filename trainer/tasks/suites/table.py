@@ -36,7 +36,8 @@ class SuiteRow:
     run:      the seed of the task's median run
     interval: confidence interval of the median run's score over examples; None if it cannot be computed from rows
     majority, words: scores of the majority and bag-of-words baselines; None if they are unknown
-    p:        p-value of the difference to the majority baseline by the first metric; None if it was not tested
+    p, p_words: p-values of the difference to the majority and to the bag-of-words baseline by the first metric; None if
+              it was not tested
     averaged: True if the split counts for the mean over tasks
     """
 
@@ -51,6 +52,7 @@ class SuiteRow:
     averaged: bool
     words: float | None = None
     p: float | None = None
+    p_words: float | None = None
 
     @property
     def verdict(self) -> str:
@@ -108,6 +110,7 @@ def build_result(suite: Suite, model: str, results: JudgedSplits) -> SuiteResult
                     averaged=split.averaged,
                     words=judged.words.get(metric),
                     p=judged.p_majority if metric == split.metrics[0] else None,
+                    p_words=judged.p_words if metric == split.metrics[0] else None,
                 )
                 for metric in (split.metrics if split.labelled else ())
             ]
