@@ -155,8 +155,8 @@ def check_folder(folder: Path, names: Collection[str] | None = None, other_recor
     Args:
         folder: The folder.
         names: Relative paths of the files to verify (default: all recorded files). Files without a record are ignored.
-        other_record: Text that follows the path of complete.json in the error message. It names any other record that
-            users must remove if they have changed a file on purpose.
+        other_record: Text to insert after the path of complete.json in the error message. It names any other record
+            that users must remove if they have changed a file on purpose.
 
     Returns:
         True if files were compared with a record, False if there is no record of files in this folder.
@@ -254,8 +254,9 @@ def _check_stored_file(path: Path, name: str, file: StoredFile) -> None:
 
 
 def _compute_file_content(path: Path, name: str) -> Content:
-    """Memory-map a file, and compute the content that a store records for it: that of one row with the name and the
-    bytes.
+    """Compute the content digest that a store records for a file, which is memory-mapped for this.
+
+    It is the digest of a table with one row, which consists of the file's name and its bytes.
     """
     data = pa.memory_map(str(path)).read_buffer() if path.stat().st_size else pa.py_buffer(b"")
     ends = pa.py_buffer(np.array([0, data.size], np.int64))

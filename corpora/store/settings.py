@@ -143,7 +143,7 @@ class NumberRange(NamedTuple):
         return number and not isinstance(value, bool) and bool(self.low <= value <= self.high)
 
     def check(self, key: str, value: Any) -> None:
-        """Check that a value is a number of this kind and in the range. `key` is the name of the value in the message.
+        """Check that a value is a number of this kind and in the range. `key` is its name in the error message.
 
         Raises:
             InputError: If it is not. Booleans and NaN are not valid.
@@ -270,7 +270,7 @@ def convert_value(value: Json, kind: Any, name: str) -> Any:
 
     Returns:
         An instance of the type. Lists become tuples, tables become dataclasses or dictionaries, and an integer becomes
-        a float if the setting is one.
+        a float if the setting is a float.
 
     Raises:
         InputError: If the value has the wrong type, is not finite, or is an integer that does not fit in 64 bits.
