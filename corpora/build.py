@@ -330,7 +330,7 @@ def read_kept(place: Place, verdicts: Manifest) -> Bools:
     """Read which documents are kept: bool, one entry for each row of the verdicts.
 
     Raises:
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: If a file is missing, damaged or modified.
     """
     reasons = (batch.column("reason") for batch in read_table(place, verdicts, "verdicts", ("reason",)))
     kept = [np.zeros(0, np.bool_), *(column.is_null().to_numpy(zero_copy_only=False) for column in reasons)]
@@ -393,7 +393,7 @@ def read_delete_list(place: Place, corpus: Manifest) -> DeleteList:
         corpus: The corpus. Its list is empty if no document was removed.
 
     Raises:
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: If a file is missing, damaged or modified.
     """
     batches = read_table(place, corpus, "deleted", ROW_KEY)
     return DeleteList(pa.Table.from_batches(batches, pa.schema([DELETED.field(name) for name in ROW_KEY])))
@@ -404,7 +404,7 @@ def read_delete_list_at(place: Place, corpus: ManifestAddress) -> DeleteList:
     """Read the delete list of the corpus whose manifest is at an address. The last two results are cached.
 
     Raises:
-        Damaged: If the manifest or a file is missing, damaged or was changed.
+        Damaged: If the manifest or a file is missing, damaged or modified.
     """
     return read_delete_list(place, read_manifest_at(place, corpus))
 
@@ -429,7 +429,7 @@ class Corpus:
             columns: Names of the columns of `CORPUS` to read.
 
         Raises:
-            Damaged: If a file is missing, damaged or was changed.
+            Damaged: If a file is missing, damaged or modified.
         """
         deleted = read_delete_list(self.place, self.manifest)
         for view in self.views:
@@ -439,7 +439,7 @@ class Corpus:
         """Yield the documents of the corpus one at a time, in the order of `iter_batches`, which is much faster.
 
         Raises:
-            Damaged: If a file is missing, damaged or was changed.
+            Damaged: If a file is missing, damaged or modified.
         """
         return iter_documents(self.iter_batches())
 
@@ -450,6 +450,6 @@ class Corpus:
         it (0 to 1), and the share of its shingles (runs of words) that the kept document lacks.
 
         Raises:
-            Damaged: If a file is missing, damaged or was changed.
+            Damaged: If a file is missing, damaged or modified.
         """
         return read_table(self.place, self.manifest, "removed", REMOVED.names)

@@ -143,7 +143,7 @@ def compute_keyed_id(source: str, key: str) -> bytes:
 
 
 def compute_record_id(source: str, record: bytes) -> bytes:
-    """Compute the id of a document without a stable key (16 bytes) from its source's name and its record's raw bytes."""
+    """Compute the id of a document without a stable key from its source's name and its record's bytes: 16 bytes."""
     return _hash_fields(b"record", source.encode(), record)
 
 

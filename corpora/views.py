@@ -184,7 +184,7 @@ def read_view(
         deleted: Rows to leave out. If None, rows deleted by later updates are yielded as well.
 
     Raises:
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: If a file is missing, damaged or modified.
     """
     stored_columns = VERDICT_COLUMNS if view.documents else CORPUS.names
     others = [name for name in columns if name not in stored_columns]
@@ -210,7 +210,7 @@ def _with_documents(
         columns: Names of the columns to add from the documents.
 
     Raises:
-        Damaged: If the documents are in none of the folders, or a file is missing, damaged or was changed.
+        Damaged: If the documents are in none of the folders, or a file is missing, damaged or modified.
     """
     rows = batch.column("row").to_numpy().astype(np.int64)
     tables = to_byte_matrix(batch.column("documents"))

@@ -109,7 +109,7 @@ def build_signatures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
         A ledger with the number of documents.
 
     Raises:
-        Damaged: If a file is missing, damaged or has changed.
+        Damaged: If a file is missing, damaged or modified.
     """
     job: SignatureJob = plan.job
     schema = build_signature_schema(job.settings.permutations)
@@ -217,7 +217,7 @@ def build_verdicts(writer: PartWriter, plan: PartPlan) -> Ledger:
         A ledger that counts the kept documents, and the removed documents by reason.
 
     Raises:
-        Damaged: If a file is missing, damaged or has changed.
+        Damaged: If a file is missing, damaged or modified.
         InputError: If there is not enough disk space for temporary files.
     """
     job: VerdictsJob = plan.job

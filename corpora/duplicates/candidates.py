@@ -184,7 +184,7 @@ def open_candidates(place: Place, inputs: Sequence[Input], settings: DuplicateSe
         The table.
 
     Raises:
-        Damaged: If a file is missing, damaged or has changed.
+        Damaged: If a file is missing, damaged or modified.
         InputError: If there is not enough disk space.
     """
     kinds = {**CANDIDATE_COLUMNS, **dict.fromkeys(name_key_columns(settings.bands), np.uint64)}
@@ -270,7 +270,7 @@ def read_document_sets(
         settings: Settings that determine the shingles.
 
     Raises:
-        Damaged: During iteration, if a file is missing, damaged or has changed.
+        Damaged: During iteration, if a file is missing, damaged or modified.
     """
     for manifest, part, rows_in_part in _locate_rows([item.documents for item in inputs], rows):
         at, stop = int(rows_in_part[0]), int(rows_in_part[-1]) + 1
@@ -311,7 +311,7 @@ def read_documents_at(place: Place, judged: Sequence[Manifest], rows: Collection
 
     Raises:
         ValueError: If a row does not exist.
-        Damaged: If a file is missing, damaged or has changed.
+        Damaged: If a file is missing, damaged or modified.
     """
     wanted = np.array(sorted(rows), np.int64)
     found: list[Document] = []

@@ -67,7 +67,7 @@ def read_dropped(place: Place, inputs: Sequence[Input]) -> DroppedRecords:
         inputs: The inputs.
 
     Raises:
-        Damaged: If a file is missing, damaged or has changed.
+        Damaged: If a file is missing, damaged or modified.
     """
     found = [DroppedRecords(np.empty((0, 2), np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))]
     for item in inputs:

@@ -149,7 +149,7 @@ def find_duplicates(
         settings: Settings of the duplicate search.
 
     Raises:
-        Damaged: If a file is missing, damaged or has changed.
+        Damaged: If a file is missing, damaged or modified.
         InputError: If there is not enough disk space for temporary files.
     """
     rows = np.flatnonzero(marks.reason == 0) if settings.enabled else np.empty(0, np.int64)

@@ -162,7 +162,7 @@ def check_folder(folder: Path, names: Collection[str] | None = None, other_recor
         True if files were compared with a record, False if there is no record of files in this folder.
 
     Raises:
-        InputError: If a file is missing, damaged or was changed, or if the record itself is damaged.
+        InputError: If a file is missing, damaged or modified, or if the record itself is damaged.
     """
     resolved = folder.resolve()
     for ancestor in (resolved, *resolved.parents)[:MAX_LEVELS]:
@@ -187,7 +187,7 @@ def _check_against_complete(folder: Path, prefix: str, wanted_names: Collection[
         other_record: See `check_folder`.
 
     Raises:
-        InputError: If a file is missing, damaged or was changed, or if complete.json is damaged.
+        InputError: If a file is missing, damaged or modified, or if complete.json is damaged.
     """
     if not _is_ours((folder / COMPLETE_FILE).read_bytes(), b'"xxh3_128": '):
         return False
@@ -217,7 +217,7 @@ def _check_against_manifest(folder: Path, prefix: str, wanted_names: Collection[
         wanted_names: Paths of the files to verify, relative to `folder`; None for all.
 
     Raises:
-        InputError: If a file is missing, damaged or was changed, or if the manifest is damaged.
+        InputError: If a file is missing, damaged or modified, or if the manifest is damaged.
     """
     data = (folder / MANIFEST).read_bytes()
     if not _is_ours(data, b'"build_version": '):

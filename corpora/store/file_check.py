@@ -168,7 +168,7 @@ def rebuild_part_record(place: Place, kind: str, folder: str, part: Part) -> Par
         part: The part's description from the manifest.
 
     Raises:
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: If a file is missing, damaged or modified.
         InputError: If permission is denied, or the object store does not answer.
     """
     checks: dict[str, TableChecks] = {}

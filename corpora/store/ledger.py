@@ -156,7 +156,7 @@ def check_edge(num_given: int, num_received: int, unit: str, edge: str) -> None:
         num_given: The number produced.
         num_received: The number received.
         unit: What is counted, for the message, e.g. "documents".
-        edge: Names the two stages, for the message.
+        edge: Names the two stages, for the error message.
 
     Raises:
         LedgerError: If the numbers differ.

@@ -421,7 +421,7 @@ def _check_not_format_1(data: bytes, path: str) -> None:
 
     Args:
         data: All bytes of the document. They need not be valid JSON.
-        path: Path in the store, for the message.
+        path: Path in the store, for the error message.
 
     Raises:
         InputError: If the document has format version 1.
@@ -523,7 +523,7 @@ def read_part_record(place: Place, stage_folder: str, address: str) -> PartRecor
 
     Raises:
         FileNotFoundError: If there is no such record.
-        Damaged: If the record is damaged or was changed.
+        Damaged: If the record is damaged or modified.
         InputError: If it cannot be read, or was written by an incompatible version of this program.
     """
     path = f"{stage_folder}/{address}"
@@ -542,7 +542,7 @@ def read_part(place: Place, stage_folder: str, address: str) -> Part:
 
     Raises:
         FileNotFoundError: If there is no such record.
-        Damaged: If the record is damaged or was changed.
+        Damaged: If the record is damaged or modified.
         InputError: If it cannot be read, or was written by an incompatible version of this program.
     """
     path = f"{stage_folder}/{address}"

@@ -166,7 +166,7 @@ def check_range(key: str, value: float, low: float, high: float = math.inf, reme
     """Check that low <= value <= high.
 
     Args:
-        key: Name of the value, for the message.
+        key: Name of the value, for the error message.
         value: The value to check.
         low: The smallest valid value.
         high: The largest valid value (default: no limit).
@@ -185,7 +185,7 @@ def check_choice(key: str, value: str, choices: Collection[str]) -> None:
     """Check that a value is one of the choices.
 
     Args:
-        key: Name of the value, for the message.
+        key: Name of the value, for the error message.
         value: The value to check.
         choices: The valid values.
 
@@ -250,7 +250,7 @@ def check_keys(keys: Iterable[str], known: Collection[str], owner: str) -> None:
     Args:
         keys: The keys to check.
         known: The valid keys.
-        owner: A description of the table, for the message.
+        owner: A description of the table, for the error message.
 
     Raises:
         InputError: For the first unknown key. The message suggests a similar known key.

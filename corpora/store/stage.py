@@ -228,7 +228,7 @@ def read_manifest(place: Place, folder: str) -> Manifest | None:
         The manifest, or None if no artifact is published there.
 
     Raises:
-        Damaged: If the file is damaged or was changed.
+        Damaged: If the file is damaged or modified.
         InputError: If the file cannot be read, or was written by an incompatible version of this program.
     """
     path = f"{folder}/{MANIFEST}"
@@ -283,7 +283,7 @@ def list_manifests(place: Place, kind: str, name: str) -> list[Manifest]:
         name: Name of the artifacts.
 
     Raises:
-        Damaged: If one of the manifests is damaged or was changed.
+        Damaged: If one of the manifests is damaged or modified.
         InputError: If one cannot be read, or was written by an incompatible version of this program.
     """
     paths = sorted(path for path in place.list_files(stage_folder(kind, name)) if path.endswith(f"/{MANIFEST}"))

@@ -59,7 +59,7 @@ def read_part_table(
             order, and each row is yielded as a separate batch.
 
     Raises:
-        Damaged: During iteration, if a file that is read is missing, damaged or was changed.
+        Damaged: During iteration, if a file that is read is missing, damaged or modified.
     """
     first = 0
     for table_file in _iter_table_files(place, stage_folder, part, table, columns):
@@ -84,7 +84,7 @@ def read_part_rows(
             ignored, and a repeated index is yielded once.
 
     Raises:
-        Damaged: During iteration, if a file that is read is missing, damaged or was changed.
+        Damaged: During iteration, if a file that is read is missing, damaged or modified.
     """
     first = 0
     for table_file in _iter_table_files(place, stage_folder, part, table, columns):
@@ -169,7 +169,7 @@ def read_table(
         columns: Names of the columns to read, in this order (default: all columns).
 
     Raises:
-        Damaged: During iteration, if a file that is read is missing, damaged or was changed.
+        Damaged: During iteration, if a file that is read is missing, damaged or modified.
     """
     for part in manifest.parts:
         yield from read_part_table(place, manifest.stage_folder, part, table, columns)
@@ -225,7 +225,7 @@ def compute_slice_contents(place: Place, manifest: Manifest, table: str, bounds:
         One content for each pair of neighboring bounds: rows `bounds[i]` up to, but not including, `bounds[i + 1]`.
 
     Raises:
-        Damaged: If a file that is read is missing, damaged or was changed.
+        Damaged: If a file that is read is missing, damaged or modified.
     """
     contents = [Content()] * (len(bounds) - 1)
     before = 0
@@ -276,7 +276,7 @@ def read_file(place: Place, stage_folder: str, file: StoredFile) -> bytes:
         file: The file's description from a manifest.
 
     Raises:
-        Damaged: If the file is missing, damaged or was changed.
+        Damaged: If the file is missing, damaged or modified.
         InputError: If it cannot be read.
     """
     return _read_whole_file(place, f"{stage_folder}/{file.path}", file)
@@ -305,7 +305,7 @@ def read_files(place: Place, manifest: Manifest) -> dict[str, bytes]:
         Maps the name of each file, without folder, to its bytes.
 
     Raises:
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: If a file is missing, damaged or modified.
         InputError: If a file cannot be read.
     """
     files = [file for part in manifest.parts for file in part.files if file.table == "files"]
@@ -338,7 +338,7 @@ class _TableFile:
                 batch per row; None for all rows.
 
         Raises:
-            Damaged: If the file is missing, damaged or was changed.
+            Damaged: If the file is missing, damaged or modified.
         """
         self._check_record()
         slices = self._locate_rows(rows)
@@ -361,7 +361,7 @@ class _TableFile:
                 ignored.
 
         Raises:
-            Damaged: If the file is missing, damaged or was changed.
+            Damaged: If the file is missing, damaged or modified.
         """
         self._check_record()
         bounds = self._compute_bounds()

@@ -278,7 +278,7 @@ class WorkerPool:
     def _take_worker(self, purpose: str) -> "_Worker":
         """Return an idle worker, or start a new one. Wait for a worker if the maximum number is reached.
 
-        `purpose` is the name of the function to run, for the message.
+        `purpose` is the name of the function to run, for the error message.
 
         Raises:
             PoolClosed: If the pool is closed while waiting.
@@ -340,7 +340,7 @@ def _build_error(end: _WorkerEnded, activity: Activity, purpose: str, suspect_ba
     Args:
         end: The reason why the worker has ended.
         activity: The last activity that it reported.
-        purpose: Name of the function that it ran, for the message.
+        purpose: Name of the function that it ran, for the error message.
         suspect_batches: Names of the batches that it had to process one record at a time.
     """
     work = f" over {activity}" if str(activity) else ""
