@@ -104,9 +104,7 @@ def _compile_calls(pool: WorkerPool, first: bool, tell: Tell) -> None:
 
 
 def _write_tables() -> None:
-    """Split a short text, so that the tables of character properties needed for word splitting are written to the
-    cache.
-    """
+    """Write the character property tables for word splitting to the cache, by splitting a short text."""
     import pyarrow as pa  # here: the help of the command asks for this module, and is not to wait for these
 
     from corpora.text.words import read_word_tables
@@ -184,9 +182,7 @@ def compile_for_wheel() -> int:
 
 
 def compile_into_checkout() -> None:
-    """Compile the kernels for the current Python, and copy them to the folder of the checkout that is packaged into the
-    wheel.
-    """
+    """Compile the kernels for the current Python, and copy them to the folder that is packaged into the wheel."""
     compile_kernels(print, count_cores())
     folder = SHIPPED_FOLDER / compute_shipped_name()
     shutil.rmtree(folder, ignore_errors=True)

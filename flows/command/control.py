@@ -29,9 +29,7 @@ COMPARISON = "comparison.json"
 
 
 def locate_control(output: Path) -> Path:
-    """Return the folder for a fine-tuned model's control (the same model trained from random weights), next to the
-    model's.
-    """
+    """Return the folder, next to a fine-tuned model, for its control: the same model trained from random weights."""
     return output.with_name(f"{output.name}-control")
 
 

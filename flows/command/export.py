@@ -104,8 +104,7 @@ class TrainingFolder:
 
 
 def is_model_address(address: str) -> bool:
-    """Return True if an address is the folder of a model, or of all models with one name, and contains a training
-    job.
+    """Return True if an address is the folder of a model, or of all models with one name, and has a training job.
     """
     return bool(_list_training_folders(address, ("", "work", "*/work")))
 
@@ -148,8 +147,7 @@ def _list_training_folders(address: str, patterns: Sequence[str]) -> list[Traini
 
 
 def _list_job_folders(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    """List the subfolders of a local folder that match glob patterns and contain a job file, sorted within each
-    pattern.
+    """List the subfolders of a local folder that match glob patterns and have a job file, sorted within each pattern.
     """
     jobs = (job for pattern in patterns for job in sorted(folder.glob(f"{pattern}/{JOB}".removeprefix("/"))))
     return [job.parent for job in jobs]

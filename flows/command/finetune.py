@@ -212,8 +212,9 @@ def finetune_model(request: FinetuneRequest, tell: Tell) -> None:
 
 
 def finetune_with_control(request: FinetuneRequest, tell: Tell) -> None:
-    """Fine-tune a model, and compare it with the same model fine-tuned from random weights.++Raises the errors of
-    `finetune_model` and `compare_with_control`.
+    """Fine-tune a model, and compare it with the same model fine-tuned from random weights.
+
+    Raises the errors of `finetune_model` and `compare_with_control`.
 
     Args:
         request: The model, the task, the files and the settings; `files.folds` must be 0.

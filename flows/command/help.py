@@ -36,8 +36,7 @@ EXAMPLES: Mapping[str, str] = _TEXTS["examples"]  # the same
 
 
 def list_command_names(program: App) -> list[str]:
-    """List the names of a program's commands in the order of its help. A subcommand's name is like "vocabulary
-    show".
+    """List the names of a program's commands, such as "run" or "vocabulary show", in the order of its help.
     """
     names = []
     for name in sorted((name for name in program if not name.startswith("-")), key=get_rank):
@@ -76,7 +75,7 @@ def add_commands(program: App, commands: Mapping[str, str]) -> None:
     Args:
         program: The program, which may already have commands.
         commands: The function names of each file's commands, separated by spaces, keyed by the file's name in this
-    folder.
+            folder.
     """
     files = {name: file for file, names in commands.items() for name in names.split()}
     groups: dict[str, Group] = {}

@@ -127,8 +127,7 @@ def _build_two_column_table(title: str, pairs: Iterable[tuple[str, str]]) -> Tab
 
 
 def render_dropped(rows: Iterable[DroppedDocument]) -> RenderableType:
-    """Render the first MAX_ROWS dropped documents, each with the step and reason, the record's location, and an
-    excerpt.
+    """Render the first MAX_ROWS dropped documents with the step, the reason, the record's location, and an excerpt.
 
     Reads at most MAX_ROWS + 1 rows.
     """

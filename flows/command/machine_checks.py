@@ -190,7 +190,7 @@ def check_disk_space(name: str, folder: Path, needed_bytes: int = GB) -> Finding
         name: The name of the folder in the finding.
         folder: The folder. If it does not exist, the disk of its nearest existing parent is checked.
         needed_bytes: The check fails if there is less free space than this, and warns if there is less than five times
-    as much.
+            as much.
     """
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
     free = shutil.disk_usage(nearest).free

@@ -123,8 +123,7 @@ def print_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Es
 
 
 def find_narrow_settings(recipe: Recipe) -> list[str]:
-    """List the settings that would keep the recipe's model from learning much because it is so narrow, one line
-    each.
+    """List the settings that would keep a recipe's narrow model from learning much, with one line for each.
     """
     assert recipe.model is not None
     lengths = {entry.name: entry.settings.length for entry in recipe.shards}

@@ -185,10 +185,9 @@ def _iter_recipe_blocks() -> Iterator[str]:
 
 
 def _iter_section(heading: str, settings: type, *paragraphs: str, skip: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the blocks of a Markdown section: a heading, a settings dataclass's description, `paragraphs`, and a key
-    table.
+    """Yield the Markdown blocks of a section about a settings dataclass.
 
-    All of them are Markdown.
+    These are a heading, the description of the dataclass, `paragraphs`, and the table of its keys.
 
     Args:
         heading: The heading.

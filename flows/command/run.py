@@ -94,8 +94,7 @@ def demo(*, workers: arguments.Workers = None) -> None:
 def _run_recipe(
     load: Callable[[], Recipe], workers: int | None, own_server: bool, watch: bool | None = None
 ) -> RunState:
-    """Load and run a recipe while missing kernels (Numba functions) are compiled, and show its progress on the
-    terminal.
+    """Load and run a recipe while missing kernels (Numba functions) are compiled. Shows progress on the terminal.
 
     Args:
         load: Function that returns the recipe. It is called while kernels are compiled, because guessing a folder's
@@ -245,8 +244,7 @@ def find_first_source_example(finished: RunState) -> int:
 
 
 def find_command_name() -> str:
-    """Return the command that runs this program in the current folder: `cloze` if it is on the PATH, otherwise its
-    path.
+    """Return the command that runs this program from the current folder: `cloze` if it is on the PATH, or its path.
     """
     program = Path(sys.executable).with_name("cloze")
     if which("cloze") == str(program):
@@ -302,12 +300,11 @@ def _draw_bars(counts: Sequence[tuple[str, int]]) -> list[Text]:
 
 
 def _scale_bar(count: int, most: int, room: int) -> int:
-    """Compute the length of a bar in terminal cells: 0 for zero, `room` for the largest count, and at least 1 in
-    between.
+    """Compute the length of a bar in characters: 0 for zero, `room` for the largest count, at least 1 in between.
 
     Args:
         count: The count to show.
         most: The largest count.
-        room: The length of the longest bar.
+        room: The length of the longest bar, in characters.
     """
     return max(int(count > 0), round(room * count / max(1, most)))
