@@ -3,7 +3,9 @@
 Examples of up to 128 tokens, several copies of each text's, in batches of 256 in random order. `Loader` gives token ids
 with the masks put in, the masked places and the original tokens; the collator a padded matrix of each. litdata's and
 Grain's streams give the same examples in a random order of their own, end to end as `Loader` does, from files of their
-own kind, and no masks: the work after that is not in their rows. Peers that are not installed have no row.
+own kind, and no masks: the work after that is not in their rows. `HandWritten` is what an engineer who needs no library
+writes in forty lines: one memory-mapped array of all tokens, batches gathered and masked by NumPy; it has no digests,
+no resumption within an epoch, no whole words and no mixtures. Peers that are not installed have no row.
 
 CPU seconds are those of all threads and processes: every call takes the same number of examples in another order, and
 waits until the processes that it started are gone.
@@ -24,7 +26,7 @@ import pyarrow as pa
 
 from benchmarks.masks import their_collator
 from benchmarks.measuring import Report, Side, figure, main, side_by_side
-from corpora.kernels.arrays import Ids
+from corpora.kernels.arrays import Ids, Int64s
 from corpora.sources.contract import StatCache
 from corpora.store.manifest import Part
 from corpora.store.places.place import Place
@@ -200,6 +202,46 @@ def grain_stream(given: Given) -> Callable[[int], list[Any]]:
     return call
 
 
+class HandWritten:
+    """A loader as an engineer writes it by hand: examples end to end in a file, gathered and masked by NumPy.
+
+    15 % of the tokens that are not special are masked, each by itself: 80 % [MASK], 10 % random, 10 % unchanged.
+    """
+
+    def __init__(self, path: Path, offsets: Int64s, special: Sequence[int], mask: int, vocab_size: int) -> None:
+        self.tokens = np.memmap(path, np.uint16, "r")
+        self.offsets, self.mask, self.vocab_size = offsets, mask, vocab_size
+        self.is_special = np.zeros(vocab_size, bool)
+        self.is_special[list(special)] = True
+
+    def read_epoch(self, seed: int, batch_size: int) -> Iterator[tuple[Any, ...]]:
+        """Yield token ids, offsets, masked places and their original tokens, in batches in random order."""
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(len(self.offsets) - 1)
+        for first in range(0, len(order), batch_size):
+            rows = order[first : first + batch_size]
+            starts, lengths = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
+            ends = np.cumsum(lengths)
+            places = np.repeat(starts - ends + lengths, lengths) + np.arange(ends[-1])
+            ids = self.tokens[places]
+            masked = np.flatnonzero((rng.random(len(ids), np.float32) < 0.15) & ~self.is_special[ids])
+            targets, kind = ids[masked], rng.random(len(masked), np.float32)
+            ids[masked[kind < 0.8]] = self.mask
+            changed = masked[kind >= 0.9]
+            ids[changed] = rng.integers(0, self.vocab_size, len(changed), np.uint16)
+            yield ids, np.concatenate(([0], ends)), masked, targets
+
+
+def hand_written(given: Given) -> Callable[[int], list[Any]]:
+    """Return the loader that is written by hand, over a file of its own."""
+    path, vocabulary = given.folder / "tokens.bin", given.vocabulary
+    path.write_bytes(np.concatenate(given.examples).astype(np.uint16).tobytes())
+    offsets = np.cumsum([0, *map(len, given.examples)])
+    special = vocabulary.special_ids
+    theirs = HandWritten(path, offsets, [*special.values()], special["mask"], vocabulary.size)
+    return lambda number: _emptied(islice(theirs.read_epoch(number, BATCH), given.batches))
+
+
 def _end_to_end(rows: Sequence[Ids]) -> tuple[Any, Any]:
     """Return rows as `Loader` gives them."""
     return np.concatenate(rows), np.cumsum([0, *map(len, rows)])
@@ -216,6 +258,7 @@ def _emptied(batches: Iterable[Any]) -> list[Any]:
 Make = Callable[[Given], Callable[[int], list[Any]]]
 HUGGING_FACE = ("datasets", "torch", "transformers")
 PEERS: Sequence[tuple[str, Sequence[str], Make]] = (
+    ("forty lines by hand", (), hand_written),
     ("datasets, DataLoader, collator", HUGGING_FACE, partial(collator, workers=0)),
     ("  with one worker", HUGGING_FACE, partial(collator, workers=1)),
     ("litdata, no masks", ("litdata",), litdata_stream),

@@ -3,9 +3,10 @@
 Forward, backward and AdamW of a small model of each family (BERT-mini: 4 layers of 256, 30,522 words) in float32 on one
 thread, 16 rows of up to 128 words of the texts (a token is a word's checksum: its meaning does not matter here, how
 often it recurs does), 15 % of them masked: once full, once of all lengths, where 45 % of 16 x 128 are tokens.
-The other gets rows padded to 128, as examples of fixed length come to it. Both begin with the same weights and
-must have the same loss, without dropout, before they are measured with it; ELECTRA's nearly, because each side draws
-what its discriminator reads. Needs the extras `trainer` and `reference`.
+The other gets rows padded to 128, as examples of fixed length come to it; once as its class is, which computes logits
+for every token, and once with its head on the masked rows alone, as somebody sets it up who looks at its cost. All
+begin with the same weights and must have the same loss, without dropout, before they are measured with it; ELECTRA's
+nearly, because each side draws what its discriminator reads. Needs the extras `trainer` and `reference`.
 """
 
 import zlib
@@ -33,6 +34,10 @@ MASKED_SHARE = 0.15
 SIZES = {"bert": "mini", "roberta": "mini", **dict.fromkeys(("electra", "albert", "distilbert", "modernbert"), "tiny")}
 DRAWN_WITHIN, WITHIN = 2e-3, 1e-5  # losses of each other, where both sides draw what is read, and where not
 FULL = (WIDTH,) * ROWS
+HEADS = {  # by family, the module of transformers' class whose input can be the masked rows alone
+    "bert": "cls.predictions", "roberta": "lm_head", "albert": "predictions", "distilbert": "vocab_transform",
+    "modernbert": "head",
+}  # fmt: skip
 RAGGED = tuple(round(WIDTH * (row / ROWS) ** 1.4) for row in range(1, ROWS + 1))  # 3 to 128
 
 
@@ -56,6 +61,11 @@ def compare(family: str, gathered: GatheredExamples, rounds: int) -> Report:
     batch = to_batch(gathered, objective.read(gathered, ours.terms, seed=0))
     counts = objective.count_targets(gathered, ours.terms)
     loss = _check(ours, theirs, lambda: mean_loss(ours, batch, counts), rows)
+    sides = {type(theirs).__name__: (theirs, rows)}
+    if family in HEADS:
+        sparse = with_masked_head(family, their_model(settings, INPUTS, ours), rows)
+        _check(ours, sparse[0], lambda: mean_loss(ours, batch, counts), sparse[1])
+        sides[f"{type(theirs).__name__}, head on masked rows"] = sparse
     tokens, what = len(gathered.ids), "train step" if family == "bert" else f"train step of {family}"
     return Report(
         title=(
@@ -66,12 +76,23 @@ def compare(family: str, gathered: GatheredExamples, rounds: int) -> Report:
         rows=take_turns(
             [
                 Side(name=type(ours).__name__, call=stepper(ours, lambda: mean_loss(ours, batch, counts))),
-                Side(name=type(theirs).__name__, call=stepper(theirs, lambda: theirs(**rows).loss)),
+                *(
+                    Side(name=name, call=stepper(model, lambda model=model, read=read: model(**read).loss))
+                    for name, (model, read) in sides.items()
+                ),
             ],
             rounds,
         ),
         notes=(f"losses equal: {loss:.4f} before the first step",),
     )
+
+
+def with_masked_head(family: str, model: Any, rows: dict[str, Tensor]) -> tuple[Any, dict[str, Tensor]]:
+    """Return a model of transformers whose head reads the masked rows only, and its inputs: labels of these rows."""
+    wanted = (rows["labels"] != -100).flatten()
+    head = model.get_submodule(HEADS[family])
+    head.register_forward_pre_hook(lambda module, inputs: (inputs[0].flatten(0, 1)[wanted], *inputs[1:]))
+    return model, {**rows, "labels": rows["labels"].flatten()[wanted]}
 
 
 def word_ids(texts: Sequence[str]) -> Int64s:

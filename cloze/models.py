@@ -12,6 +12,7 @@ fine-tuned in a folder resumes there, and what is trained in a store resumes and
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from shutil import copytree
 from tempfile import mkdtemp
@@ -36,10 +37,12 @@ from flows.command.trainer_process import open_model_folder
 from flows.export.exported import open_new_folder
 from flows.run.record.ledger_balance import explain_no_examples
 from trainer.build import plan_model, read_events
+from trainer.huggingface.start_model import adapt_start, read_settings
 from trainer.metrics import Event
 from trainer.settings.model import FAMILIES, ModelSettings
 from trainer.settings.narrow import propose_model_settings, propose_training_settings
 from trainer.settings.training import TrainingSettings
+from trainer.start_weights import StartModel, read_start
 from trainer.tasks.formats.records import FileSettings
 from trainer.tasks.vectors.settings import EmbedSettings
 
@@ -246,13 +249,14 @@ def train(
     progress: bool | None = None,
     **training: Any,
 ) -> Model:
-    """Train an encoder from random weights on shards. The model is written to the store of the shards.
+    """Train an encoder on shards, from random weights or from another model, and write it to the store of the shards.
 
     If you repeat the call with the same arguments and store, training resumes, or the finished model is returned.
 
     Args:
         shards: The shards to train on.
         model: A family and a size ("bert-tiny", "roberta-base", "modernbert-base"), or the table `[model]` of a recipe.
+            In a table, `start` and `objective.teacher` are models or their addresses, as `load_model` takes them.
         steps: Number of optimizer steps.
         batch: Number of examples in a step.
         name: Name of the artifact (default: the name of the shards).
@@ -264,7 +268,8 @@ def train(
             no dropout.
 
     Raises:
-        InputError: If a setting is unknown, the shards do not suit the model, or torch is missing.
+        InputError: If a setting is unknown, the shards do not suit the model, the model to start or learn from is
+            missing or has another vocabulary, or torch is missing.
         TrainingFailed: If training fails for another reason. The message has the end of the trainer's log.
     """
     if not isinstance(shards, Shards):
@@ -274,23 +279,46 @@ def train(
     workspace, manifest = shards._workspace.with_progress(progress), shards._set.manifest
     if problem := explain_no_examples(manifest.name, manifest):
         raise InputError(problem)
-    with translate_errors(workspace.folder):
-        model_table = to_toml_value(build_family_table(model) if isinstance(model, str) else model)
-        given = bind_settings(ModelSettings, model_table, "model")
-        settings = bind_settings(ModelSettings, propose_model_settings(given) | model_table, "model")
-        table = {**to_toml_value(training), "phase": [to_toml_value({"steps": steps, "batch": batch, **(phase or {})})]}
-        trained_by = bind_settings(TrainingSettings, propose_training_settings(settings, table) | table, "training")
-    place = workspace.place
+    with ExitStack() as held, translate_errors(workspace.folder):
+        given = {**(build_family_table(model) if isinstance(model, str) else model)}
+        objective = {**(given.get("objective") or {})}
+        teacher = _open_start(objective.get("teacher"), held)
+        start = _open_start(given.pop("start", None), held)
+        if teacher is not None:
+            given["objective"] = {**objective, "teacher": teacher.folder}
+        if start is None:
+            asked = bind_settings(ModelSettings, to_toml_value(given), "model")
+            table = propose_model_settings(asked) | to_toml_value(given)
+            settings = bind_settings(ModelSettings, table, "model")
+        else:
+            start = adapt_start(start, shards.vocabulary._words, "The vocabulary of the shards")
+            settings = read_settings(start, to_toml_value(given))
+        phases = [to_toml_value({"steps": steps, "batch": batch, **(phase or {})})]
+        keys = {**to_toml_value(training), "phase": phases}
+        proposed = {} if start else propose_training_settings(settings, keys)
+        trained_by = bind_settings(TrainingSettings, proposed | keys, "training")
+        place, vocabulary = workspace.place, shards._vocabulary_artifact
 
-    def work() -> Manifest:
-        [trained] = workspace.perform(
-            [plan_model(place, name or manifest.name, [manifest], shards._vocabulary_artifact, settings, trained_by)]
-        )
-        return trained
+        def work() -> Manifest:
+            plan = partial(plan_model, place, name or manifest.name, [manifest], vocabulary)
+            [trained] = workspace.perform([plan(settings, trained_by, start=start, teacher=teacher)])
+            return trained
 
-    with translate_errors(workspace.folder):
         trained = workspace.repair_and_retry(work)
     return Model(place.to_address(trained.folder), read_events(place, trained), workspace)
+
+
+def _open_start(model: Any, held: ExitStack) -> StartModel | None:
+    """Return the model to start or to learn from, in a local folder that stays until `held` is closed.
+
+    Args:
+        model: A `Model` or its address. None and "" mean that there is none; then None is returned.
+        held: Where the folder of a model from an object store is registered for removal.
+
+    Raises:
+        InputError: If there is no such model.
+    """
+    return read_start(held.enter_context(open_model_folder(to_model(model).address))) if model else None
 
 
 def build_family_table(name: str) -> dict[str, str]:

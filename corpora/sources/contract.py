@@ -173,7 +173,9 @@ class Tally:
         return None
 
     def apply_quarantine(self, record: Record) -> Record:
-        """Return a parsed record, or a dropped copy of it if it is quarantined. For sources that do not call `enter`.
+        """Return a parsed record, or a dropped copy of it if it is quarantined.
+
+        This is for sources that cannot call `enter` before they parse a record.
 
         Returns:
             A copy with an empty text and a `Drop` if the record is quarantined and not yet dropped, else the same

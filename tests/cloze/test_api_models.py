@@ -39,6 +39,25 @@ def test_mistakes_are_named_before_training_begins(shards: cloze.Shards, asked: 
 
 
 @pytest.mark.slow
+def test_training_begins_with_a_model_or_learns_from_one(shards: cloze.Shards) -> None:
+    """Fails if a start is left out in silence, as if it were not in the table; if a student has no teacher; or if the
+    settings of narrow models are not taken, or not over those that the caller gives."""
+    first = cloze.train(shards, TINY, steps=4, batch=8, name="first")
+    rates = [event["learning_rate"] for event in first.history if event["event"] == "step"]
+    assert max(rates) == pytest.approx(2e-3)  # of its width
+    own = cloze.train(shards, TINY, steps=1, batch=8, name="own", learning_rate=1e-5)
+    assert [event["learning_rate"] for event in own.history if event["event"] == "step"] == [pytest.approx(1e-5)]
+    more = cloze.train(shards, {"start": first}, steps=1, batch=8, name="more", learning_rate=1e-9)
+    scores = [event["masked_loss"] for event in more.history if event["event"] == "evaluation"]
+    assert scores[0] == pytest.approx(first.scores["masked_loss"], abs=1e-3)
+    table = {**TINY, "family": "distilbert", "objective": {"kind": "distillation", "teacher": str(first.address)}}
+    student = cloze.train(shards, table, steps=1, batch=8, name="student")
+    assert {"soft_loss", "cosine_loss"} <= {*student.history[0]}
+    with pytest.raises(cloze.InputError, match="no folder"):
+        cloze.train(shards, {"start": "nowhere"}, steps=1)
+
+
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_model_is_trained_tuned_and_asked(shards: cloze.Shards, tmp_path: Path) -> None:
     """Fails if a model does not learn, is trained twice, or its predictions and vectors are not of the rows."""

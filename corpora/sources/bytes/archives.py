@@ -382,7 +382,7 @@ def _parse_number(field: bytes) -> int:
 
 
 def _find_kind(flag: bytes) -> str:
-    """Return the `kind` of a `TarMember` for a header's type flag."""
+    """Return the `kind` of a `TarMember` for a header's type flag: "file", "link", "folder", "sparse" or "other"."""
     if flag in b"12":
         return "link"
     kinds = {b"5": "folder", b"S": "sparse"}
@@ -402,7 +402,10 @@ def _decode_field(field: bytes) -> str:
 
 
 def _iter_pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the key and value of each pax record `length key=value`. Stops at the first malformed record."""
+    """Yield the key and value of each pax record in data of the form `LENGTH KEY=VALUE`.
+
+    Stops at a malformed record.
+    """
     at = 0
     while at < len(data):
         length = data[at : at + 10].partition(b" ")[0]
@@ -414,7 +417,7 @@ def _iter_pax_records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _find_stated_size(records: dict[bytes, bytes]) -> int | None:
-    """Return the member size that pax records state, or None."""
+    """Return the size in bytes that pax records state for the next member, or None if they state none."""
     size = records.get(b"size", b"")
     return int(size) if size.isdigit() and len(size) < 16 else None
 

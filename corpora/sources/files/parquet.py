@@ -220,7 +220,7 @@ def has_column(columns: Mapping[str, bool], field: str) -> bool:
     """Return True if a field is a column, or may be inside one.
 
     Args:
-        columns: The column names, as `read_columns` returns them.
+        columns: The column names, each with True if the column contains other columns.
         field: A column name, or a dot-separated path that begins with one.
     """
     return field in columns or columns.get(field.partition(".")[0], False)

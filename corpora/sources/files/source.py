@@ -170,10 +170,9 @@ class FilesSource:
     def iter_inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
         """Yield (name, path, reason) for a file, or for each file inside an archive.
 
-        The archives are zip archives.
-
-        The reason says why the file is not read, as in "encrypted member of a .zip". It is "" if this depends only on
-        the file extension.
+        An archive is a `.zip` file. The reason says why the file is not read, as in "encrypted member of a .zip". It is
+        "" if
+        this depends only on the file extension.
         """
         if is_of_saved_page(path):
             yield name, path, SAVED_PAGE_FILE
