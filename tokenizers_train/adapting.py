@@ -78,10 +78,10 @@ class WordPieceCutter:
     does.
 
     Args:
-        tokens: the vocabulary
-        unknown: the token for a word that cannot be split into pieces
-        prefix: the prefix of pieces that continue a word, usually "##"
-        max_word_length: words with more characters than this are unknown
+        tokens: The vocabulary.
+        unknown: The token for a word that cannot be split into pieces.
+        prefix: The prefix of pieces that continue a word, usually "##".
+        max_word_length: Words with more characters than this are unknown.
     """
 
     def __init__(self, tokens: Collection[str], unknown: str, prefix: str, max_word_length: int) -> None:
@@ -141,7 +141,7 @@ class UnigramCutter:
     original vocabulary. So it replaces its own pieces and, unless its score was raised to that minimum, no others.
 
     Args:
-        scores: maps each piece to the logarithm of its probability; must not be empty
+        scores: Maps each piece to the logarithm of its probability; must not be empty.
     """
 
     def __init__(self, scores: Mapping[str, float]) -> None:
@@ -207,12 +207,12 @@ def _keep_better_path(
     """Replace the best segmentation that ends at index `end` of a word if this one has a higher score.
 
     Args:
-        paths: for each end, the score, the start of the last piece and whether the piece is known, or None if no
-            segmentation ends there; changed in place
-        end: end of the last piece
-        score: the sum of the scores of all pieces
-        start: start of the last piece
-        is_known: whether the last piece is in the vocabulary
+        paths: For each end, the score, the start of the last piece and whether the piece is known, or None if no
+            segmentation ends there; changed in place.
+        end: End of the last piece.
+        score: The sum of the scores of all pieces.
+        start: Start of the last piece.
+        is_known: Whether the last piece is in the vocabulary.
     """
     current = paths[end]
     if current is None or score > current[0]:
@@ -242,10 +242,10 @@ class Merge(NamedTuple):
     """Two adjacent pieces that were joined into one token.
 
     Attributes:
-        left: the left piece
-        right: the right piece
-        eligible_count: how often the pair occurred in the eligible words
-        saved_tokens: by how many tokens the merge shortened all words
+        left: The left piece.
+        right: The right piece.
+        eligible_count: How often the pair occurred in the eligible words.
+        saved_tokens: By how many tokens the merge shortened all words.
     """
 
     left: str
@@ -265,11 +265,11 @@ class WordMerger:
         """Count the pairs of adjacent pieces in the eligible words.
 
         Args:
-            words: the pieces of each word after the existing merges
-            counts: how often each word occurs
-            are_eligible: whether each word may contribute new tokens. Only these words count when the most frequent
+            words: The pieces of each word after the existing merges.
+            counts: How often each word occurs.
+            are_eligible: Whether each word may contribute new tokens. Only these words count when the most frequent
                 pair is chosen.
-            tokens: the vocabulary. No merge may produce one of these tokens again.
+            tokens: The vocabulary. No merge may produce one of these tokens again.
         """
         self._words, self._counts, self._are_eligible = list(words), counts, are_eligible
         self._tokens = set(tokens)
@@ -296,9 +296,9 @@ class WordMerger:
         """Join a pair in every word, from left to right, and add the result to the tokens.
 
         Args:
-            pair: the two pieces
-            on_higher_count: called with each new pair that contains the joined piece, and the pair's count in eligible
-                words
+            pair: The two pieces.
+            on_higher_count: Called with each new pair that contains the joined piece, and the pair's count in eligible
+                words.
 
         Returns:
             The merge, with the pair's count in eligible words and the number of tokens saved in all words.
@@ -373,12 +373,12 @@ class Choice:
     """A token to add to a vocabulary.
 
     Attributes:
-        token: the token
-        count: how often it occurs in the eligible words
-        pieces: the pieces of the token before it was added, but after all earlier choices were
-        saved_tokens: by how many tokens it shortens the encoded words, in addition to all earlier choices
-        rescued_words: number of occurrences of words that were unknown before and no longer are
-        score: the score of a Unigram token, otherwise 0
+        token: The token.
+        count: How often it occurs in the eligible words.
+        pieces: The pieces of the token before it was added, but after all earlier choices were.
+        saved_tokens: By how many tokens it shortens the encoded words, in addition to all earlier choices.
+        rescued_words: Number of occurrences of words that were unknown before and no longer are.
+        score: The score of a Unigram token, otherwise 0.
     """
 
     token: str
@@ -401,10 +401,10 @@ def choose_tokens(
     BPE, those of the two pieces in turn).
 
     Args:
-        vocabulary: the vocabulary to adapt
-        counts: word counts of the domain, counted with the vocabulary's own word rule
-        max_tokens: maximum number of tokens
-        settings: which words are eligible (default: `AdaptSettings()`)
+        vocabulary: The vocabulary to adapt.
+        counts: Word counts of the domain, counted with the vocabulary's own word rule.
+        max_tokens: Maximum number of tokens.
+        settings: Which words are eligible (default: `AdaptSettings()`).
 
     Returns:
         At most `max_tokens` choices. There are fewer if no other token occurs `min_count` times and saves anything.
@@ -587,10 +587,10 @@ def _iter_merge_choices(
     It ends when no pair occurs `min_count` times.
 
     Args:
-        vocabulary: the byte-level BPE vocabulary to adapt
-        words: the words of the domain
-        counts: how often each word occurs
-        settings: which words are eligible, and `min_count`
+        vocabulary: The byte-level BPE vocabulary to adapt.
+        words: The words of the domain.
+        counts: How often each word occurs.
+        settings: Which words are eligible, and `min_count`.
     """
     model = vocabulary.to_tokenizer().model
     cuts = (tuple(piece.value for piece in model.tokenize(spell_for_model(vocabulary, word))) for word in words)
@@ -624,11 +624,11 @@ def with_added_tokens(vocabulary: Vocabulary, choices: Sequence[Choice], mode: s
     """Return a vocabulary that includes the chosen tokens. Returns `vocabulary` itself if `choices` is empty.
 
     Args:
-        vocabulary: the vocabulary that was given to `choose_tokens`
-        choices: choices returned by `choose_tokens`, in the same order. For byte-level BPE they must be the first ones,
+        vocabulary: The vocabulary that was given to `choose_tokens`.
+        choices: Choices returned by `choose_tokens`, in the same order. For byte-level BPE they must be the first ones,
             without gaps.
         mode: "fill" replaces unused tokens ([unusedN], or madeupwordNNNN in RoBERTa) in ascending order and appends the
-            rest; "append" appends all
+            rest; "append" appends all.
 
     Raises:
         InputError: If a token already exists, if the tokenizer would not encode a token's text as that token, if `mode`
@@ -666,9 +666,9 @@ def _build_files(vocabulary: Vocabulary, tokens: Sequence[str], choices: Sequenc
     """Return the vocabulary's files, updated with the new tokens. A SentencePiece model file is dropped.
 
     Args:
-        vocabulary: the vocabulary before it is adapted
-        tokens: all tokens of the adapted vocabulary, in the order of their ids
-        choices: the new tokens, with their pieces and scores
+        vocabulary: The vocabulary before it is adapted.
+        tokens: All tokens of the adapted vocabulary, in the order of their ids.
+        choices: The new tokens, with their pieces and scores.
     """
     content, files = json.loads(vocabulary.definition), dict(vocabulary.to_files())
     _edit_model(content["model"], vocabulary.algorithm, tokens, choices)
@@ -692,10 +692,10 @@ def _edit_model(model: dict[str, Any], algorithm: str, tokens: Sequence[str], ch
     be used.
 
     Args:
-        model: the model as parsed JSON; changed in place
-        algorithm: the vocabulary's algorithm
-        tokens: all tokens of the adapted vocabulary, in the order of their ids
-        choices: the new tokens, with their pieces and scores
+        model: The model as parsed JSON; changed in place.
+        algorithm: The vocabulary's algorithm.
+        tokens: All tokens of the adapted vocabulary, in the order of their ids.
+        choices: The new tokens, with their pieces and scores.
     """
     if algorithm == UNIGRAM:
         scores = dict(model["vocab"]) | {choice.token: choice.score for choice in choices}
@@ -743,8 +743,8 @@ def find_old_pieces(old: Vocabulary, new: Vocabulary) -> dict[int, tuple[int, ..
     """Return the old pieces of each new token. The mean of their embeddings can initialize the new token's embedding.
 
     Args:
-        old: the vocabulary before it was adapted
-        new: the adapted vocabulary
+        old: The vocabulary before it was adapted.
+        new: The adapted vocabulary.
 
     Returns:
         Maps the id of each new token to its ids in `old`.

@@ -53,10 +53,10 @@ class SpelledWords(NamedTuple):
     """Distinct words, spelled as sequences of piece ids.
 
     Attributes:
-        letters: the strings of the initial pieces (single characters or bytes), in the order of their ids
-        cells: the words
+        letters: The strings of the initial pieces (single characters or bytes), in the order of their ids.
+        cells: The words.
         mergeable: int64, one entry per group of words with the same count, by ascending count: how many words of the
-            group have at least two letters and no skipped letter
+            group have at least two letters and no skipped letter.
     """
 
     letters: list[str]
@@ -68,12 +68,12 @@ def lay_out_words(counts: WordCounts, letters: list[str], ids: tuple[Int32s, Int
     """Spell words as piece ids, grouped by their counts.
 
     Args:
-        counts: the word counts
-        letters: the strings of the initial pieces, in the order of their ids
-        ids: two arrays with the id of each letter, the first for a word's first letter and the second for all later
+        counts: The word counts.
+        letters: The strings of the initial pieces, in the order of their ids.
+        ids: Two arrays with the id of each letter, the first for a word's first letter and the second for all later
             ones. They are indexed by code point, or by byte if they have 256 entries. A letter with the id -1 is
             skipped.
-        num_letters: total number of letters in the distinct words
+        num_letters: Total number of letters in the distinct words.
 
     Raises:
         InputError: If there are so many letters that `num_letters` plus the number of words plus 1 is 2^31 or more.
@@ -109,9 +109,9 @@ def learn_merges_plain(words: SpelledWords, max_merges: int, min_frequency: int)
     This is its reference implementation, for tests. The words are not changed.
 
     Args:
-        words: the words
-        max_merges: maximum number of merges
-        min_frequency: minimum count of a pair for it to be merged
+        words: The words.
+        max_merges: Maximum number of merges.
+        min_frequency: Minimum count of a pair for it to be merged.
 
     Returns:
         The ids of the left and right piece of each merge, in order.
@@ -154,9 +154,9 @@ def learn_merges(words: SpelledWords, max_merges: int, min_frequency: int) -> In
     """Learn BPE merges from spelled words. Ties between equally frequent pairs are broken by the lower ids.
 
     Args:
-        words: the words; the arrays in `words.cells` are overwritten
-        max_merges: maximum number of merges
-        min_frequency: minimum count of a pair for it to be merged
+        words: The words; the arrays in `words.cells` are overwritten.
+        max_merges: Maximum number of merges.
+        min_frequency: Minimum count of a pair for it to be merged.
 
     Returns:
         int64 [merges, 2], the ids of the left and right piece of each merge, in order. Merge k creates the piece with

@@ -90,8 +90,8 @@ def build_piece_names(letters: Sequence[str], merges: Iterable[tuple[int, int]])
     """Return the strings of all pieces: the letters, then the result of each merge, which keeps at most a leading ##.
 
     Args:
-        letters: the strings of the initial pieces, in the order of their ids
-        merges: the ids of the left and right piece of each merge, in order
+        letters: The strings of the initial pieces, in the order of their ids.
+        merges: The ids of the left and right piece of each merge, in order.
 
     >>> build_piece_names(["a", "##b", "##c"], [(1, 2), (0, 3)])
     ['a', '##b', '##c', '##bc', 'abc']

@@ -39,12 +39,12 @@ class TextMeasures:
     """Statistics of a vocabulary on a text.
 
     Attributes:
-        lines: number of lines
-        words: number of words, separated by white space
-        characters: number of characters; `CutText.measures` counts line ends too, `measure_lines` does not
-        bytes: number of UTF-8 bytes, with the same treatment of line ends
-        tokens: number of tokens
-        unknown_tokens: number of unknown tokens
+        lines: Number of lines.
+        words: Number of words, separated by white space.
+        characters: Number of characters; `CutText.measures` counts line ends too, `measure_lines` does not.
+        bytes: Number of UTF-8 bytes, with the same treatment of line ends.
+        tokens: Number of tokens.
+        unknown_tokens: Number of unknown tokens.
     """
 
     lines: int = 0
@@ -78,9 +78,9 @@ class CutText:
     """A text and its tokens in one vocabulary.
 
     Attributes:
-        text: the text
-        pieces: the tokens in order
-        unknown_id: id of the vocabulary's unknown token, or -1 if there is none
+        text: The text.
+        pieces: The tokens in order.
+        unknown_id: Id of the vocabulary's unknown token, or -1 if there is none.
     """
 
     text: str
@@ -138,9 +138,9 @@ def find_cut_differences(
     """Find the words that two vocabularies split at different positions.
 
     Args:
-        first: the text, split by the first vocabulary
-        second: the same text, split by the second vocabulary
-        number: maximum number of distinct words to return
+        first: The text, split by the first vocabulary.
+        second: The same text, split by the second vocabulary.
+        number: Maximum number of distinct words to return.
 
     Returns:
         Maps each word to its parts in the first and in the second vocabulary, in the order of the text.
@@ -166,8 +166,8 @@ def measure_lines(*encoders: Encoder, lines: Iterable[str]) -> tuple[TextMeasure
     """Compute the statistics of a text for each encoder. Each line is encoded separately.
 
     Args:
-        encoders: one encoder per vocabulary
-        lines: the lines of the text, read in batches. Line ends are stripped and not counted.
+        encoders: One encoder per vocabulary.
+        lines: The lines of the text, read in batches. Line ends are stripped and not counted.
 
     Returns:
         The statistics for each encoder, in the same order.

@@ -55,8 +55,8 @@ def build_tokenizer(pieces: Sequence[ScoredPiece], words: SentencePieceWords) ->
     """Build the Hugging Face Unigram tokenizer of an ALBERT vocabulary.
 
     Args:
-        pieces: all pieces and their scores in the order of their ids, including the special tokens
-        words: the rule that splits text into words
+        pieces: All pieces and their scores in the order of their ids, including the special tokens.
+        words: The rule that splits text into words.
 
     Raises:
         InputError: If the special tokens do not have the ids 0 to 4.
@@ -159,8 +159,8 @@ def _format_scores(written: Sequence[str], values: Float64s) -> list[str]:
     rounded if there is no such decimal.
 
     Args:
-        written: the text of each score as the tokenizers library writes it
-        values: float64, the same scores as numbers
+        written: The text of each score as the tokenizers library writes it.
+        values: float64, the same scores as numbers.
     """
     texts = list(written)
     inexact = np.array([n for n, text in enumerate(written) if not _is_read_exactly(text)], np.int64)

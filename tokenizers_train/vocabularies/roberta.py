@@ -51,12 +51,12 @@ def build_tokenizer(
     """Build the Hugging Face byte-level BPE tokenizer of a RoBERTa vocabulary.
 
     Args:
-        ids: maps each token to its id
-        merges: pairs of tokens, in the order in which they were learned
-        special_tokens: maps each role to its token. If cls or sep is missing, the tokenizer adds no tokens around a
+        ids: Maps each token to its id.
+        merges: Pairs of tokens, in the order in which they were learned.
+        special_tokens: Maps each role to its token. If cls or sep is missing, the tokenizer adds no tokens around a
             text.
-        additional: further special tokens
-        add_prefix_space: whether to put a space before a text that does not begin with one
+        additional: Further special tokens.
+        add_prefix_space: Whether to put a space before a text that does not begin with one.
 
     Raises:
         KeyError: If the cls or sep token is not in `ids`.
@@ -118,8 +118,8 @@ def parse_merges(merges: Any, origin: str = "The vocabulary") -> Merges:
     """Convert the merges of a parsed tokenizer.json to pairs of tokens.
 
     Args:
-        merges: the merges, each a list of two tokens or, in older files, a string with a space in the middle
-        origin: the name of the vocabulary in the error message
+        merges: The merges, each a list of two tokens or, in older files, a string with a space in the middle.
+        origin: The name of the vocabulary in the error message.
 
     Raises:
         InputError: If a merge does not have exactly two pieces.
@@ -151,9 +151,9 @@ def check_merges(ids: Mapping[str, int], merges: Merges, origin: str) -> None:
     """Check that each merge is of tokens in `ids` and produces one.
 
     Args:
-        ids: maps each token to its id
-        merges: pairs of tokens
-        origin: the name of the vocabulary in the error message
+        ids: Maps each token to its id.
+        merges: Pairs of tokens.
+        origin: The name of the vocabulary in the error message.
 
     Raises:
         InputError: If a merge contains or produces a token that is not in `ids`.

@@ -42,7 +42,7 @@ class Gpt2Words:
     """The word rule of GPT-2 and RoBERTa: letters, digits or other characters, each with the space before them.
 
     Args:
-        add_prefix_space: whether to put a space before a text that is not empty and does not begin with one
+        add_prefix_space: Whether to put a space before a text that is not empty and does not begin with one.
 
     >>> Gpt2Words().split("It's  1st.\\n")
     ['It', "'s", ' ', ' 1', 'st', '.', '\\n']
@@ -73,9 +73,9 @@ class Gpt2Words:
         """Count the words in the texts data[starts[r]:ends[r]].
 
         Args:
-            data: uint8, the UTF-8 bytes of all texts
-            starts: int64 [texts], the first byte of each text
-            ends: int64 [texts], the end of each text
+            data: uint8, the UTF-8 bytes of all texts.
+            starts: int64 [texts], the first byte of each text.
+            ends: int64 [texts], the end of each text.
 
         Returns:
             A table with the schema `table.COUNTS_SCHEMA`: the distinct words that `split` finds, and their counts.
