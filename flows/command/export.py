@@ -104,8 +104,7 @@ class TrainingFolder:
 
 
 def is_model_address(address: str) -> bool:
-    """Return True if an address is the folder of a model, or of all models with one name, and has a training job.
-    """
+    """Return True if an address is the folder of a model, or of all models with one name, and has a training job."""
     return bool(_list_training_folders(address, ("", "work", "*/work")))
 
 

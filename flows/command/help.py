@@ -36,8 +36,7 @@ EXAMPLES: Mapping[str, str] = _TEXTS["examples"]  # the same
 
 
 def list_command_names(program: App) -> list[str]:
-    """List the names of a program's commands, such as "run" or "vocabulary show", in the order of its help.
-    """
+    """List the names of a program's commands, such as "run" or "vocabulary show", in the order of its help."""
     names = []
     for name in sorted((name for name in program if not name.startswith("-")), key=get_rank):
         inner = list_command_names(program[name])

@@ -123,8 +123,7 @@ def print_plan(console: Console, recipe: Recipe, planned: RunPlan, estimates: Es
 
 
 def find_narrow_settings(recipe: Recipe) -> list[str]:
-    """List the settings that would keep a recipe's narrow model from learning much, with one line for each.
-    """
+    """List the settings that would keep a recipe's narrow model from learning much, with one line for each."""
     assert recipe.model is not None
     lengths = {entry.name: entry.settings.length for entry in recipe.shards}
     phases = zip(recipe.model.training.phase, recipe.model.phases, strict=True)

@@ -244,8 +244,7 @@ def find_first_source_example(finished: RunState) -> int:
 
 
 def find_command_name() -> str:
-    """Return the command that runs this program from the current folder: `cloze` if it is on the PATH, or its path.
-    """
+    """Return the command that runs this program from the current folder: `cloze` if it is on the PATH, or its path."""
     program = Path(sys.executable).with_name("cloze")
     if which("cloze") == str(program):
         return "cloze"

@@ -89,8 +89,7 @@ class FittingTable(Table):
     """A table that is shown as one block of lines per row if its columns do not fit the terminal."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield what rich prints: the table itself if it fits, otherwise one block of lines for each row.
-        """
+        """Yield what rich prints: the table itself if it fits, otherwise one block of lines for each row."""
         if self._measure_width(console, options) <= options.max_width:
             yield from super().__rich_console__(console, options)
             return

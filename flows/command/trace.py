@@ -267,8 +267,7 @@ def render_example(
 
 
 def _format_token(token: ShownToken) -> Text:
-    """Format a token. A masked token is followed by the token to predict (= if equal): `[MASK]→the`, `the→=`.
-    """
+    """Format a token. A masked token is followed by the token to predict (= if equal): `[MASK]→the`, `the→=`."""
     style = SEGMENT_STYLES[token.segment]
     if token.kind in ("plain", "special"):
         return Text(to_one_line(token.text, TITLE_WIDTH), "dim" if token.kind == "special" else style)

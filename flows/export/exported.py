@@ -150,8 +150,7 @@ class SplitWriter:
         return name
 
     def _write_group(self) -> None:
-        """Write the pending rows as one row group, in a new file if the group might not fit into the current one.
-        """
+        """Write the pending rows as one row group, in a new file if the group might not fit into the current one."""
         if self._sink is not None and self._sink.tell() + self._pending_bytes + FOOTER_BYTES > self._file_bytes:
             self._close()
         if self._sink is None:
@@ -214,8 +213,7 @@ def compute_row_sizes(batch: pa.RecordBatch) -> Int64s:
 
 
 def _iter_sizes(column: pa.Array) -> Iterator[Int64s]:
-    """Yield int64 arrays with one entry per row. Their sum is the size of each value of a column in bytes.
-    """
+    """Yield int64 arrays with one entry per row. Their sum is the size of each value of a column in bytes."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         yield pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64) + 4

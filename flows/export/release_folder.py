@@ -86,8 +86,7 @@ def _name_folder(manifest: Manifest, recipe: str) -> str:
 
 
 def _list_files(manifest: Manifest) -> dict[str, StoredFile]:
-    """Return the files of an artifact (stored stage result) that other programs can open, by path in the target.
-    """
+    """Return the files of an artifact (stored stage result) that other programs can open, by path in the target."""
     if manifest.kind == "models":
         return list_model_files(manifest)
     table = "answers" if STAGES[manifest.kind].has_answers else "files"

@@ -110,7 +110,7 @@ def run_in_this_flow(
     """Prepare and complete a run of a recipe inside the current Prefect flow run, with newly started worker processes.
 
     Args:
-        recipe: The recipe, including settings that override those in its file.
+        recipe: The recipe as for a manual run. In this run, every source skips unreadable files.
         home: CLOZE_HOME, the folder of this installation's caches and server.
         tell: Called with each line of the run's output, to print it.
         workers: The number of worker processes. If None, it depends on the amount of raw files.
