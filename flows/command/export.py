@@ -146,8 +146,7 @@ def _list_training_folders(address: str, patterns: Sequence[str]) -> list[Traini
 
 
 def _list_job_folders(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    """List the subfolders of a local folder that match glob patterns and have a job file, sorted within each pattern.
-    """
+    """List subfolders of a local folder that match glob patterns and have a job file, sorted within each pattern."""
     jobs = (job for pattern in patterns for job in sorted(folder.glob(f"{pattern}/{JOB}".removeprefix("/"))))
     return [job.parent for job in jobs]
 
