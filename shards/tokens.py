@@ -144,7 +144,7 @@ def split_into_batches(lengths: Int64s) -> Iterator[range]:
     A new batch begins at the first row that starts past the next multiple of `BATCH_TOKENS` tokens.
 
     Args:
-        lengths: int64 [rows], the number of tokens of each row
+        lengths: int64 [rows], the number of tokens of each row.
 
     >>> list(split_into_batches(np.array([60_000, 9_000, 200_000, 10])))
     [range(0, 2), range(2, 3), range(3, 4)]

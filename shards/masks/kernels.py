@@ -60,20 +60,21 @@ def mask_examples(
     The chosen tokens in `ids` are overwritten with what the model sees.
 
     Args:
-        ids: uint16 or uint32 [tokens], the ids of all examples, one after another; modified in place
-        offsets: int64 [n + 1], the start of each example in `ids`
-        word_starts: uint8 [tokens], 1 if the token begins a word; may be empty if single tokens are masked
-        example_ids: uint64 [n], the id of each example
-        epochs: int64 [n], the epoch of each example
-        rates: float64 [n], the mask rate of each example
+        ids: uint16 or uint32 [tokens], the ids of all examples, one after another; modified in place.
+        offsets: int64 [n + 1], the start of each example in `ids`.
+        word_starts: uint8 [tokens], 1 if the token begins a word; may be empty if single tokens are masked.
+        example_ids: uint64 [n], the id of each example.
+        epochs: int64 [n], the epoch of each example.
+        rates: float64 [n], the mask rate of each example.
         root: Random key from which the key of each example is derived.
         codes: int64 [6]: unit, count, maximum number of masks per example, the two bounds of `to_kind_bounds`, id of
-            [MASK]
+            [MASK].
         length_bounds: uint64, thresholds for the random length of an n-gram, from `to_length_bounds`
-        is_special, special_ranges, ordinary, weights, aliases: Vocabulary tables, the fields of `MaskVocabulary`.
-        positions: int64, output: the positions of the masked tokens in `ids`; it must be large enough for all masks
+            is_special, special_ranges, ordinary, weights, aliases: Vocabulary tables, the fields of `MaskVocabulary`.
+        positions: int64, output: the positions of the masked tokens in `ids`; it must be large enough for all masks.
         targets: Output: the original tokens; as long as `positions`.
-        mask_offsets: int64 [n + 1], output: the start of each example's masks in `positions`; the first entry must be 0
+        mask_offsets: int64 [n + 1], output: the start of each example's masks in `positions`; the first entry must be
+            0.
     """
     unit, count, cap = codes[0], codes[1], codes[2]
     max_length = 0
@@ -115,7 +116,7 @@ def _count_special_tokens(row: Ids, is_special: Bytes, special_ranges: UInt32s) 
 
     Args:
         row: The ids of the example.
-        is_special: uint8 [vocabulary], 1 for special tokens
+        is_special: uint8 [vocabulary], 1 for special tokens.
         special_ranges: The same tokens as ranges of ids: see `MaskVocabulary`.
     """
     num = np.uint32(0)
@@ -165,7 +166,7 @@ def _choose_tokens(row: Ids, is_special: Bytes, num: int, num_masks: int, key: n
 
     Args:
         row: The ids of the example.
-        is_special: uint8 [vocabulary], 1 for special tokens
+        is_special: uint8 [vocabulary], 1 for special tokens.
         num: Number of ordinary tokens in `row`.
         num_masks: Number of tokens to choose, at most `num`.
         key: Random key of the example.
@@ -191,9 +192,9 @@ def _choose_if_free(row: Ids, is_special: Bytes, position: np.uint64, chosen: UI
 
     Args:
         row: The ids of the example.
-        is_special: uint8 [vocabulary], 1 for special tokens
+        is_special: uint8 [vocabulary], 1 for special tokens.
         position: Index in `row`.
-        chosen: uint64, one bit per token, lowest bit first; changed in place
+        chosen: uint64, one bit per token, lowest bit first; changed in place.
 
     Returns:
         1 if this call set the bit, otherwise 0.
@@ -212,7 +213,7 @@ def _choose_independent(row: Ids, is_special: Bytes, rate: float, cap: int, key:
 
     Args:
         row: The ids of the example.
-        is_special: uint8 [vocabulary], 1 for special tokens
+        is_special: uint8 [vocabulary], 1 for special tokens.
         rate: Probability of each token.
         cap: Maximum number of tokens to choose.
         key: Random key of the example.
@@ -278,14 +279,14 @@ def _build_units(
 
     Args:
         row: The ids of the example.
-        word_starts: uint8 [tokens of the example], 1 if the token begins a word
-        is_special: uint8 [vocabulary], 1 for special tokens
-        lengths: uint64, thresholds for the random length of an n-gram, from `to_length_bounds`
+        word_starts: uint8 [tokens of the example], 1 if the token begins a word.
+        is_special: uint8 [vocabulary], 1 for special tokens.
+        lengths: uint64, thresholds for the random length of an n-gram, from `to_length_bounds`.
         key: Random key of the example.
         bounds: uint64, output: the start of each word as an index into `row` and, after the last word before a special
-            token, also its end
+            token, also its end.
         units: uint64 [3, words], output: the first word and the end word of each unit, as indices into `bounds`; the
-            third row is scratch memory
+            third row is scratch memory.
 
     Returns:
         The number of units, and the number of ordinary tokens.
@@ -317,8 +318,8 @@ def _find_special_positions(row: Ids, is_special: Bytes, positions: UInt64s) -> 
 
     Args:
         row: The ids of the example.
-        is_special: uint8 [vocabulary], 1 for special tokens
-        positions: uint64 [at least len(row) + 1], output: indices into `row`, ascending
+        is_special: uint8 [vocabulary], 1 for special tokens.
+        positions: uint64 [at least len(row) + 1], output: indices into `row`, ascending.
 
     Returns:
         The number of special tokens.
@@ -344,7 +345,7 @@ def _split_words_into_units(
             is one word.
         key: Random key of the example.
         units: uint64 [3, words], output: the first word and the end word of each unit are written from column
-            `num_units` on
+            `num_units` on.
         num_units: Number of units before the call.
 
     Returns:
@@ -462,11 +463,11 @@ def _replace_chosen(
         has_shared_kind: Whether all tokens of a unit are replaced in the same way: by [MASK], by random tokens, or not
             at all.
         codes: int64 [6], settings as numbers: see `mask_examples`
-        ordinary, weights, aliases: Tables for random replacements, fields of `MaskVocabulary`.
+            ordinary, weights, aliases: Tables for random replacements, fields of `MaskVocabulary`.
         chosen: The bits of the tokens to mask.
         heads: The bits of the first token of each unit.
         positions: int64, output: the positions of the masked tokens in the concatenated ids, written from index
-            `num_masked` on
+            `num_masked` on.
         targets: Output: the original tokens, written from index `num_masked` on.
         num_masked: Number of masks of the previous examples.
     """

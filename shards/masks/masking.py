@@ -98,8 +98,8 @@ class RateSchedule:
 
         Args:
             initial_rate: Rate at the start of the schedule.
-            epochs: int64 [examples], the epoch in which each example is read
-            slots: int64 [examples], the position in the training order at which each example is read
+            epochs: int64 [examples], the epoch in which each example is read.
+            slots: int64 [examples], the position in the training order at which each example is read.
         """
         epochs_or_steps = epochs if self.batch is None else slots // self.batch
         unique, inverse = np.unique(epochs_or_steps, return_inverse=True)
@@ -190,8 +190,8 @@ class MaskSettings:
         """Return the mask rate of each example: float64 [examples], or a single number if there is no schedule.
 
         Args:
-            epochs: int64 [examples], the epoch in which each example is read
-            slots: int64 [examples], the position in the training order at which each example is read
+            epochs: int64 [examples], the epoch in which each example is read.
+            slots: int64 [examples], the position in the training order at which each example is read.
         """
         return self.rate if self.schedule is None else self.schedule.compute_rates(self.rate, epochs, slots)
 
@@ -255,8 +255,8 @@ class KernelSettings(NamedTuple):
     """Mask settings encoded as numbers for the kernels.
 
     Attributes:
-        codes: int64 [6], see `codes` of `shards.masks.kernels.mask_examples`
-        length_bounds: uint64, from `to_length_bounds`
+        codes: int64 [6], see `codes` of `shards.masks.kernels.mask_examples`.
+        length_bounds: uint64, from `to_length_bounds`.
         root: Random key from which the key of each example is derived.
     """
 
@@ -292,7 +292,7 @@ def with_frequencies(vocabulary: MaskVocabulary, counts: Int64s) -> MaskVocabula
 
     Args:
         vocabulary: The vocabulary.
-        counts: int64 [vocabulary], how often each token occurs; counts of special tokens are ignored
+        counts: int64 [vocabulary], how often each token occurs; counts of special tokens are ignored.
     """
     scaled_counts = [count * len(vocabulary.ordinary) for count in counts[vocabulary.ordinary].tolist()]
     mean = sum(scaled_counts) // len(scaled_counts)
@@ -326,10 +326,10 @@ def mask_tokens(
     n-grams 0.63 (one x86-64 core, shared at the time).
 
     Args:
-        ids: uint16 or uint32 [tokens], the ids of all examples, one after another; modified in place
-        offsets: int64 [n + 1], the start of each example in `ids`
-        word_starts: uint8 [tokens], 1 if the token begins a word; may be empty if single tokens are masked
-        example_ids: uint64 [n], the id of each example
+        ids: uint16 or uint32 [tokens], the ids of all examples, one after another; modified in place.
+        offsets: int64 [n + 1], the start of each example in `ids`.
+        word_starts: uint8 [tokens], 1 if the token begins a word; may be empty if single tokens are masked.
+        example_ids: uint64 [n], the id of each example.
         epoch: The epoch, or one per example: [n]. For static masks, the copy.
         settings: Mask settings.
         vocabulary: Vocabulary tables, from `build_mask_vocabulary`.
@@ -377,10 +377,10 @@ def draw_masks(
     To stay in the processor's cache, the examples are masked in chunks of about `TOKENS_PER_CHUNK` tokens.
 
     Args:
-        ids: uint16 or uint32 [tokens], the ids of all examples, one after another
-        offsets: int64 [n + 1], the start of each example in `ids`
-        word_starts: uint8 [tokens], 1 if the token begins a word; may be empty if single tokens are masked
-        example_ids: uint64 [n], the id of each example
+        ids: uint16 or uint32 [tokens], the ids of all examples, one after another.
+        offsets: int64 [n + 1], the start of each example in `ids`.
+        word_starts: uint8 [tokens], 1 if the token begins a word; may be empty if single tokens are masked.
+        example_ids: uint64 [n], the id of each example.
         epoch: The epoch, or one per example: [n]. For static masks, the copy.
         settings: Mask settings.
         vocabulary: Vocabulary tables, from `build_mask_vocabulary`.
@@ -478,7 +478,7 @@ def to_flat_positions(offsets: Int64s, masks: Masks) -> Int64s:
     """Convert positions within examples to positions in the concatenated ids: int64 [masks].
 
     Args:
-        offsets: int64 [n + 1], the start of each example in the ids
+        offsets: int64 [n + 1], the start of each example in the ids.
         masks: The masks of the examples.
     """
     return np.repeat(offsets[:-1], np.diff(masks.offsets)) + masks.positions

@@ -35,10 +35,10 @@ def draw_masks_plain(
     """Reference implementation of `shards.masks.masking.draw_masks` for one epoch, for tests.
 
     Args:
-        ids: [tokens], the ids of all examples, one after another; not changed
-        offsets: int64 [n + 1], the start of each example in `ids`
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        example_ids: uint64 [n], the id of each example
+        ids: [tokens], the ids of all examples, one after another; not changed.
+        offsets: int64 [n + 1], the start of each example in `ids`.
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        example_ids: uint64 [n], the id of each example.
         epoch: The epoch of all examples.
         settings: Mask settings. A schedule is ignored.
         vocabulary: Vocabulary tables, from `build_mask_vocabulary`.

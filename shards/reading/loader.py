@@ -51,17 +51,17 @@ class GatheredExamples:
     """A batch of training examples: B examples that are not deleted, with T tokens in total, of which M are masked.
 
     Attributes:
-        ids: uint16 or uint32 [T], the token ids as the model sees them, with masks applied; one example after another
-        offsets: int32 [B + 1], the start of each example in `ids`; the last entry is T
-        boundary: int64 [B], the number of tokens of the first segment; the length of the example if it has one segment
-        labels: int64 [B], the label of each segment pair; None if the shards have no labels
-        masked: int64 [M], the positions of the masked tokens in `ids`
-        targets: uint16 or uint32 [M], the original tokens at these positions
-        example_ids: uint64 [B], the id of each example
-        epochs: int64 [B], the epoch in which each example is read
+        ids: uint16 or uint32 [T], the token ids as the model sees them, with masks applied; one example after another.
+        offsets: int32 [B + 1], the start of each example in `ids`; the last entry is T.
+        boundary: int64 [B], the number of tokens of the first segment; the length of the example if it has one segment.
+        labels: int64 [B], the label of each segment pair; None if the shards have no labels.
+        masked: int64 [M], the positions of the masked tokens in `ids`.
+        targets: uint16 or uint32 [M], the original tokens at these positions.
+        example_ids: uint64 [B], the id of each example.
+        epochs: int64 [B], the epoch in which each example is read.
         deleted: Number of requested examples that were left out because they are deleted.
-        by_component: int64 [shard sets, TALLY_NAMES], counts for each shard set of a mixture; None without a mixture
-        word_starts: bool [M], whether each target begins a word; None if it was not requested
+        by_component: int64 [shard sets, TALLY_NAMES], counts for each shard set of a mixture; None without a mixture.
+        word_starts: bool [M], whether each target begins a word; None if it was not requested.
     """
 
     ids: Ids
@@ -142,7 +142,7 @@ class SlotReader(Protocol):
         """Count how often each non-special token occurs in a sample of about `num_tokens` tokens.
 
         Returns:
-            int64 [vocabulary], 0 for special tokens
+            int64 [vocabulary], 0 for special tokens.
         """
 
 
@@ -264,9 +264,9 @@ class Loader:
         """Read and mask examples by their index in the split. Deleted examples are read like any others.
 
         Args:
-            examples: int64 [n], indices of examples; they are not bounds-checked
-            epochs: int64 [n], the epoch of each example, which determines its dynamic mask
-            slots: int64 [n], the slot of each example, which determines its mask rate and the shards to open
+            examples: int64 [n], indices of examples; they are not bounds-checked.
+            epochs: int64 [n], the epoch of each example, which determines its dynamic mask.
+            slots: int64 [n], the slot of each example, which determines its mask rate and the shards to open.
             deleted: Number of deleted examples that the caller has left out; it is copied to the result.
 
         Raises:

@@ -211,7 +211,7 @@ class ExampleRecords:
         into later epochs.
 
         Args:
-            numbers: int64 [n], indices of records, not negative
+            numbers: int64 [n], indices of records, not negative.
         """
         if self._all_live:
             return numbers + self.first * self.num_live
@@ -276,8 +276,8 @@ def to_rows(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) -> Mas
     """Pad masked examples to the length of the longest one.
 
     Args:
-        ids: [tokens], the masked ids of all examples, one after another
-        offsets: int64 [n + 1], the start of each example in `ids`
+        ids: [tokens], the masked ids of all examples, one after another.
+        offsets: int64 [n + 1], the start of each example in `ids`.
         masked: The masked tokens, as returned by `mask_tokens`.
         pad_id: Id of the padding token.
     """
@@ -303,14 +303,14 @@ def _write_rows(
     """Write the ids and labels of each example to its row of `input_ids` and `labels`, and pad the rest of the row.
 
     Args:
-        ids: [tokens], the masked ids of all examples, one after another
-        offsets: int64 [n + 1], the start of each example in `ids`
-        flat_positions: int64 [masks], the positions of the masked tokens in `ids`
-        targets: [masks], the original tokens at these positions
-        mask_offsets: int64 [n + 1], the start of each example's masks in `flat_positions`
+        ids: [tokens], the masked ids of all examples, one after another.
+        offsets: int64 [n + 1], the start of each example in `ids`.
+        flat_positions: int64 [masks], the positions of the masked tokens in `ids`.
+        targets: [masks], the original tokens at these positions.
+        mask_offsets: int64 [n + 1], the start of each example's masks in `flat_positions`.
         pad_id: Id of the padding token.
-        input_ids: int64 [n, length], output
-        labels: int64 [n, length], output: the original token at masked positions, -100 elsewhere
+        input_ids: int64 [n, length], output.
+        labels: int64 [n, length], output: the original token at masked positions, -100 elsewhere.
     """
     for row in range(len(input_ids)):
         start, end = offsets[row], offsets[row + 1]
@@ -327,8 +327,8 @@ def to_rows_plain(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) 
     """Reference implementation of `to_rows` in plain Python, for tests: pad masked examples to the longest one.
 
     Args:
-        ids: [tokens], the masked ids of all examples, one after another
-        offsets: int64 [n + 1], the start of each example in `ids`
+        ids: [tokens], the masked ids of all examples, one after another.
+        offsets: int64 [n + 1], the start of each example in `ids`.
         masked: The masked tokens, as returned by `mask_tokens`.
         pad_id: Id of the padding token.
     """

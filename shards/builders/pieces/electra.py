@@ -82,17 +82,17 @@ def plan_electra(
     A piece is a run of one document's tokens. An example has one or two.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
-        keys: uint64 [documents], the hash of each document
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
+        keys: uint64 [documents], the hash of each document.
         copy_key: Random key of the copy, from `compute_copy_key`.
-        addresses: uint64 [2], the random keys of the choices in `PURPOSES`
+        addresses: uint64 [2], the random keys of the choices in `PURPOSES`.
         length: Maximum length of an example in tokens, including special tokens.
         short: Probability that an example is shorter, with a random target length.
         single: Probability that an example has only one segment, although it has several sentences.
         pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: a row (start, end, document, example) per
-            piece, in order; it is not bounds-checked
+            piece, in order; it is not bounds-checked.
     """
     num, example = 0, 0
     for document in range(len(documents) - 1):
@@ -133,7 +133,7 @@ def _divide(sentences: Int64s, start: int, first: int, end: int, target: int, si
     """Find the sentence with which the second segment of an example begins.
 
     Args:
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
         start: Token position at which the example begins.
         first: Index of the sentence that contains `start`.
         end: Index after the last sentence of the example.
@@ -161,7 +161,7 @@ def _trim_segments(word_starts: Bytes, start: int, middle: int, end: int, length
     Segments are cut at word starts, unless a single word is longer than an example.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
+        word_starts: uint8 [tokens], 1 if the token begins a word.
         start: Token position at which the first segment begins.
         middle: Token position at which the first segment ends and the second begins.
         end: Token position at which the second segment ends; equal to `middle` if there is only one.
@@ -256,7 +256,7 @@ def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
 
     Args:
         columns: The documents of the shard.
-        plan: int64 [pieces, PIECE_WIDTH], the plan of the pass: a row (start, end, document, example) per piece
+        plan: int64 [pieces, PIECE_WIDTH], the plan of the pass: a row (start, end, document, example) per piece.
 
     Raises:
         LedgerError: The tokens in the examples are not as many as those of the documents.

@@ -68,14 +68,14 @@ def plan_packs(
     A piece is a run of one document's tokens in one example.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
-        order: int64 [documents], the order in which the documents are packed
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
+        order: int64 [documents], the order in which the documents are packed.
         room: Maximum number of tokens in an example, without its first and last special token.
         crosses: Whether an example may continue from one document into the next.
         pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: a row (start, end, document, example) per
-            piece, in order; it is not bounds-checked
+            piece, in order; it is not bounds-checked.
     """
     num, example, num_tokens, is_open = 0, -1, 0, False
     for document in order:
@@ -195,7 +195,7 @@ def draw_document_order(columns: DocumentTokens, seed: int, copy: int) -> Int64s
         copy: Zero-based pass over the documents.
 
     Returns:
-        int64 [documents], the indices of the documents in the order in which they are packed
+        int64 [documents], the indices of the documents in the order in which they are packed.
     """
     if copy == 0:
         return np.arange(len(columns.keys), dtype=np.int64)
@@ -228,7 +228,7 @@ def build_pack_ledger(columns: DocumentTokens, pieces: Int64s) -> Ledger:
 
     Args:
         columns: The documents of the shard.
-        pieces: int64 [pieces, PIECE_WIDTH], the plan of the pass: a row (start, end, document, example) per piece
+        pieces: int64 [pieces, PIECE_WIDTH], the plan of the pass: a row (start, end, document, example) per piece.
 
     Raises:
         LedgerError: The tokens in the pieces are not as many as those of the documents.

@@ -76,7 +76,7 @@ def compute_purpose_keys(common: Common, purposes: Sequence[str], copy: int) -> 
         copy: Zero-based pass over the documents.
 
     Returns:
-        uint64 [purposes], the keys in the order of `purposes`
+        uint64 [purposes], the keys in the order of `purposes`.
     """
     return np.array([compute_address(common.seed, purpose, copy) for purpose in purposes], np.uint64)
 
@@ -101,8 +101,8 @@ def build_examples(
     Args:
         columns: The documents of the shard.
         pieces: int64 [pieces, PIECE_WIDTH], the plan: a row (start, end, document, example) for each run of one
-            document's tokens in one example
-        ordinals: uint32 [examples], the zero-based index of each example among those that begin in the same document
+            document's tokens in one example.
+        ordinals: uint32 [examples], the zero-based index of each example among those that begin in the same document.
         copy: Zero-based pass over the documents.
         layout: Special tokens, number of segments and labels.
     """

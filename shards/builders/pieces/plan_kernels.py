@@ -33,7 +33,7 @@ def find_word_cut(word_starts: Bytes, start: int, room: int) -> int:
     cut is after exactly `room` tokens.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
+        word_starts: uint8 [tokens], 1 if the token begins a word.
         start: Position of the text in the tokens of the shard. So is the result.
         room: Maximum number of tokens before the cut.
     """
@@ -50,7 +50,7 @@ def fill_ordinals(pieces: Int64s, ordinals: UInt32s) -> None:
     Args:
         pieces: int64 [pieces, PIECE_WIDTH], the plan: a row (start, end, document, example) per piece. Examples that
             begin in the same document must be consecutive.
-        ordinals: uint32 [examples], output
+        ordinals: uint32 [examples], output.
     """
     example, document, ordinal = -1, -1, 0
     for index in range(len(pieces)):
@@ -74,14 +74,14 @@ def write_pieces(
     """Write each example as `[CLS] piece [SEP] piece [SEP] ...` to `out_ids`, one after another.
 
     Args:
-        ids: [tokens], the ids of the documents
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        pieces: int64 [pieces, PIECE_WIDTH], the plan, ordered by example: a row (start, end, document,
-            example) per piece
+        ids: [tokens], the ids of the documents.
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        pieces: int64 [pieces, PIECE_WIDTH], the plan, ordered by example: a row (start, end, document, example) per
+            piece.
         cls_id: Id of the [CLS] token.
         sep_id: Id of the [SEP] token.
         out_ids: Output: the ids of all examples.
-        out_starts: uint8, output: 1 if the token begins a word, 0 for special tokens; as long as `out_ids`
+        out_starts: uint8, output: 1 if the token begins a word, 0 for special tokens; as long as `out_ids`.
     """
     place, example = 0, -1
     for index in range(len(pieces)):

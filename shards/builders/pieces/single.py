@@ -47,14 +47,14 @@ def plan_single(
     """Cut all documents into sequences and write them to `pieces`, in order. Return the number of sequences.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
         room: Maximum number of tokens in a sequence, without special tokens.
         least: Minimum number of tokens in a sequence; shorter ones are left out.
         pieces: int64 [at least the number of sequences, PIECE_WIDTH], output: a row (start, end, document, example) per
-            sequence; it is not bounds-checked
-        counts: int64 [NUM_COUNTS], incremented in place by the tokens left out, the sequences left out, and the cuts
+            sequence; it is not bounds-checked.
+        counts: int64 [NUM_COUNTS], incremented in place by the tokens left out, the sequences left out, and the cuts.
     """
     num = 0
     for document in range(len(documents) - 1):

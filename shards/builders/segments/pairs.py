@@ -161,7 +161,7 @@ def build_pair_ledger(columns: DocumentTokens, counts: Sequence[int], partners: 
     Args:
         columns: The documents of the shard.
         counts: The counts, in the order of OUTCOMES + FIGURES.
-        partners: int64, the index of the document that each randomly chosen second segment comes from
+        partners: int64, the index of the document that each randomly chosen second segment comes from.
 
     Raises:
         LedgerError: The outcomes do not add up to the number of tokens.
@@ -177,7 +177,7 @@ def count_by_power(lengths: Int64s) -> dict[str, int]:
     """Count documents by length, in ranges of 1, 2-3, 4-7, ... tokens.
 
     Args:
-        lengths: int64 [documents], the number of tokens of each document, at least 1
+        lengths: int64 [documents], the number of tokens of each document, at least 1.
 
     >>> count_by_power(np.array([1, 5, 6, 70]))
     {'partners of 1-1 tokens': 1, 'partners of 4-7 tokens': 2, 'partners of 64-127 tokens': 1}

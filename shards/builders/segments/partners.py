@@ -57,9 +57,9 @@ def count_runs(
     A run that begins with the first sentence of a document is not counted, because no true B begins there.
 
     Args:
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
-        keys: uint64 [documents], the hash of each document
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
+        keys: uint64 [documents], the hash of each document.
         max_length: Maximum number of tokens in a run.
         one_in: Only runs that begin with one in this many sentences, chosen by hash, are counted; 1 counts all.
         counts: int64 [2 * max_length + 2], incremented in place. Runs of k tokens are counted at index 2k if they end
@@ -92,14 +92,14 @@ def fill_runs(
     The arguments before `next_indices` must be the same as in the call of `count_runs`.
 
     Args:
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
-        keys: uint64 [documents], the hash of each document
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
+        keys: uint64 [documents], the hash of each document.
         max_length: Maximum number of tokens in a run.
         one_in: Only runs that begin with one in this many sentences, chosen by hash, are written; 1 writes all.
         next_indices: int64 [2 * max_length + 2], for each index of `counts` the index in `runs` at which the next run
             of this kind is written; incremented in place. Initialize it to the exclusive cumulative sum of `counts`.
-        runs: int32 [runs], output
+        runs: int32 [runs], output.
     """
     for document in range(len(documents) - 1):
         begin, last = documents[document], documents[document + 1]
@@ -124,7 +124,7 @@ def has_run(runs: Int32s, run_offsets: Int64s, documents: Int64s, anchor: int, l
     Args:
         runs: `PartnerIndex.runs`.
         run_offsets: `PartnerIndex.run_offsets`.
-        documents: int64 [documents + 1], the index of the first sentence of each document
+        documents: int64 [documents + 1], the index of the first sentence of each document.
         anchor: Index of the document to leave out.
         length: Number of tokens in the run. It must not exceed the maximum length of the index.
         ends_document: 1 for runs that end their document, 0 for runs that do not.
@@ -146,7 +146,7 @@ def draw_run(
     Args:
         runs: `PartnerIndex.runs`.
         run_offsets: `PartnerIndex.run_offsets`.
-        documents: int64 [documents + 1], the index of the first sentence of each document
+        documents: int64 [documents + 1], the index of the first sentence of each document.
         anchor: Index of the document to leave out.
         length: Number of tokens in the run.
         ends_document: 1 for runs that end their document, 0 for runs that do not.
@@ -195,9 +195,9 @@ def draw_piece(
 
     Args:
         partners: The index of the shard.
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        documents: int64 [documents + 1], the index of the first sentence of each document
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        documents: int64 [documents + 1], the index of the first sentence of each document.
         anchor: Index of the document to leave out.
         kind: Which part of the sentence is wanted: HEAD, TAIL, LAST_TAIL (of a document's last sentence) or INSIDE.
         length: Number of tokens in the piece. The sentence must have more.
@@ -273,8 +273,8 @@ def _sort_by_length(lengths: UInt16s, sentences: Int64s, max_length: int) -> tup
     """Sort sentences by length, shortest first.
 
     Args:
-        lengths: uint16 [n], the number of tokens of each sentence in `sentences`
-        sentences: int64 [n], the indices of the sentences to sort
+        lengths: uint16 [n], the number of tokens of each sentence in `sentences`.
+        sentences: int64 [n], the indices of the sentences to sort.
         max_length: Maximum number of tokens in a B.
 
     Returns:

@@ -34,7 +34,7 @@ def find_chunk_end(sentences: Int64s, start: int, first: int, last: int, limit: 
     following chunk, a chunk of three or more sentences takes one less.
 
     Args:
-        sentences: int64, the start of each sentence, followed by the end of the last one
+        sentences: int64, the start of each sentence, followed by the end of the last one.
         start: Token at which the chunk begins. It lies in sentence `first`.
         first: Index of the first sentence. What is left of it must have at most `limit` tokens.
         last: Index after the last sentence of the document.
@@ -87,7 +87,7 @@ def draw_word_start(word_starts: Bytes, start: int, stop: int, key: np.uint64) -
     If two word starts are equally near, the earlier one is returned.
 
     Args:
-        word_starts: uint8, 1 if the token begins a word
+        word_starts: uint8, 1 if the token begins a word.
         start: Token position. A word start at this position is not returned.
         stop: Token position after the last one considered.
         key: Random key of the position.
@@ -131,14 +131,14 @@ def write_examples(
     """Write `[CLS] A [SEP] B [SEP]` for each row of a plan to `out_ids`.
 
     Args:
-        ids: [tokens], the ids of the documents
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        plan: int64 [examples, PLAN_WIDTH], the plan: start and length of A, start and length of B, and other columns
-        offsets: int64 [examples + 1], the start of each example in `out_ids`
+        ids: [tokens], the ids of the documents.
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        plan: int64 [examples, PLAN_WIDTH], the plan: start and length of A, start and length of B, and other columns.
+        offsets: int64 [examples + 1], the start of each example in `out_ids`.
         cls_id: Id of the [CLS] token.
         sep_id: Id of the [SEP] token.
         out_ids: Output: the ids of all examples.
-        out_starts: uint8, output: 1 if the token begins a word, 0 for special tokens; as long as `out_ids`
+        out_starts: uint8, output: 1 if the token begins a word, 0 for special tokens; as long as `out_ids`.
     """
     for index in range(len(plan)):
         place = offsets[index]

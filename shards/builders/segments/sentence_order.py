@@ -126,10 +126,10 @@ def _find_telling(looks: Sequence[Int64s], ends: Int64s) -> Bools:
 
     Args:
         looks: The values of each feature, such as the first token: int64 [sentences] each.
-        ends: int64 [documents], the index of the first or of the last sentence of each document
+        ends: int64 [documents], the index of the first or of the last sentence of each document.
 
     Returns:
-        bool [documents], in the order of `ends`
+        bool [documents], in the order of `ends`.
     """
     is_telling = np.zeros(len(ends), bool)
     for look in looks:
@@ -218,15 +218,15 @@ def plan_orders(
     A's document, label and example id.
 
     Args:
-        inside: uint8 [tokens + 1], 1 if a word but no sentence begins at the token
-        sentences: int64 [sentences + 1], the start of each sentence in the tokens
-        kept: int64 [documents, 2], the sentences to use, from `find_kept_sentences`
-        keys: uint64 [documents], the hash of each document
+        inside: uint8 [tokens + 1], 1 if a word but no sentence begins at the token.
+        sentences: int64 [sentences + 1], the start of each sentence in the tokens.
+        kept: int64 [documents, 2], the sentences to use, from `find_kept_sentences`.
+        keys: uint64 [documents], the hash of each document.
         copy_key: Random key of the copy.
-        addresses: uint64 [4], the random keys of the choices in `PURPOSES`
+        addresses: uint64 [4], the random keys of the choices in `PURPOSES`.
         limit: Maximum number of tokens in both segments together.
         short: Probability that an example is shorter, with a random target length.
-        counts: int64 [outcomes + figures], incremented in place, in the order of OUTCOMES + FIGURES
+        counts: int64 [outcomes + figures], incremented in place, in the order of OUTCOMES + FIGURES.
     """
     rows, num, mirrored = np.empty((1024, PLAN_WIDTH), np.int64), 0, inside[::-1].copy()
     for anchor in range(len(kept)):
@@ -300,8 +300,8 @@ def _find_piece(
     sentences belong to no piece. All positions are token positions in the order in which the document is cut.
 
     Args:
-        words: uint8 [tokens + 1], 1 if a word but no sentence begins at the token
-        bounds: int64 [sentences + 1], the start of each sentence of the document, and the end of the last one
+        words: uint8 [tokens + 1], 1 if a word but no sentence begins at the token.
+        bounds: int64 [sentences + 1], the start of each sentence of the document, and the end of the last one.
         begin: Position of the first token that is not used yet.
         first: Index in `bounds` of the sentence that contains `begin`.
         limit: Maximum number of tokens in both segments together.
