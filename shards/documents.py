@@ -42,8 +42,8 @@ def copy_lists(values: Any, offsets: Int64s, rows: Int64s, targets: Int64s, copi
         values: The column's values, one list after another.
         offsets: int64 [rows of the column + 1], the start of each list in `values`.
         rows: int64 [n], indices of the rows to copy.
-        targets: int64 [at least n], the index in `copied` at which each list is written; computed by the caller.
-        copied: Output, with the type of `values`: the array that the lists are written to.
+        targets: int64 [at least n], the index in `copied` at which each list is written. It is computed by the caller.
+        copied: The array to which the lists are written, with the type of `values`.
     """
     for number in range(len(rows)):
         first, last = offsets[rows[number]], offsets[rows[number] + 1]
@@ -62,8 +62,8 @@ def copy_bits(bits: Bytes, bits_before: int, offsets: Int64s, rows: Int64s, targ
         bits_before: Number of bits in the buffer before the column's first value.
         offsets: int64 [rows of the column + 1], the start of each list, in bits after `bits_before`.
         rows: int64 [n], indices of the rows to copy.
-        targets: int64 [at least n], the index in `copied` at which each list is written; computed by the caller.
-        copied: uint8, output.
+        targets: int64 [at least n], the index in `copied` at which each list is written. It is computed by the caller.
+        copied: uint8, the output array.
     """
     for number in range(len(rows)):
         first, last = bits_before + offsets[rows[number]], bits_before + offsets[rows[number] + 1]
@@ -83,7 +83,7 @@ class DocumentSelection:
     Attributes:
         first: Lowest shuffle hash.
         last: Highest shuffle hash.
-        held_out: Whether to select the held-out split; otherwise the training split.
+        held_out: Whether to select the held-out split instead of the training split.
         sources: Names of sources; empty selects all.
     """
 
@@ -213,7 +213,7 @@ def _iter_batches(
 def unpack_batch(batch: pa.RecordBatch, selection: DocumentSelection, start: int = 0) -> UnpackedBatch:
     """Unpack the rows of a record batch that belong to the selected split and sources.
 
-    The selection's range of shuffle hashes is not applied; use `UnpackedBatch.select_between` for that.
+    The selection's range of shuffle hashes is not applied. Use `UnpackedBatch.select_between` for that.
 
     Args:
         batch: Rows with the columns `TOKEN_COLUMNS`, and "source" if sources are selected.
@@ -356,7 +356,7 @@ def _copy_lists(values: npt.NDArray[Any], offsets: Int64s, rows: Int64s) -> tupl
 
 
 def take_lists(column: pa.LargeListArray, rows: Int64s) -> pa.LargeListArray:
-    """Return the rows of a list column with the indices `rows`, in this order, as `pyarrow.compute.take` does.
+    """Return the rows of a list column at the indices in `rows`, in this order, as `pyarrow.compute.take` does.
 
     The column must be a list of numbers or booleans without nulls.
     """

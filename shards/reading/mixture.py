@@ -197,9 +197,9 @@ def _copy_in_order(
         masked: int64 [M], the positions of the masked tokens in `ids`.
         targets: [M], the original tokens at these positions.
         offsets: int32 [B + 1], the start of each output example in `new_ids`.
-        new_ids: [T], output.
-        new_masked: int64 [M], output: the positions of the masked tokens in `new_ids`.
-        new_targets: [M], output.
+        new_ids: [T], the output array.
+        new_masked: int64 [M], filled with the positions of the masked tokens in `new_ids`.
+        new_targets: [M], the output array.
     """
     written = 0
     for row in range(len(order)):

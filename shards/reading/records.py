@@ -69,7 +69,9 @@ class RecordFormat:
 
     @property
     def fill_values(self) -> Mapping[str, int]:
-        """Padding value of each column that has one value per token, by name: "input_ids", "attention_mask", ..."""
+        """Padding values of "input_ids", "attention_mask", "token_type_ids" and "labels", which have one value per
+        token.
+        """
         return {"input_ids": self.pad_id, "attention_mask": 0, "token_type_ids": 0, "labels": IGNORED}
 
 
@@ -133,7 +135,7 @@ class ExampleRecords:
         shard_set: The split to read.
         seed: Determines the order of the examples. The seed of the masks is stored with the shards.
         epochs: Number of epochs, which follow one another. Each has its own order and its own masks.
-        first: Zero-based epoch in which record 0 lies.
+        first: Zero-based epoch that record 0 belongs to.
         padded: Whether every record is padded to the maximum length of the shards' examples, so that batches have one
             shape.
 
@@ -229,7 +231,7 @@ class ExampleRecords:
 
     @property
     def _all_live(self) -> bool:
-        """True if no example of the split is deleted."""
+        """Whether no example of the split is deleted."""
         return self.num_live == len(self.shard_set)
 
     def _list_live_slots(self, epoch: int) -> Int64s:
@@ -242,7 +244,7 @@ class ExampleRecords:
 
     @cached_property
     def _loader(self) -> Loader:
-        """The loader of these records, opened at the first access."""
+        """Loader of these records, opened at the first access."""
         return Loader(self.shard_set, self.seed)
 
     @cached_property
@@ -257,9 +259,9 @@ class ExampleRecords:
 
     @cached_property
     def identity(self) -> dict[str, Json]:
-        """Everything that determines which example an index stands for: "shards" (a fingerprint), "split" and "seed".
+        """Values that determine which example an index refers to: "shards" (a fingerprint), "split" and "seed".
 
-        It stays the same when examples are deleted.
+        They stay the same when examples are deleted.
         """
         parts = [part.content for part in self.shard_set.parts]
         return {"shards": compute_fingerprint(parts=parts), "split": self.shard_set.split, "seed": self.seed}
@@ -309,8 +311,8 @@ def _write_rows(
         targets: [masks], the original tokens at these positions.
         mask_offsets: int64 [n + 1], the start of each example's masks in `flat_positions`.
         pad_id: Id of the padding token.
-        input_ids: int64 [n, length], output.
-        labels: int64 [n, length], output: the original token at masked positions, -100 elsewhere.
+        input_ids: int64 [n, length], the output array.
+        labels: int64 [n, length], filled with the original token at masked positions and -100 elsewhere.
     """
     for row in range(len(input_ids)):
         start, end = offsets[row], offsets[row + 1]

@@ -91,8 +91,8 @@ def plan_electra(
         length: Maximum length of an example in tokens, including special tokens.
         short: Probability that an example is shorter, with a random target length.
         single: Probability that an example has only one segment, although it has several sentences.
-        pieces: int64 [at least the number of pieces, PIECE_WIDTH], output: a row (start, end, document, example) per
-            piece, in order; it is not bounds-checked.
+        pieces: int64 [at least the number of pieces, PIECE_WIDTH], filled with a row (start, end, document, example)
+            per piece, in order. Its size is not checked.
     """
     num, example = 0, 0
     for document in range(len(documents) - 1):
@@ -217,7 +217,7 @@ class ElectraInput:
             vocabulary: The number of tokens, and the ids of special tokens by role.
 
         Returns:
-            The examples of all passes, and for each pass a ledger that accounts for every token.
+            The examples of all passes, and one ledger per pass that accounts for every token.
         """
         return build_electra(columns, self, common, ExampleLayout.from_vocabulary(vocabulary, 2))
 
@@ -232,7 +232,7 @@ def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, la
         layout: Special tokens and number of segments.
 
     Returns:
-        The examples of all passes, and for each pass a ledger that accounts for every token.
+        The examples of all passes, and one ledger per pass that accounts for every token.
     """
     check_columns(columns)
     parts, ledgers = [], []
@@ -251,15 +251,15 @@ def build_electra(columns: DocumentTokens, own: ElectraInput, common: Common, la
 def _build_ledger(columns: DocumentTokens, plan: Int64s) -> Ledger:
     """Build the ledger of one pass of ELECTRA's examples: every token is in an example.
 
-    It also has the number of examples with one segment, `one_segment`, and of examples that end inside a sentence,
-    `cut_sentences`.
+    It also counts the examples with one segment (`one_segment`) and the examples that end inside a sentence
+    (`cut_sentences`).
 
     Args:
         columns: The documents of the shard.
         plan: int64 [pieces, PIECE_WIDTH], the plan of the pass: a row (start, end, document, example) per piece.
 
     Raises:
-        LedgerError: The tokens in the examples are not as many as those of the documents.
+        LedgerError: The examples do not contain all tokens of the documents.
     """
     lasts = np.diff(plan[:, EXAMPLE], append=-1) != 0
     ends = plan[lasts, END]
@@ -273,8 +273,8 @@ def build_electra_plain(
 ) -> BuiltExamples:
     """Reference implementation of `build_electra` in plain Python, for tests.
 
-    The documents of the shard (`columns`) and the settings give the examples of all passes, and for each pass a ledger
-    that accounts for every token.
+    The result has the examples of all passes over the documents in `columns`, and one ledger per pass that accounts for
+    every token.
     """
     parts, ledgers = [], []
     for copy in range(common.copies):
@@ -329,7 +329,7 @@ def _divide_sentences_plain(sentences: list[range], wanted: int, *, exceeds: boo
     Args:
         sentences: The sentences, as ranges of token positions.
         wanted: The first segment has fewer tokens than this, but at least one sentence.
-        exceeds: Whether the first segment takes one more sentence, with which it may have `wanted` tokens or more.
+        exceeds: Whether the first segment takes one more sentence, even if it then has `wanted` tokens or more.
     """
     a = sentences[0]
     end = sentences[-1].stop

@@ -66,7 +66,7 @@ def pair_sentences(
     example_ids: UInt64s,
     counts: Int64s,
 ) -> int:
-    """Split the sentences of each document into pairs of two consecutive ones. Return the number of pairs.
+    """Group the sentences of each document into pairs of consecutive ones, and return the number of pairs.
 
     Args:
         word_starts: uint8 [tokens], 1 if the token begins a word.
@@ -75,13 +75,13 @@ def pair_sentences(
         keys: uint64 [documents], the hash of each document.
         copy_key: Random key of the copy, from `compute_copy_key`.
         odd_key: Random key for choosing the sentence to leave out of a document with an odd number of sentences.
-        room: Maximum number of tokens in a sentence; longer ones are cut.
+        room: Maximum number of tokens in a sentence. Longer sentences are cut.
         bounds: int64 [at least 1 + the sentences of the longest document after cutting, 2], scratch memory.
-        pairs: int64 [at least the number of pairs, PAIR_WIDTH], output: a row (start of A, start of B, end of B,
-            document, number of the pair in it, surface) per pair; A and B are the two sentences, and the surface (0 to
-            3) says whether B begins and ends where an original sentence does.
-        example_ids: uint64 [at least the number of pairs], output: the example id of each pair.
-        counts: int64 [NUM_COUNTS], incremented in place by the tokens and sentences left out, and by the cuts.
+        pairs: int64 [at least the number of pairs, PAIR_WIDTH], filled with a row (start of A, start of B, end of B,
+            document, number of the pair in it, surface) per pair. A and B are the two sentences. The surface (0 to 3)
+            encodes whether B begins and ends where an original sentence does.
+        example_ids: uint64 [at least the number of pairs], filled with the example id of each pair.
+        counts: int64 [NUM_COUNTS], the numbers of tokens left out, sentences left out, and cuts, incremented in place.
     """
     num = 0
     for document in range(len(documents) - 1):
@@ -114,8 +114,8 @@ def _cut_sentences(word_starts: Bytes, sentences: Int64s, first: int, last: int,
         first: Index of the first sentence of the document.
         last: Index after the last sentence of the document.
         room: Maximum number of tokens in a sentence.
-        bounds: int64 [at least 1 + the sentences after cutting, 2], output: the start of each sentence, and 1 if it is
-            the start of an original sentence or 0 if it is a cut. The row after the last sentence has the end of the
+        bounds: int64 [at least 1 + the sentences after cutting, 2], filled with the start of each sentence, and 1 if it
+            is the start of an original sentence or 0 if it is a cut. The row after the last sentence has the end of the
             document.
 
     Returns:
@@ -142,7 +142,7 @@ def match_pairs(order: Int64s, pairs: Int64s, couples: Int64s) -> int:
     Args:
         order: int64 [pairs], the indices of the pairs, sorted by surface and then by similarity.
         pairs: int64 [pairs, PAIR_WIDTH], the pairs, from `pair_sentences`.
-        couples: int64 [at least the number of matches, 2], output: the indices of both pairs of each match.
+        couples: int64 [at least the number of matches, 2], filled with the indices of both pairs of each match.
     """
     num, waiting = 0, np.empty(len(order), np.int64)
     depth = 0
@@ -190,7 +190,7 @@ class SentencePairInput:
             vocabulary: The number of tokens, and the ids of special tokens by role.
 
         Returns:
-            The examples of all passes, and for each pass a ledger that accounts for every token.
+            The examples of all passes, and one ledger per pass that accounts for every token.
         """
         return build_sentence_pairs(columns, common, ExampleLayout.from_vocabulary(vocabulary, 2, has_labels=True))
 
@@ -206,7 +206,7 @@ def build_sentence_pairs(columns: DocumentTokens, common: Common, layout: Exampl
         layout: Special tokens, with two segments and labels.
 
     Returns:
-        The examples of all passes, and for each pass a ledger that accounts for every token.
+        The examples of all passes, and one ledger per pass that accounts for every token.
     """
     check_columns(columns)
     parts, ledgers = [], []
@@ -228,8 +228,8 @@ def _list_pairs(columns: DocumentTokens, copy: int, addresses: UInt64s, room: in
     Args:
         columns: The documents of the shard.
         copy: Zero-based pass over the documents.
-        addresses: The random keys of the kinds of choices in this pass.
-        room: Maximum number of tokens in a sentence; longer ones are cut.
+        addresses: uint64, one random key per kind of choice in this pass, from `compute_purpose_keys`.
+        room: Maximum number of tokens in a sentence. Longer sentences are cut.
 
     Returns:
         The pairs (int64 [pairs, PAIR_WIDTH]), the id of each pair's example (uint64 [pairs]), and the counts of
@@ -251,7 +251,7 @@ def _list_couples(pairs: Int64s, example_ids: UInt64s, order_key: np.uint64) -> 
     Args:
         pairs: int64 [pairs, PAIR_WIDTH], the pairs, from `pair_sentences`.
         example_ids: uint64 [pairs], the example id of each pair.
-        order_key: Random key of the order of pairs that are otherwise alike.
+        order_key: Random key that determines the order of pairs that are otherwise alike.
 
     Returns:
         int64 [couples, 2], the indices of both pairs of each couple.
@@ -360,8 +360,8 @@ class _PlainPair(NamedTuple):
 def build_sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: ExampleLayout) -> BuiltExamples:
     """Reference implementation of `build_sentence_pairs` in plain Python, for tests.
 
-    The documents of the shard (`columns`) and the settings give the examples of all passes, and for each pass a ledger
-    that accounts for every token.
+    The result has the examples of all passes over the documents in `columns`, and one ledger per pass that accounts for
+    every token.
     """
     parts, ledgers, room = [], [], (common.length - PAIR_SPECIALS) // 2
     for copy in range(common.copies):
@@ -391,15 +391,15 @@ def build_sentence_pairs_plain(columns: DocumentTokens, common: Common, layout: 
 def _iter_pairs_plain(
     columns: DocumentTokens, document: int, room: int, copy: int, odd_key: np.uint64, counts: Counter[str]
 ) -> Iterator[_PlainPair]:
-    """Yield the pairs of two consecutive sentences of a document. One sentence of an odd number is left out.
+    """Yield pairs of consecutive sentences of a document. If their number is odd, one sentence is left out.
 
     Args:
         columns: The documents of the shard.
         document: Index of the document.
-        room: Maximum number of tokens in a sentence; longer ones are cut.
+        room: Maximum number of tokens in a sentence. Longer sentences are cut.
         copy: Zero-based pass over the documents.
         odd_key: Random key for choosing the sentence that is left out.
-        counts: Incremented in place by the tokens and sentences left out, and by the cuts.
+        counts: Numbers of tokens and sentences left out and of cuts, by name. Incremented in place.
     """
     first, last = columns.documents[document : document + 2].tolist()
     units = list[range]()
@@ -425,8 +425,8 @@ def _assign_partners_plain(pairs: list[_PlainPair], order: np.uint64, label: np.
 
     Args:
         pairs: The pairs.
-        order: Random key of the order of pairs that are otherwise alike.
-        label: Random key of the choice whether two matched pairs exchange their second sentences.
+        order: Random key that determines the order of pairs that are otherwise alike.
+        label: Random key that determines which matched pairs exchange their second sentences.
     """
     partners = dict[int, _PlainPair]()
     waiting, couples = list[_PlainPair](), list[tuple[_PlainPair, _PlainPair]]()

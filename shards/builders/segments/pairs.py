@@ -75,7 +75,7 @@ class SegmentPairInput:
             vocabulary: The number of tokens, and the ids of special tokens by role.
 
         Returns:
-            The examples of all passes, and for each pass a ledger that accounts for every token.
+            The examples of all passes, and one ledger per pass that accounts for every token.
         """
         own = PairSettings(
             length=common.length,
@@ -120,7 +120,7 @@ def build_pairs(
         sep_id: Id of the [SEP] token.
 
     Returns:
-        The pairs of all passes, and for each pass a ledger that accounts for every token and has been checked. A ledger
+        The pairs of all passes, and one ledger per pass that accounts for every token and has been checked. A ledger
         also contains the counts named in `FIGURES`, and a histogram of the lengths of the documents that random second
         segments come from.
     """

@@ -62,7 +62,7 @@ def plan_copy(
         sentences: int64 [sentences + 1], the start of each sentence in the tokens.
         documents: int64 [documents + 1], the index of the first sentence of each document.
         keys: uint64 [documents], the hash of each document.
-        partners: Index of the texts that can serve as a random B.
+        partners: Index of the texts that can serve as a randomly drawn second segment (B).
         copy_key: Random key of the copy.
         addresses: uint64 [4], the random keys of the choices in `PURPOSES`.
         limit: Maximum number of tokens in both segments together.
@@ -141,7 +141,7 @@ def _find_chunk(
         word_starts: uint8 [tokens], 1 if the token begins a word.
         sentences: int64 [sentences + 1], the start of each sentence in the tokens.
         documents: int64 [documents + 1], the index of the first sentence of each document.
-        partners: Index of the texts that can serve as a random B.
+        partners: Index of the texts that can serve as a randomly drawn second segment (B).
         anchor: Index of the document that is divided into examples.
         start: Position at which the example begins.
         first: Index of the sentence that contains `start`, counted through all documents.
@@ -195,7 +195,7 @@ def _split(
     end: int,
     key: np.uint64,
 ) -> tuple[int, int]:
-    """Cut several sentences into A and B, so that another document has whole sentences with as many tokens as B.
+    """Divide several sentences into A and B, such that another document has whole sentences with as many tokens as B.
 
     A random cut is tried first, then the other cuts in cyclic order, then all of them again without the last sentence,
     and so on. Sentences are numbered through all documents.
@@ -244,7 +244,7 @@ def _cut_head(
         word_starts: uint8 [tokens], 1 if the token begins a word.
         sentences: int64 [sentences + 1], the start of each sentence in the tokens.
         documents: int64 [documents + 1], the index of the first sentence of each document.
-        partners: Index of the texts that can serve as a random B.
+        partners: Index of the texts that can serve as a randomly drawn second segment (B).
         anchor: Index of the document that contains B.
         start: Position at which B begins. It must be the start of a sentence.
         last_end: Highest position at which B may end.
@@ -287,7 +287,7 @@ def _halve(
         word_starts: uint8 [tokens], 1 if the token begins a word.
         sentences: int64 [sentences + 1], the start of each sentence in the tokens.
         documents: int64 [documents + 1], the index of the first sentence of each document.
-        partners: Index of the texts that can serve as a random B.
+        partners: Index of the texts that can serve as a randomly drawn second segment (B).
         anchor: Index of the document that contains the text.
         kind: Which part of a sentence B is: TAIL, LAST_TAIL (of a document's last sentence) or INSIDE. The other text
             is the same part of a sentence.

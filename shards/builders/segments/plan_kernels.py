@@ -55,8 +55,9 @@ def find_last_word(word_starts: Bytes, start: int, place: int) -> int:
     """Return the last word start in (start, place], or -1 if there is none.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        start, place: Token positions. So is the result.
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        start, place: Positions in the tokens of the shard,
+            like the result.
     """
     while place > start:
         if word_starts[place]:
@@ -70,8 +71,9 @@ def find_next_word(word_starts: Bytes, place: int, stop: int) -> int:
     """Return the first word start in [place, stop), or -1 if there is none.
 
     Args:
-        word_starts: uint8 [tokens], 1 if the token begins a word
-        place, stop: Token positions. So is the result.
+        word_starts: uint8 [tokens], 1 if the token begins a word.
+        place, stop: Positions in the tokens of the shard,
+            like the result.
     """
     while place < stop:
         if word_starts[place]:
@@ -106,7 +108,7 @@ def draw_word_start(word_starts: Bytes, start: int, stop: int, key: np.uint64) -
 def grow_if_full(rows: Int64s, num: int) -> Int64s:
     """Return `rows`, or a copy with twice as many rows if all `num` of them are in use.
 
-    The first `num` rows of the copy are those of `rows`; the others are not initialized.
+    The copy begins with the first `num` rows of `rows`. Its other rows are not initialized.
     """
     if num < len(rows):
         return rows
@@ -137,8 +139,9 @@ def write_examples(
         offsets: int64 [examples + 1], the start of each example in `out_ids`.
         cls_id: Id of the [CLS] token.
         sep_id: Id of the [SEP] token.
-        out_ids: Output: the ids of all examples.
-        out_starts: uint8, output: 1 if the token begins a word, 0 for special tokens; as long as `out_ids`.
+        out_ids: Filled with the ids of all examples.
+        out_starts: uint8, filled with 1 if the token begins a word and 0 for special tokens. It must be as long as
+            `out_ids`.
     """
     for index in range(len(plan)):
         place = offsets[index]

@@ -85,7 +85,7 @@ MAX_ROUNDS, MIN_RATIO, MIN_COUNT, RARE_ONE_IN, COMMON_ONE_IN = 8, 4, 10, 50, 100
 
 
 def find_kept_sentences(columns: DocumentTokens, room: int) -> Int64s:
-    """Find the sentences of each document to use, without the sentences with which many documents begin or end.
+    """Find the sentences of each document that are used: all but those with which many documents begin or end.
 
     Such sentences, for example greetings, would reveal the order of two segments. Every document keeps at least one
     sentence.
@@ -180,7 +180,7 @@ def _list_looks(ids: list[int], common: Set[int], room: int, sentence: range) ->
     Args:
         ids: The token ids of all documents.
         common: Token ids with which many sentences end.
-        room: Higher lengths count as this one.
+        room: Longer sentences are treated as having this length.
         sentence: The token positions of the sentence.
 
     Returns:
@@ -212,7 +212,7 @@ def plan_orders(
     short: float,
     counts: Int64s,
 ) -> Int64s:
-    """Plan the examples of one pass over the documents: int64 [examples, PLAN_WIDTH], one row per example.
+    """Plan the sentence order examples of one pass over the documents: int64 [examples, PLAN_WIDTH], one row each.
 
     The columns are start and length of A, start and length of B, document of A, document of B, number of the example in
     A's document, label and example id.
@@ -294,10 +294,11 @@ def _can_join_next(bounds: Int64s, first: int, limit: int) -> bool:
 def _find_piece(
     words: Bytes, bounds: Int64s, begin: int, first: int, limit: int, key: np.uint64
 ) -> tuple[int, int, int, int]:
-    """Find the next piece of sentences that are cut at words, because no two of them fit into an example.
+    """Find the next piece (the text of an example) in sentences of which no two fit into an example.
 
-    These sentences end before the next two that fit into an example together. `MARGIN` tokens at both ends of these
-    sentences belong to no piece. All positions are token positions in the order in which the document is cut.
+    Such sentences are cut at words. They end before the next two that fit into an example together. `MARGIN` tokens at
+    both ends of the sentences belong to no piece. All positions are token positions in the order in which the document
+    is cut.
 
     Args:
         words: uint8 [tokens + 1], 1 if a word but no sentence begins at the token.
@@ -355,7 +356,7 @@ class SentenceOrderInput:
             vocabulary: The number of tokens, and the ids of special tokens by role.
 
         Returns:
-            The examples of all passes, and for each pass a ledger that accounts for every token.
+            The examples of all passes, and one ledger per pass that accounts for every token.
         """
         ids, planned = vocabulary.special_ids, plan_sentence_orders(columns, common, self.short_sequence_probability)
         return to_built_examples(columns, planned, common.length - PAIR_SPECIALS, cls_id=ids["cls"], sep_id=ids["sep"])
@@ -421,7 +422,7 @@ def build_sentence_orders_plain(
         sep_id: Id of the [SEP] token.
 
     Returns:
-        The examples of all passes, and for each pass a ledger that accounts for every token.
+        The examples of all passes, and one ledger per pass that accounts for every token.
     """
     check_columns(columns)
     examples: list[PlainExample] = []
@@ -449,7 +450,7 @@ def _iter_examples_plain(
     short: float,
     counts: Counter[str],
 ) -> Iterator[PlainExample]:
-    """Yield the examples of one document in one pass over the documents.
+    """Yield the sentence order examples of one document in one pass over the documents.
 
     If the document is cut from its end, it is mirrored during the work, so that token positions are negative.
 
@@ -461,7 +462,7 @@ def _iter_examples_plain(
         copy: Zero-based pass over the documents.
         common: Settings shared by all input types (the ways to turn documents into examples).
         short: Probability that an example is shorter, with a random target length.
-        counts: Incremented in place, by the names in OUTCOMES and FIGURES.
+        counts: Counters keyed by the names in OUTCOMES and FIGURES. They are incremented in place.
     """
     rest, limit, ordinal = list(document), common.length - PAIR_SPECIALS, 0
     backwards = bool(draw_below(int(compute_keys(common.seed, "order direction", copy, key)), 0, 2))
@@ -503,7 +504,7 @@ def _iter_examples_plain(
 def _find_piece_plain(
     rest: Sequence[range], inside: Sequence[int], begin: int, limit: int, key: int
 ) -> tuple[list[range], int]:
-    """Find the next piece of sentences that are cut at words, as `_find_piece` does.
+    """Reference implementation of `_find_piece`, for tests: find the next piece of sentences that are cut at words.
 
     Args:
         rest: The sentences of the document that are not used yet, as ranges of token positions.

@@ -55,12 +55,12 @@ def locate_lists(
         memory: int32, a view of all mapped memory.
         offset_starts: int64 [batches], the index in `memory` at which the list offsets of each record batch begin.
         counts: int64 [batches], the number of values in each record batch.
-        batch_starts: int64 [batches + 1], the index of the first example of each record batch; the last entry is not
+        batch_starts: int64 [batches + 1], the index of the first example of each record batch. The last entry is not
             read.
-        examples: int64 [n], indices of examples; they are not bounds-checked.
-        batches: int64 [n], output: the record batch of each example.
-        firsts: int64 [n], output: the index of the list's first value within its record batch.
-        offsets: int64 [n + 1], output: the start of each list when all lists are concatenated.
+        examples: int64 [n], indices of examples. They are not bounds-checked.
+        batches: int64 [n], filled with the record batch of each example.
+        firsts: int64 [n], filled with the index of the list's first value within its record batch.
+        offsets: int64 [n + 1], filled with the start of each list when all lists are concatenated.
 
     Returns:
         -1, or the index in `examples` of the first list outside its record batch's values. In that case the outputs
@@ -98,7 +98,7 @@ def gather_lists(
         batches: int64 [n], the record batch of each list, from `locate_lists`.
         firsts: int64 [n], the index of each list's first value within its record batch, from `locate_lists`.
         offsets: int64 [n + 1], the start of each list in `copied`, from `locate_lists`.
-        copied: [values], output.
+        copied: [values], the output array.
 
     Returns:
         -1, or the first index in `copied` with a value that is not below `limit`.
@@ -142,13 +142,13 @@ def gather_fixed_width(
         examples: int64 [n], indices of examples.
         batches: int64 [n], the record batch of each example, from `locate_lists`.
         offsets: int64 [n + 1], the start of each example's tokens, from `locate_lists`.
-        example_ids: uint64 [n], output.
-        boundary: int64 [n], output: the number of tokens of the first segment.
+        example_ids: uint64 [n], the output array.
+        boundary: int64 [n], filled with the number of tokens of the first segment.
         labels: int64 [n], output; may be empty if the shards have no labels.
 
     Returns:
-        -1, or the index in `examples` of the first example that is shorter than its first segment. All are copied
-        anyway.
+        -1, or the index in `examples` of the first example that is shorter than its first segment. The values of all
+        examples are copied in either case.
     """
     bad_row = -1
     for row in range(len(examples)):
@@ -279,7 +279,7 @@ class ExampleColumns:
         """Read examples by index, in the given order. Deleted examples are read like any others.
 
         Args:
-            examples: int64 [n], indices of examples, which must be in open shards; this is not checked.
+            examples: int64 [n], indices of examples, which must be in open shards. This is not checked.
             with_word_starts: Whether to read the word starts. If False, they are all 0.
 
         Raises:
@@ -302,7 +302,7 @@ class ExampleColumns:
         """Return the length of each example in tokens, without reading the tokens: int64 [n].
 
         Args:
-            examples: int64 [n], indices of examples, which must be in open shards; this is not checked.
+            examples: int64 [n], indices of examples, which must be in open shards. This is not checked.
 
         Raises:
             Damaged: A list of tokens is outside its file's buffers, or damage was found earlier.
@@ -314,7 +314,7 @@ class ExampleColumns:
 
         Args:
             examples: int64 [n], indices of examples.
-            rows: What `read_rows` returned for them.
+            rows: The result of `read_rows` for these examples.
 
         Raises:
             Damaged: A masked position lies past the end of its example, or positions and replacements differ in number.
@@ -361,7 +361,7 @@ class ExampleColumns:
                 self._states[number] = SOUND
 
     def _note_read(self, numbers: Int64s) -> None:
-        """Note that record batches were read, and verify them now or in the background.
+        """Register record batches as read, and verify them now or in the background.
 
         Args:
             numbers: int64, indices of the record batches.
@@ -438,10 +438,10 @@ class ExampleColumns:
         return flags[:-FLAG_PADDING_BYTES]
 
     def _refuse(self, row: int, examples: Int64s, problem: str) -> None:
-        """Raise Damaged for one example, unless there is none to refuse.
+        """Raise Damaged for the example at index `row` of `examples`, or do nothing if `row` is -1.
 
         Args:
-            row: Index in `examples`, or -1 to do nothing.
+            row: Index in `examples`, or -1 if no example is damaged.
             examples: int64 [n], indices of examples.
             problem: The error message.
         """
