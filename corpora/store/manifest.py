@@ -105,7 +105,7 @@ class StoredFile:
     sha256: str
 
     def to_json(self) -> dict[str, Json]:
-        """Convert to the JSON object that is stored in manifests and part records.
+        """Convert this description to the JSON object that is stored in manifests and part records.
 
         Its keys are the attributes. The value of `content` is its `str`.
         """
@@ -171,7 +171,7 @@ class Part:
         return sum(file.content.rows for file in self.files if file.table == table)
 
     def to_json(self) -> dict[str, Json]:
-        """Convert to the JSON object that is stored in manifests and part records.
+        """Convert this part to the JSON object that is stored in manifests and part records.
 
         Its keys are the attributes. `record` is omitted if it is None.
         """
@@ -348,7 +348,7 @@ class Manifest:
 
     @staticmethod
     def from_bytes(data: bytes, path: str) -> "Manifest":
-        """Parse the bytes returned by `to_bytes`.
+        """Parse and verify a manifest from the bytes returned by `to_bytes`.
 
         Args:
             data: All bytes of the manifest.
@@ -471,7 +471,7 @@ class PartRecord:
 
     @staticmethod
     def from_bytes(data: bytes, path: str, address: str) -> "PartRecord":
-        """Parse the bytes returned by `to_bytes`.
+        """Parse and verify a part record from the bytes returned by `to_bytes`.
 
         Args:
             data: All bytes of the record.

@@ -152,12 +152,12 @@ class Stage:
 
     @property
     def stage_folder(self) -> str:
-        """The folder, relative to the store, of all artifacts of this kind and name: `KIND/NAME`."""
+        """The folder, relative to the store, that contains this stage's artifacts for all settings: `KIND/NAME`."""
         return stage_folder(self.kind, self.name)
 
     @property
     def folder(self) -> str:
-        """The folder of this artifact, relative to its store: `KIND/NAME/FINGERPRINT`."""
+        """The folder of the artifact to build, relative to the store: `KIND/NAME/FINGERPRINT`."""
         return f"{self.stage_folder}/{self.fingerprint}"
 
     @property

@@ -97,11 +97,11 @@ ORDINAL, INITIAL_I, COLON, SEMICOLON, ELISION, NOUNS, SPACED = 1, 2, 4, 8, 16, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """The splitter's data for a language: its words with their kinds, and its further conventions (bit flags).
+    """The splitter's data for a language: its words with their kinds, and its other conventions.
 
     code:   ISO 639 code; "" for an uncertain language, "*" for one without its own word list
     words:  kinds of each word, which is at most eight bytes of UTF-8 with ASCII letters in lower case
-    manner: further conventions of the language (bit flags)
+    manner: other conventions of the language (bit flags)
     cased:  whether the text contains capitals
     """
 
