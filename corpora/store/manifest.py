@@ -1,12 +1,12 @@
 """Manifests: what an artifact is, in one JSON document that carries its own digest.
 
-An artifact is its manifest. `fingerprint` says what was asked (it names the artifact's folder), `content` what came
-out. A manifest holds no time, host, duration or absolute path: the same inputs give the same manifest, byte for byte,
-anywhere. Times belong to the run.
+An artifact is its manifest. `fingerprint` identifies what was requested (and names the artifact's folder), and
+`content` what came out. A manifest holds no time, host, duration or absolute path: the same inputs give the same
+manifest, byte for byte, anywhere. Times belong to the run.
 
-A part is finished when its record exists: what its line in the manifest says, and digests of every piece of its tables,
-by which readers check what they read (`tables.py`). The manifest names the record by its digest, so that a chain of
-digests leads from a manifest to every byte.
+A part is finished when its record exists. The record contains what the part's line in the manifest says, and digests of
+every piece of its tables, with which readers verify what they read (`tables.py`). The manifest names the record by its
+digest, so that a chain of digests leads from a manifest to every byte.
 
 Cost of a record: some 120 bytes and 2 microseconds of reading for each record batch and ten of its columns.
 """

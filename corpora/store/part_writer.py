@@ -1,6 +1,6 @@
-"""Writes the tables and files of one part, and keeps all that the part's record says of them.
+"""Writes the tables and files of one part, and collects the data for the part's record.
 
-Promise: what is written is digested on its way, as bytes in memory: rows, pieces of the file, and the whole file.
+Promise: rows, pieces of the file and the whole file are digested in memory while they are written.
 
 Cost: sha256 of the bytes (some 1.5 GB a second), a digest of each column (10 GB a second) and the content of the rows
 (`content.py`); memory for a record batch twice as it is written.

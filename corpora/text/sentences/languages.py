@@ -56,8 +56,8 @@ def read_word_lists() -> dict[str, dict[int, str]]:
     """Read the words that the sentence splitter knows, from words.tsv.
 
     Returns:
-        Space-separated words by language code and kind (a bit flag, such as NEVER_ENDS). The code "shared" has the
-        words of all languages but English.
+        Space-separated words by language code and kind (a bit flag, such as NEVER_ENDS). The words under the code
+        "shared" are used for every language except English.
     """
     lists: dict[str, dict[int, str]] = {}
     for line in files("corpora.text.sentences").joinpath("words.tsv").read_text("utf-8").splitlines():
