@@ -56,10 +56,10 @@ class LeftOutFile:
     """A raw file that runs skip because it could not be read.
 
     Attributes:
-        source: name of the source that found the file
-        name: name of the file
-        settings: digest of the source's settings when reading failed; once they change, the file is read again
-        why: what was wrong with the file
+        source: Name of the source that found the file.
+        name: Name of the file.
+        settings: Digest of the source's settings when reading failed; once they change, the file is read again.
+        why: What was wrong with the file.
     """
 
     source: str
@@ -74,22 +74,22 @@ class Lock:
     """The contents of a lock file, which records the raw files that runs of a recipe use.
 
     Attributes:
-        generations: the generations (the raw files that one run added) in order, each a mapping from source name to
-            files
-        quarantine: records to skip because they crashed the process that read them
-        left_out: raw files to skip because they could not be read
-        pending: number of the newest generations that no run has completed. No stored result depends on them yet, so
-            files that have since been replaced or removed are dropped from them
-        accepted: number of the last generation that a scheduled run accepted although too many of its files or records
-            were damaged
-        vocabulary_generation: number of the generation that the vocabulary is trained on
-        fetched: for each source with a `fetch` table, the result of the fetch, such as a revision
-            (`flows.run.inputs.fetch`)
-        guessed: for each source whose recipe does not set the text field, the field names that were guessed
-        fitted: for a folder without a recipe, the defaults that were chosen for it
-        chosen: for a folder without a recipe, the settings that `--set` gave it
-        start: the model that training starts from; looked up in each run, never written to the file
-        teacher: the teacher model for distillation; looked up in each run, never written to the file
+        generations: The generations (the raw files that one run added) in order, each a mapping from source name to
+            files.
+        quarantine: Records to skip because they crashed the process that read them.
+        left_out: Raw files to skip because they could not be read.
+        pending: Number of the newest generations that no run has completed. No stored result depends on them yet, so
+            files that have since been replaced or removed are dropped from them.
+        accepted: Number of the last generation that a scheduled run accepted although too many of its files or records
+            were damaged.
+        vocabulary_generation: Number of the generation that the vocabulary is trained on.
+        fetched: For each source with a `fetch` table, the result of the fetch, such as a revision
+            (`flows.run.inputs.fetch`).
+        guessed: For each source whose recipe does not set the text field, the field names that were guessed.
+        fitted: For a folder without a recipe, the defaults that were chosen for it.
+        chosen: For a folder without a recipe, the settings that `--set` gave it.
+        start: The model that training starts from; looked up in each run, never written to the file.
+        teacher: The teacher model for distillation; looked up in each run, never written to the file.
     """
 
     generations: tuple[Mapping[str, tuple[RawFile, ...]], ...] = ()
@@ -148,7 +148,7 @@ class Lock:
         """Return the raw files from which stored documents were parsed; () if they are not in the lock.
 
         Args:
-            documents: manifest (description) of the parsed documents of a source
+            documents: Manifest (description) of the parsed documents of a source.
         """
         of_source = (generation.get(documents.name, ()) for generation in self.generations)
         read = (files for files in of_source if files and build_raw_parent(files) in documents.parents)
@@ -158,7 +158,7 @@ class Lock:
         """Return a copy of the lock with new paths for its raw files.
 
         Args:
-            paths: mapping from sha256 to path; the path of a file that is missing from it becomes ""
+            paths: Mapping from sha256 to path; the path of a file that is missing from it becomes "".
         """
         generations = tuple(
             {
@@ -174,8 +174,8 @@ class Lock:
         """Parse a lock that `to_bytes` serialized.
 
         Args:
-            data: content of the lock file
-            where: path of the lock file, for messages
+            data: Content of the lock file.
+            where: Path of the lock file, for messages.
 
         Raises:
             InputError: If the data has another format, or does not match its digest.
@@ -247,8 +247,8 @@ def write_lock(path: Path, lock: Lock) -> None:
     """Write a lock file in one step, so that nobody reads half of it.
 
     Args:
-        path: path of the lock file
-        lock: its new content
+        path: Path of the lock file.
+        lock: Its new content.
 
     Raises:
         InputError: If the file cannot be written.
@@ -268,12 +268,12 @@ class ResolvedLock:
     """A lock with the current path of every raw file, and what else the search for raw files found.
 
     Attributes:
-        lock: the lock to use; new files are its last generation (the raw files that one run added)
-        added: the new files, by source name
-        gone_names: names of the files that were removed from the lock because they no longer exist. Only files that no
-            completed run has used are removed
-        unread: by source name, counts of nearby files that no source reads
-        guesses: by source name, the fields that were guessed to hold the text of new files
+        lock: The lock to use; new files are its last generation (the raw files that one run added).
+        added: The new files, by source name.
+        gone_names: Names of the files that were removed from the lock because they no longer exist. Only files that no
+            completed run has used are removed.
+        unread: By source name, counts of nearby files that no source reads.
+        guesses: By source name, the fields that were guessed to hold the text of new files.
     """
 
     lock: Lock
@@ -290,9 +290,9 @@ def resolve_raw_files(recipe: Recipe, lock: Lock, cache: StatCache) -> ResolvedL
     `cache`.
 
     Args:
-        recipe: the recipe
-        lock: content of its lock file, which is not changed
-        cache: cache of file digests, to which new digests are added
+        recipe: The recipe.
+        lock: Content of its lock file, which is not changed.
+        cache: Cache of file digests, to which new digests are added.
 
     Returns:
         A new lock in which each file has its current path ("" if the file is gone), and the files that were added.
@@ -353,11 +353,11 @@ def _hash_source(
     of an object store are always raised, since the objects are back when the store responds again.
 
     Args:
-        entry: the source and its settings
-        recipe: the recipe
-        cache: cache of file digests, to which new digests are added
-        unopened: by source name, (name, path, error kind) of each skipped file; the source's entry is added in place
-        earlier: names of sources that earlier runs have read, which continue however many files cannot be opened
+        entry: The source and its settings.
+        recipe: The recipe.
+        cache: Cache of file digests, to which new digests are added.
+        unopened: By source name, (name, path, error kind) of each skipped file; the source's entry is added in place.
+        earlier: Names of sources that earlier runs have read, which continue however many files cannot be opened.
 
     Raises:
         InputError: If files cannot be opened and the source does not skip them, or most files cannot be opened.
@@ -381,8 +381,8 @@ def list_raw_files(entry: SourceEntry, recipe: Recipe) -> list[tuple[str, Path]]
     """List a source's raw files as (name, path) pairs, omitting files in store folders.
 
     Args:
-        entry: the source and its settings
-        recipe: the recipe, whose store and folder are used
+        entry: The source and its settings.
+        recipe: The recipe, whose store and folder are used.
 
     Raises:
         InputError: If the source's files have not been fetched yet, or all the files found are in a store.
@@ -415,8 +415,8 @@ def build_store_check(source: Source, recipe: Recipe) -> FolderPredicate:
     The function takes the path of a folder and returns True if it does. Symbolic links are followed.
 
     Args:
-        source: the source, whose path is searched for raw files
-        recipe: the recipe, which names the store of its runs
+        source: The source, whose path is searched for raw files.
+        recipe: The recipe, which names the store of its runs.
 
     Raises:
         InputError: If the source's own path is in a folder that runs write to.
@@ -447,8 +447,8 @@ def _build_folder_check(root: Path, own: Path | None) -> FolderPredicate:
     """Build the check of `build_store_check` for local folders below `root`. Its results are cached.
 
     Args:
-        root: resolved folder of the source
-        own: folder of the recipe's store; None if the store is not local
+        root: Resolved folder of the source.
+        own: Folder of the recipe's store; None if the store is not local.
     """
 
     known = dict.fromkeys((root, *root.parents), False)
@@ -475,9 +475,9 @@ def find_unread_files(
     """Count the files next to each source's raw files that no source reads. Return the counts by source name.
 
     Args:
-        recipe: the recipe
-        files_by_source: the raw files of each source, by source name
-        without_text: paths of raw files that contain no text
+        recipe: The recipe.
+        files_by_source: The raw files of each source, by source name.
+        without_text: Paths of raw files that contain no text.
         unopened: (name, path, error kind) of the files that could not be opened, by source name
     """
     left = {name: [file for file in files if file.path not in without_text] for name, files in files_by_source.items()}
@@ -500,8 +500,8 @@ def _without_gone_files(lock: Lock, paths: Mapping[str, Mapping[str, tuple[str, 
     """Remove files that no longer exist from generations that no run has completed.
 
     Args:
-        lock: the lock, which is not changed
-        paths: by source name, a mapping from sha256 to the (path, state) of each file that exists
+        lock: The lock, which is not changed.
+        paths: By source name, a mapping from sha256 to the (path, state) of each file that exists.
 
     Returns:
         The new lock, and the names of the removed files.
@@ -519,8 +519,8 @@ def without_files(lock: Lock, is_gone: Callable[[str, RawFile], bool]) -> Lock:
     A generation that was already empty (such as one that only removes documents) is kept.
 
     Args:
-        lock: the lock
-        is_gone: called with the source name and the file; returns True to remove the file
+        lock: The lock.
+        is_gone: Called with the source name and the file; returns True to remove the file.
     """
     left = [
         {name: some for name, files in entry.items() if (some := tuple(f for f in files if not is_gone(name, f)))}
@@ -547,8 +547,8 @@ def _with_paths(files: Sequence[RawFile], paths: Mapping[str, tuple[str, str]]) 
     """Return copies of raw files with their current path and state, both "" for a file that is gone.
 
     Args:
-        files: the raw files
-        paths: mapping from sha256 to (path, state); the state tells whether the file has changed since it was hashed
+        files: The raw files.
+        paths: Mapping from sha256 to (path, state); the state tells whether the file has changed since it was hashed.
     """
     found = ((file, *paths.get(file.sha256, ("", ""))) for file in files)
     return tuple(replace(file, path=path, state=state) for file, path, state in found)

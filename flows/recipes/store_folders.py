@@ -43,8 +43,8 @@ def is_store(folder: Path, own: Path | None) -> bool:
     A folder that cannot be read is not considered a store.
 
     Args:
-        folder: the folder
-        own: the recipe's store; None if unknown
+        folder: The folder.
+        own: The recipe's store; None if unknown.
     """
     try:
         if own is not None and own.exists() and folder.samefile(own):
@@ -62,8 +62,8 @@ def is_run_output(folder: Path, store: Path) -> bool:
     """Return True if runs write to a folder: the store itself, or one with runs, recipes, releases or stage results.
 
     Args:
-        folder: the store folder or a folder below it
-        store: the store folder
+        folder: The store folder or a folder below it.
+        store: The store folder.
     """
     parts = folder.relative_to(store).parts
     by_name = not parts or parts[0] in ("runs", "recipes", "releases") or any(map(_FINGERPRINT.fullmatch, parts))

@@ -62,8 +62,8 @@ def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
     The address may name one artifact, all artifacts of a kind or name, a whole store, or a release.
 
     Args:
-        address: path or address; it may end in a short fingerprint (`STORE/3f2a9c`) or name a release (`STORE@NAME`)
-        kind: kind of the artifacts to return, such as "shards"; if None, artifacts of all kinds are returned
+        address: Path or address; it may end in a short fingerprint (`STORE/3f2a9c`) or name a release (`STORE@NAME`).
+        kind: Kind of the artifacts to return, such as "shards"; if None, artifacts of all kinds are returned.
 
     Returns:
         At least one artifact: sorted by path or, for a release, in the order of the release.
@@ -91,10 +91,10 @@ def _find_release_artifacts(address: str, place: Place, release: Release, kind: 
     """Return the artifacts of a release. Raises InputError if there are none.
 
     Args:
-        address: the address as typed, for the message
-        place: the store
-        release: the release, with the list of its artifacts
-        kind: kind of the artifacts to return; if None, artifacts of all kinds are returned
+        address: The address as typed, for the message.
+        place: The store.
+        release: The release, with the list of its artifacts.
+        kind: Kind of the artifacts to return; if None, artifacts of all kinds are returned.
     """
     manifests = [m for m in read_manifests(place, release) if kind in (None, m.kind)]
     if not manifests:
@@ -203,7 +203,7 @@ def pick_newest(artifacts: list[Artifact]) -> Artifact:
     If no recorded run used any of the artifacts, the last one is returned.
 
     Args:
-        artifacts: artifacts of one store; must not be empty
+        artifacts: Artifacts of one store; must not be empty.
     """
     place = artifacts[-1].place
     return Artifact(place=place, manifest=find_newest_used(place, [artifact.manifest for artifact in artifacts]))
@@ -275,8 +275,8 @@ def resolve_run_id(name: str, place: Place) -> str:
     """Return the full id of a recorded run, given its full id, its short id or a prefix of its id.
 
     Args:
-        name: the id, such as "20261126T184802483910-news", "483910" or "20261126T18"
-        place: the store that contains the run's record
+        name: The id, such as "20261126T184802483910-news", "483910" or "20261126T18".
+        place: The store that contains the run's record.
 
     Raises:
         InputError: If no run matches, or several do.
@@ -302,8 +302,8 @@ def find_run(name: str, store: str) -> tuple[Place, RunRecord]:
     """Find a recorded run by its id, its short id, its folder, or its store.
 
     Args:
-        name: the id, or an address; for the address of a store, its newest completed run is returned
-        store: address of the store in which ids are looked up
+        name: The id, or an address; for the address of a store, its newest completed run is returned.
+        store: Address of the store in which ids are looked up.
 
     Returns:
         The store and the record of the run.

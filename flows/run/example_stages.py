@@ -32,10 +32,10 @@ def make_vocabularies(
     Words are counted once for all vocabularies that use the same counting rule.
 
     Args:
-        recipe: the recipe, with the tables of the vocabularies
-        corpus: the corpus to train on
-        existing: existing vocabularies that the recipe uses, by the name of their table
-        perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
+        recipe: The recipe, with the tables of the vocabularies.
+        corpus: The corpus to train on.
+        existing: Existing vocabularies that the recipe uses, by the name of their table.
+        perform: Builds the given pipeline stages and returns their manifests (stored descriptions) in the same order.
 
     Returns:
         (vocabularies, stages): the manifests of the vocabularies by the name of their table, and the planned stages
@@ -60,10 +60,10 @@ def count_words(
     """Count the words of a corpus for each vocabulary, once for all vocabularies with the same counting rule.
 
     Args:
-        recipe: the recipe, with the tables of the vocabularies
-        corpus: the corpus
-        existing: existing vocabularies that the recipe uses, by the name of their table
-        perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
+        recipe: The recipe, with the tables of the vocabularies.
+        corpus: The corpus.
+        existing: Existing vocabularies that the recipe uses, by the name of their table.
+        perform: Builds the given pipeline stages and returns their manifests (stored descriptions) in the same order.
 
     Returns:
         The manifests of the word counts, by vocabulary name. Existing vocabularies without a known rule are omitted.
@@ -80,9 +80,9 @@ def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[
     """Return the rule by which words are counted for each vocabulary of a recipe, by the name of its table.
 
     Args:
-        recipe: the recipe
-        existing: existing vocabularies that the recipe uses, by the name of their table; those without a known rule are
-            omitted from the result
+        recipe: The recipe.
+        existing: Existing vocabularies that the recipe uses, by the name of their table; those without a known rule are
+            omitted from the result.
     """
     rules = {}
     for entry in recipe.vocabularies:
@@ -98,9 +98,9 @@ def merge_parts(
     """Merge each artifact (stored result of a stage) that consists of many files into one table.
 
     Args:
-        manifests: descriptions of the artifacts, by name
-        plan: plans the stage that merges an artifact, or returns None if the artifact has few files
-        perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
+        manifests: Descriptions of the artifacts, by name.
+        plan: Plans the stage that merges an artifact, or returns None if the artifact has few files.
+        perform: Builds the given pipeline stages and returns their manifests (stored descriptions) in the same order.
 
     Returns:
         The manifests of the merged artifacts, by name. Artifacts with few files are omitted.
@@ -135,13 +135,13 @@ def build_shard_sets(
     """Tokenize the corpus once for each vocabulary, and write the shard sets (training data) of a recipe.
 
     Args:
-        recipe: the recipe
-        corpus: the corpus of all documents
-        vocabularies: manifests of the vocabularies, by the name of their table
-        perform: builds the given pipeline stages and returns their manifests (stored descriptions) in the same order
-        before: manifest of the corpus of earlier runs, if it is reused; its tokens and shards are extended. None to
-            build all of them
-        other_stages: stages to build in parallel with the tokens
+        recipe: The recipe.
+        corpus: The corpus of all documents.
+        vocabularies: Manifests of the vocabularies, by the name of their table.
+        perform: Builds the given pipeline stages and returns their manifests (stored descriptions) in the same order.
+        before: Manifest of the corpus of earlier runs, if it is reused; its tokens and shards are extended. None to
+            build all of them.
+        other_stages: Stages to build in parallel with the tokens.
 
     Returns:
         The manifests of the shard sets, by the name of their table in the recipe.
@@ -163,9 +163,9 @@ def plan_all_tokens(recipe: Recipe, corpus: Corpus | None, vocabularies: Mapping
     """Plan a stage that tokenizes the corpus for each vocabulary. Return the stages in the order of the vocabularies.
 
     Args:
-        recipe: the recipe, whose seed is used
-        corpus: the corpus; if None, the result is []
-        vocabularies: manifests (stored descriptions) of the vocabularies, by name
+        recipe: The recipe, whose seed is used.
+        corpus: The corpus; if None, the result is [].
+        vocabularies: Manifests (stored descriptions) of the vocabularies, by name.
     """
     if corpus is None:
         return []
@@ -182,10 +182,11 @@ def plan_all_shards(
     """Plan the stages that write the shard sets (training data) of a recipe, in the order of the recipe.
 
     Args:
-        recipe: the recipe
-        corpus: the corpus that the tokens were made from
-        vocabularies, tokens: manifests of the vocabularies and tokenized corpora, by vocabulary name
-        merges: manifests of the merged tokens, by vocabulary name; tokens in few files are not merged and have no entry
+        recipe: The recipe.
+        corpus: The corpus that the tokens were made from.
+        vocabularies, tokens: Manifests of the vocabularies and tokenized corpora, by vocabulary name.
+        merges: Manifests of the merged tokens, by vocabulary name; tokens in few files are not merged and have no
+            entry.
     """
     return [
         plan_shards(
@@ -209,9 +210,9 @@ def plan_earlier_shards(
     The stages are in the order of the recipe. Returns [] if tokens that were merged are no longer in the store.
 
     Args:
-        recipe: the recipe
-        corpus: the corpus of the earlier runs
-        vocabularies, tokens: manifests of the vocabularies and of that corpus's tokens, by vocabulary name
+        recipe: The recipe.
+        corpus: The corpus of the earlier runs.
+        vocabularies, tokens: Manifests of the vocabularies and of that corpus's tokens, by vocabulary name.
     """
     planned = {name: stage for name, manifest in tokens.items() if (stage := plan_merges(manifest)) is not None}
     merges = {name: read_manifest(corpus.place, stage.folder) for name, stage in planned.items()}
@@ -225,9 +226,9 @@ def continue_stages(place: Place, stages: Sequence[Stage], earlier: Sequence[Sta
     A stage is built from scratch if its earlier stage has no stored result.
 
     Args:
-        place: the store
-        stages: the stages
-        earlier: as many earlier stages, or [] to build all stages from scratch
+        place: The store.
+        stages: The stages.
+        earlier: As many earlier stages, or [] to build all stages from scratch.
     """
     found = [read_manifest(place, stage.folder) for stage in earlier] or [None] * len(stages)
     return [replace(stage, previous=manifest) for stage, manifest in zip(stages, found, strict=True)]

@@ -49,9 +49,9 @@ def refuse_without_room(recipe: Recipe, estimates: Estimates, available: int | N
     """Check that a run fits into the free disk space and memory, according to its estimates.
 
     Args:
-        recipe: the recipe, which names the store
-        estimates: the estimated needs of the run's stages
-        available: available memory in bytes; if None, the memory of this machine
+        recipe: The recipe, which names the store.
+        estimates: The estimated needs of the run's stages.
+        available: Available memory in bytes; if None, the memory of this machine.
 
     Raises:
         InputError: If the run needs more disk space or memory. Memory is not checked for runs on a Dask cluster.
@@ -97,9 +97,9 @@ def refuse_without_least_room(recipe: Recipe, new: Iterable[RawFile], workers: i
     """Check, before a run starts, that disk space and memory suffice for the minimum that it needs.
 
     Args:
-        recipe: the recipe, which names the store
-        new: the raw files that this run reads for the first time
-        workers: number of worker processes
+        recipe: The recipe, which names the store.
+        new: The raw files that this run reads for the first time.
+        workers: Number of worker processes.
 
     Raises:
         InputError: If they do not. Memory is not checked for runs on a Dask cluster.

@@ -42,11 +42,11 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
     """Estimate the cost of each pipeline stage that a run would build. Reads a sample of the raw files; writes nothing.
 
     Args:
-        place: the store
-        recipe: the recipe
-        lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
-        planned: what the run would do with each stage
-        workers: number of worker processes
+        place: The store.
+        recipe: The recipe.
+        lock: Content of the recipe's lock file (the raw files of each run), with the files' current paths.
+        planned: What the run would do with each stage.
+        workers: Number of worker processes.
 
     Raises:
         FileFault: If raw files cannot be divided into slices.
@@ -77,12 +77,12 @@ class _RunSizes:
     """The sizes of the data that a run's stages process, from which their costs are estimated.
 
     Attributes:
-        place: the store
-        recipe: the recipe, with the settings of the model that training starts from
-        lock: content of the recipe's lock file (the raw files of each run)
-        wanted: the stages that are not reused from the store
-        texts: the sampled text of each source
-        workers: number of worker processes
+        place: The store.
+        recipe: The recipe, with the settings of the model that training starts from.
+        lock: Content of the recipe's lock file (the raw files of each run).
+        wanted: The stages that are not reused from the store.
+        texts: The sampled text of each source.
+        workers: Number of worker processes.
     """
 
     place: Place
@@ -138,7 +138,7 @@ class _RunSizes:
         """Estimate the cost of a stage.
 
         Args:
-            stage: kind and name of the stage, such as "shards/news"
+            stage: Kind and name of the stage, such as "shards/news".
         """
         kind, _, name = stage.partition("/")
         described = STAGES[kind]
@@ -179,8 +179,8 @@ class _RunSizes:
         4,000 of byte-level BPE, 1.06 to 1.13 with 8,000; 1 if there are as many pieces as distinct words.
 
         Args:
-            vocabulary: name of the vocabulary's table in the recipe
-            sources: names of sources
+            vocabulary: Name of the vocabulary's table in the recipe.
+            sources: Names of sources.
         """
         size = self._count_pieces(vocabulary)
         missing = min(1.0, max(0.0, self._count_words() / size - 1) / 6)
@@ -201,7 +201,7 @@ class _RunSizes:
 
         Args:
             kind: "models", "tasks" or "answers"
-            name: name of the stage's artifact (stored result)
+            name: Name of the stage's artifact (stored result).
         """
         model = self.recipe.model
         assert model is not None
@@ -223,7 +223,7 @@ class _RunSizes:
         """Return a one-line warning if training repeats its text more than MAX_HELPFUL_PASSES times; otherwise [].
 
         Args:
-            stages: the estimates of all stages
+            stages: The estimates of all stages.
         """
         model = self.recipe.model
         read = [stage.tokens or 0 for stage in stages if stage.stage.startswith("models/")]
@@ -251,8 +251,8 @@ def describe_scratch(stages: Sequence[StageEstimate], place: Place) -> Iterable[
     """Yield a line about the size and folder of temporary files, if a stage needs more than MIN_SCRATCH_BYTES.
 
     Args:
-        stages: the estimates of the run's stages
-        place: the store, which decides where temporary files are written
+        stages: The estimates of the run's stages.
+        place: The store, which decides where temporary files are written.
     """
     most = max((stage.scratch_bytes for stage in stages), default=0)
     if most > MIN_SCRATCH_BYTES:
@@ -265,8 +265,8 @@ def _iter_stops(recipe: Recipe, texts: Sequence[SourceText]) -> Iterable[str]:
     A line may suggest another recipe template. If no document of any source is left, there is a line for each source.
 
     Args:
-        recipe: the recipe
-        texts: the filtered sample of each source
+        recipe: The recipe.
+        texts: The filtered sample of each source.
     """
     settings = {entry.source.name: entry.documents for entry in recipe.sources}
     some_left = any(text.whole.documents for text in texts)

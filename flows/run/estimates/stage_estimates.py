@@ -27,13 +27,13 @@ class StageEstimate:
     """The estimated cost of building one pipeline stage. The units are listed in UNITS.
 
     Attributes:
-        stage: kind and name of the stage
-        documents, tokens: numbers in the stage's complete result; None if results of its kind do not count them
-        disk_bytes: size of the files written to the store
-        memory_bytes: peak memory of all processes of the stage
-        scratch_bytes: size of temporary files, which are removed when the stage ends
-        cpu_seconds: processor time
-        seconds: elapsed time
+        stage: Kind and name of the stage.
+        documents, tokens: Numbers in the stage's complete result; None if results of its kind do not count them.
+        disk_bytes: Size of the files written to the store.
+        memory_bytes: Peak memory of all processes of the stage.
+        scratch_bytes: Size of temporary files, which are removed when the stage ends.
+        cpu_seconds: Processor time.
+        seconds: Elapsed time.
     """
 
     stage: str
@@ -51,12 +51,12 @@ class Estimates:
     """The estimates of a run.
 
     Attributes:
-        stages: the estimates of the stages to build
-        basis: lines that state the basis of the estimates
-        workers: number of worker processes
-        raw_bytes: total size of the raw files
-        stops: lines about filter rules that would drop so many documents that the run stops
-        start_cpu_seconds: processor time of the command and of the orchestrator's server
+        stages: The estimates of the stages to build.
+        basis: Lines that state the basis of the estimates.
+        workers: Number of worker processes.
+        raw_bytes: Total size of the raw files.
+        stops: Lines about filter rules that would drop so many documents that the run stops.
+        start_cpu_seconds: Processor time of the command and of the orchestrator's server.
     """
 
     stages: tuple[StageEstimate, ...]
@@ -96,8 +96,8 @@ def compute_cost(rates: Amounts, amounts: Amounts) -> float:
     """Multiply each rate by the amount in its unit, and return the sum. A unit without an amount costs nothing.
 
     Args:
-        rates: cost per unit, by unit
-        amounts: number of units, by unit
+        rates: Cost per unit, by unit.
+        amounts: Number of units, by unit.
 
     >>> round(compute_cost({"tokens": 1.5}, {"text_bytes": 1e6, "tokens": 250_000}))
     375000
@@ -109,11 +109,11 @@ def estimate_stage(stage: str, amounts: Amounts, algorithm: str = "", left: floa
     """Estimate the cost of a pipeline stage from the rates (costs per unit) of its kind.
 
     Args:
-        stage: kind and name, such as "shards/news"
-        amounts: the amounts that the stage processes, by unit, such as {"text_bytes": 1e6}. Needed are "workers" and
-            "parts", unless one process builds the stage, and what its kind counts ("documents", "tokens")
-        algorithm: algorithm of the stage's vocabulary, which some rates depend on; "" if there is none
-        left: share of the stage that is not built yet, from 0 to 1
+        stage: Kind and name, such as "shards/news".
+        amounts: The amounts that the stage processes, by unit, such as {"text_bytes": 1e6}. Needed are "workers" and
+            "parts", unless one process builds the stage, and what its kind counts ("documents", "tokens").
+        algorithm: Algorithm of the stage's vocabulary, which some rates depend on; "" if there is none.
+        left: Share of the stage that is not built yet, from 0 to 1.
     """
     kind = STAGES[stage.partition("/")[0]]
     cpu_seconds = left * compute_cost(_get_rates(kind.seconds, algorithm), amounts)

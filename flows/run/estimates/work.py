@@ -42,8 +42,8 @@ class _ModelSize:
         """Return the floating-point operations per token in one training step.
 
         Args:
-            length: number of tokens in each example
-            predicted: share of the tokens that are predicted, from 0 to 1
+            length: Number of tokens in each example.
+            predicted: Share of the tokens that are predicted, from 0 to 1.
         """
         return 6 * self._body + 6 * predicted * self._head + 12 * self._layers * self._hidden * length
 
@@ -51,8 +51,8 @@ class _ModelSize:
         """Return the memory of a training process in bytes.
 
         Args:
-            held: number of tokens that are processed at once
-            predicted: share of these tokens that are predicted, from 0 to 1
+            held: Number of tokens that are processed at once.
+            predicted: Share of these tokens that are predicted, from 0 to 1.
         """
         activations = held * (self._layers * 34 * self._hidden * 4 + predicted * self._head / self._hidden * 8)
         return TORCH_BYTES + self.parameters * PARAMETER_BYTES + activations
@@ -67,10 +67,10 @@ def compute_training_work(
     example is assumed to have the maximum length of its shard set.
 
     Args:
-        entry: the model and the settings of its training
-        recipe: the recipe, whose shard sets the phases of the training read
-        vocabulary_size: number of tokens in the vocabulary
-        to_train_on: number of tokens of each shard set by name, for phases whose length is given in epochs
+        entry: The model and the settings of its training.
+        recipe: The recipe, whose shard sets the phases of the training read.
+        vocabulary_size: Number of tokens in the vocabulary.
+        to_train_on: Number of tokens of each shard set by name, for phases whose length is given in epochs.
     """
     model = _ModelSize(entry, vocabulary_size)
     lengths = {shards.name: shards.settings.length for shards in recipe.shards}
@@ -95,9 +95,9 @@ def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: floa
     All seeds and the control model are included. The labeled files are read, but not tokenized.
 
     Args:
-        entry: the `[[task]]` table
-        start: the model that is fine-tuned
-        vocabulary_size: number of tokens in its vocabulary
+        entry: The `[[task]]` table.
+        start: The model that is fine-tuned.
+        vocabulary_size: Number of tokens in its vocabulary.
 
     Raises:
         InputError: If a labeled file is missing or cannot be read.
@@ -132,10 +132,10 @@ def compute_answer_work(
     (floating-point operations) and "model_bytes" (memory).
 
     Args:
-        entry: the `[[task]]` table that the model was fine-tuned on
-        start: the model that was fine-tuned
-        vocabulary_size: number of tokens in its vocabulary
-        texts: sizes of the documents
+        entry: The `[[task]]` table that the model was fine-tuned on.
+        start: The model that was fine-tuned.
+        vocabulary_size: Number of tokens in its vocabulary.
+        texts: Sizes of the documents.
     """
     [task] = entry.load_suite().tasks
     model, length = _ModelSize(start, vocabulary_size), _find_length(task, start)
@@ -153,8 +153,8 @@ def _find_length(task: SuiteTask, start: ModelEntry) -> int:
     """Return the maximum number of tokens that a task's model reads of each example.
 
     Args:
-        task: the task, which may set a maximum
-        start: the model that is fine-tuned, which has a number of positions
+        task: The task, which may set a maximum.
+        start: The model that is fine-tuned, which has a number of positions.
     """
     return min(task.settings.max_length or read_task(task.task).default_length, start.settings.positions)
 
@@ -163,16 +163,17 @@ def _count_row_tokens(task: Task, file: FileSettings, length: int, labelled: boo
     """Estimate the number of tokens in each row of a labeled file from its characters. Return one number for each row.
 
     Args:
-        task: the task, which defines the columns of the file
-        file: the labeled file
-        length: maximum number of tokens that the model reads; longer rows count as this length
+        task: The task, which defines the columns of the file.
+        file: The labeled file.
+        length: Maximum number of tokens that the model reads; longer rows count as this length.
         labelled: False if the file has no labels
 
     Raises:
         InputError: If the file cannot be read.
     """
     needed, optional = split_roles(task, labelled)
-    rows: Iterator = read_examples(with_format(task, file), RowCounts(), needed, lambda values: values, optional)  # type: ignore[type-arg]
+    rows: Iterator = read_examples(with_format(task, file), RowCounts(), needed, lambda values: values, optional)  #
+        type: ignore[type-arg]
     return [min(length, 2 + len("".join(map(str, values.values()))) / CHARACTERS_PER_TOKEN) for _, values in rows]
 
 
@@ -180,9 +181,9 @@ def count_phase_tokens(phase: PhaseSettings, lengths: Sequence[int], held: float
     """Return the maximum number of tokens that a training phase reads in total.
 
     Args:
-        phase: settings of the phase
-        lengths: maximum example length of each shard set that the phase reads
-        held: number of tokens in these shard sets, for a phase whose length is given in epochs
+        phase: Settings of the phase.
+        lengths: Maximum example length of each shard set that the phase reads.
+        held: Number of tokens in these shard sets, for a phase whose length is given in epochs.
     """
     if phase.tokens is not None:
         return parse_tokens("training.phase.tokens", phase.tokens)
