@@ -398,7 +398,7 @@ def read(
             (DataFrame, Arrow, `datasets.Dataset`, or a dictionary of columns); or a store, of which the newest corpus
             is read.
         kind: Kind of the source, as in a recipe: "files" (text, JSON lines, CSV, Parquet, HTML, EPUB, WARC, ...),
-            "wikipedia", "cc-news", "bookcorpus", "xml", ... (see docs/reference.md)
+            "wikipedia", "cc-news", "bookcorpus", "xml", ... (see docs/reference.md).
         name: Name of the source and of what is made from it (default: the name of the file or folder).
         store: A folder or `s3://bucket/prefix` in which results are stored and reused. By default a temporary folder,
             which is deleted with the last object that uses it.

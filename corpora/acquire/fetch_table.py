@@ -82,10 +82,10 @@ class AcquireSettings:
             check_address("fetch.mirror", self.mirror)
 
     def _check_wanted(self) -> None:
-        """Check that exactly one key for this catalogue, and no key for another, says which files are wanted.
+        """Check that exactly one key selects the wanted files, and that it is a key for this catalogue.
 
         Raises:
-            InputError: If that is not so, or the key's value does not have its form.
+            InputError: If it is not so, or if the key's value is malformed.
         """
         given = [key for key in WANTED_KEYS if getattr(self, key)]
         if len(given) != 1 or WANTED_KEYS[given[0]][0] != self.catalogue:
@@ -106,7 +106,7 @@ class AcquireSettings:
             raise InputError('fetch.months names "latest" with other months: give it alone, or name all months.')
 
     def to_question_json(self) -> dict[str, Json]:
-        """Return the settings that determine which files are meant, as {"catalogue": ..., KEY: value}.
+        """Return the settings that determine which files are wanted, as {"catalogue": ..., KEY: value}.
 
         KEY is the one of `dump`, `months`, `crawl`, `urls` and `list` that is set.
         """
@@ -162,7 +162,7 @@ def check_address(where: str, line: str) -> None:
 
     Args:
         where: Origin of the line, for error messages.
-        line: The line to check. Further words may follow the URL.
+        line: The line to check. Other words may follow the URL.
 
     Raises:
         InputError: If the line does not begin with such a URL.

@@ -76,7 +76,7 @@ def read_statistics(place: Place, folder: str, part: Part) -> SourceStatistics:
         part: The part, as listed in the stage's manifest.
 
     Raises:
-        Damaged: If a file is missing, damaged or was changed.
+        Damaged: If a file is missing, damaged or modified.
     """
     schemas = {"lines": LINES, "cut": CUT}
     kinds = {file.table: schemas[file.table] for file in part.files}

@@ -126,7 +126,7 @@ def apply_step(entry: StepEntry, texts: pa.Array, records: Sequence[Record]) -> 
 
 
 def _find_text_fault(texts: pa.Array) -> str:
-    """Describe why the bytes of a text column are invalid, as the object of "returned"; "" if they are valid UTF-8."""
+    """Return "" if a text column is valid UTF-8, otherwise a phrase such as "bytes that are no text (...)"."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -195,8 +195,8 @@ def _iter_strings(value: Any, fields: Sequence[str], path: Path, number: int) ->
     Args:
         value: The record, as parsed from JSON.
         fields: Names of the fields to read; empty for all.
-        path: Path of the file, for the message.
-        number: Number of the record, for the message.
+        path: Path of the file, for the error message.
+        number: Number of the record, for the error message.
 
     Raises:
         InputError: If a named field is missing.
@@ -248,7 +248,7 @@ def _find_columns(heading: list[str], fields: Sequence[str], path: Path) -> list
     Args:
         heading: The first row of the table.
         fields: Names of columns, or one-based numbers as strings.
-        path: Path of the table, for the message.
+        path: Path of the table, for the error message.
 
     Raises:
         InputError: If a named column is missing.
@@ -426,7 +426,7 @@ def index_items(candidates: Sequence[Item], settings: ContaminationSettings) -> 
 
     Args:
         candidates: The items, indexed in this order. Repeated items and items with too few words are only counted.
-        settings: Has the length of the n-grams and the fewest words that an item needs.
+        settings: The settings with `n`, `min_words` and `max_items`.
     """
     items: list[Item] = []
     long_places: list[int] = []
@@ -456,7 +456,7 @@ def index_items(candidates: Sequence[Item], settings: ContaminationSettings) -> 
 
 
 def _hash_items(items: Sequence[Item], n: int) -> Iterator[UInt64s]:
-    """Yield the hashes of each item's runs of `n` words: uint64, in order, one array per item."""
+    """Yield one uint64 array per item: the hashes of its runs of `n` words, in order."""
     for at in range(0, len(items), _CHUNK_ITEMS):
         texts = pa.array([item.text for item in items[at : at + _CHUNK_ITEMS]], pa.large_string())
         hashes, offsets = hash_ngrams(texts, n)
@@ -471,7 +471,7 @@ def _build_long_runs(
     Args:
         items: All items of the index.
         places: Indices in `items` of the items with at least n words.
-        settings: The settings with n and `max_items`.
+        settings: The settings with `n` and `max_items`.
 
     Returns:
         The table, and the number of runs that are omitted because too many items contain them.
@@ -498,8 +498,8 @@ def _build_run_table(length: int, hashes: UInt64s, items: Int64s) -> RunTable:
 
     Args:
         length: Number of words in a run.
-        hashes: uint64, the hash of each run, ascending; repeated if several items contain the run.
-        items: int64, the index of the item of each hash. Made read-only.
+        hashes: uint64, the hash of each run, ascending. It is repeated if several items contain the run.
+        items: int64, the index of each hash's item. The array is made read-only.
     """
     keys, starts = np.unique(hashes, return_index=True)
     starts = np.append(starts, hashes.size).astype(np.int64)
@@ -580,7 +580,7 @@ def _find_first_match(text: Bytes, row: int, runs: RunTable, index: EvaluationIn
         index: The index.
 
     Returns:
-        The match; None if there is no hit, or all hits are hash collisions.
+        The match; None if there is no hit, or if all hits are hash collisions.
     """
     n, tables, begin, before = index.long_runs.length, read_word_tables(), 0, 0
     for hit in _find_hits(text, runs.length, runs.keys, runs.slots, tables).tolist():
@@ -623,7 +623,7 @@ def _flag_rows_with_hits(
         n: Number of words in a run.
         keys: uint64, the hashes to look for.
         slots: Hash table of `keys`, from `make_slots`.
-        tables: Lookup tables, as `read_word_tables` returns them.
+        tables: Lookup tables, from `read_word_tables`.
     """
     hit, hashes = np.zeros(rows.size, np.bool_), np.empty(compute_max_words(offsets), np.uint64)
     for place in range(rows.size):
@@ -645,7 +645,7 @@ def _find_hits(text: Bytes, n: int, keys: UInt64s, slots: Int32s, tables: WordTa
         n: Number of words in a run.
         keys: uint64, the hashes to look for.
         slots: Hash table of `keys`, from `make_slots`.
-        tables: Lookup tables, as `read_word_tables` returns them.
+        tables: Lookup tables, from `read_word_tables`.
     """
     hashes = np.empty((text.size + 1) // 2, np.uint64)
     num_runs = hash_runs(hashes, hash_words(text, 0, text.size, tables, hashes), n)

@@ -70,7 +70,7 @@ def _check_bounds(group: str, name: str, low: float, high: float) -> None:
     """Check that the settings `min_NAME` and `max_NAME` of a group of rules are a valid range.
 
     Args:
-        group: The table of the recipe, for the message.
+        group: The table of the recipe, for the error message.
         name: The common part of the two names.
         low: The minimum.
         high: The maximum.
@@ -315,11 +315,11 @@ def judge(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | 
 
 
 def describe_failure(text: str, settings: RulesSettings, language: str = ENGLISH) -> str | None:
-    """Return the measurements behind the first rule that a document fails, or None if it passes all.
+    """Describe the measurement behind the first rule that a document fails; None if it passes all rules.
 
     Args:
         text: The document.
-        settings: Has the limits of the rules.
+        settings: The rules and their limits.
         language: ISO 639 code of the language whose rules are applied.
 
     >>> describe_failure("Too short.", RulesSettings())
@@ -329,7 +329,7 @@ def describe_failure(text: str, settings: RulesSettings, language: str = ENGLISH
 
 
 def explain(text: str, settings: RulesSettings, language: str = ENGLISH) -> list[tuple[str, str, bool]]:
-    """List the name of each enabled rule, what was measured, and whether the document fails the rule, in order.
+    """List, for each enabled rule in order, its name, the measurement, and True if the document fails it.
 
     `language` is the language code of the document.
 
@@ -390,11 +390,11 @@ def judge_counts(counts: Counts, settings: RulesSettings, languages: Sequence[st
 
 
 def describe_failures(counts: Counts, codes: Int16s, languages: Sequence[str]) -> list[str]:
-    """Return the measurements behind each row's reason, as `describe_failure` does, or "" for rows that pass.
+    """Describe the measurement behind each row's reason, as `describe_failure` does; "" for rows that pass.
 
     Args:
         counts: Counts of the rows.
-        codes: Reasons of the rows, as `judge_counts` returns them.
+        codes: Reasons of the rows, from `judge_counts`.
         languages: Language codes of the rows.
     """
     columns = counts._asdict()
@@ -437,7 +437,7 @@ def find_off_setting(reason: str) -> tuple[str, float | bool] | None:
 
 
 def compute_quality(texts: pa.Array) -> Int32s:
-    """Compute the share of each row's characters, per mille, that are in lines ending with sentence punctuation: int32.
+    """Compute the share of each row's characters that are in lines ending with sentence punctuation: int32, per mille.
 
     The quality decides which near-duplicate is kept: the one with more prose and less navigation.
     """
@@ -447,6 +447,6 @@ def compute_quality(texts: pa.Array) -> Int32s:
 def compute_quality_of_counts(counts: Counts) -> Int32s:
     """Compute the quality, as `compute_quality` does, from counts of a column's rows.
 
-    The counts may also be those of one document. The result is then a zero-dimensional array.
+    If the counts are those of a single document, the result is a zero-dimensional array.
     """
     return np.asarray(1000 * counts.ended_line_characters // np.maximum(counts.line_characters, 1), np.int32)
