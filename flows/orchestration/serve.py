@@ -326,8 +326,7 @@ class Service:
             time.sleep(CHECK_SECONDS)
 
     def _ensure_runner(self, client: SyncPrefectClient, deployment_id: UUID) -> None:
-        """Start a runner process if none is alive. Before that, close the flow runs that an earlier runner left
-        unfinished.
+        """Start a runner process if none is alive, after closing flow runs that an earlier runner left unfinished.
 
         Args:
             client: Client of the Prefect API.

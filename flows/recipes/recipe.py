@@ -152,14 +152,14 @@ class Recipe:
 
     Attributes:
         model: The model to train; None if the recipe ends with its shards.
-        engine: What builds the output files of the pipeline stages: "local", or the address of a Dask scheduler.
+        engine: The engine that builds the pipeline stages: "local", or the address of a Dask scheduler.
         text: The TOML that the recipe was read from.
         path: Path of the recipe file, which need not exist; None if the recipe has no file.
         overrides: Settings of `--set`, as dotted keys and values, which were applied to `text`.
-        fitted: The defaults that were chosen for a folder without a recipe; None if a person wrote the recipe.
-        chosen: Settings of `--set` for a folder without a recipe, of this command and earlier; None if a person wrote
+        fitted: The defaults that were chosen for a folder without a recipe. None if a person wrote the recipe.
+        chosen: The `--set` settings of this and earlier commands for a folder without a recipe. None if a person wrote
             the recipe.
-        replaced_text: The recipe text of a folder without a recipe, before this command's settings were added.
+        replaced_text: The text of a folder's recipe before this command's settings were added.
         is_scheduled: True if a schedule starts the run, which then skips damaged files and continues
     """
 
@@ -189,15 +189,15 @@ class Recipe:
     is_scheduled: bool = False
 
     def to_scheduled(self) -> "Recipe":
-        """Return a copy of the recipe for a scheduled run, in which every source skips unreadable files."""
+        """Return a copy of the recipe for a scheduled run. In the copy, every source skips unreadable files."""
         sources = tuple(replace(entry, on_damage="skip") for entry in self.sources)
         return replace(self, sources=sources, is_scheduled=True)
 
     def name_artifact(self, entry: str) -> str:
-        """Return the name in the store of the result that a recipe table describes, such as "RECIPE-TABLE".
+        """Return the name under which the result of a recipe table is stored, such as "RECIPE-TABLE".
 
         Args:
-            entry: Name of the table; "" for a table without a name, whose result is named after the recipe.
+            entry: Name of the table; "" for a table without a name. Its result is named after the recipe.
         """
         return f"{self.name}-{entry}" if entry else self.name
 
@@ -383,13 +383,13 @@ def _read_shards(
 def _read_model(
     table: Mapping[str, Any], sections: Mapping[str, Any], seed: int, shards: Sequence[ShardsEntry], path: Path
 ) -> ModelEntry | None:
-    """Check the `[model]` and `[training]` tables, and return the model to train; None if the recipe has neither.
+    """Check the `[model]` and `[training]` tables, and return the model to train, or None if there are none.
 
     Args:
         table: The whole recipe, as `tomllib` reads it.
         sections: The recipe's tables by key, with resolved paths.
         seed: Seed of the recipe.
-        shards: The recipe's shard sets, which the training phases name.
+        shards: The recipe's shard sets. The training phases refer to them.
         path: Path of the recipe file.
 
     Raises:
@@ -435,7 +435,7 @@ def _read_sources(entries: list[Any], sections: Mapping[str, Any], path: Path) -
 
 
 def _with_steps(sources: tuple[SourceEntry, ...], tables: Any) -> tuple[SourceEntry, ...]:
-    """Return copies of the sources, each with the processing steps (`[[step]]` tables) that apply to it.
+    """Return copies of the sources with the processing steps (`[[step]]` tables) that apply to each of them.
 
     Args:
         sources: The sources.
@@ -521,7 +521,7 @@ def _resolve_source_path(table: Mapping[str, Any], fetched: bool, recipe: Path) 
 
 
 def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any]:
-    """Return the recipe's tables by key, merged over the defaults of the source's kind.
+    """Return the recipe's tables by key. Missing settings have the defaults of the source's kind.
 
     Args:
         sections: The recipe's tables by key.
@@ -536,11 +536,11 @@ def _with_defaults(sections: Mapping[str, Any], source: Source) -> dict[str, Any
 
 
 def _read_fetch(table: Any, name: str) -> AcquireSettings | None:
-    """Check a source's `fetch` table and return its settings; None if `table` is None.
+    """Check a source's `fetch` table, and return its settings. Returns None if `table` is None.
 
     Args:
         table: The value of the source's key `fetch`.
-        name: Name of the source; files are downloaded to `raw/NAME` unless the table names a folder.
+        name: Name of the source. Files are downloaded to `raw/NAME` unless the table specifies a folder.
 
     Raises:
         InputError: If the table or a setting is not valid.
@@ -579,7 +579,7 @@ def _read_documents(sections: Mapping[str, Any], own: Mapping[str, Any]) -> Docu
 
 
 def read_shipped_recipes() -> dict[str, str]:
-    """Read the recipes that come with Cloze, such as "demo". Return their TOML texts by name."""
+    """Read the recipes that come with Cloze, such as "demo", and return their TOML texts by name."""
     return read_recipe_texts("shipped")
 
 
@@ -604,12 +604,12 @@ def load_shipped_recipe(name: str, folder: Path, overrides: Mapping[str, str]) -
 
 
 def write_recipe(recipe: Recipe) -> None:
-    """Write the recipe to its file, unless the file exists.
+    """Write the recipe to its file unless the file exists.
 
     The lock file and the store are placed next to the recipe file.
 
-    The existing recipe of a folder is overwritten if `--set` changed it and nobody has edited the file since. Does
-    nothing if the recipe has no path.
+    A folder's recipe that exists is overwritten if `--set` changed it and nobody has edited the file. Does nothing if
+    the recipe has no path.
 
     Raises:
         InputError: If the file cannot be written.
@@ -630,14 +630,17 @@ def write_recipe(recipe: Recipe) -> None:
 
 
 def resolve_source(source: Path | str) -> str:
-    """Return the absolute path of a folder, file or glob with forward slashes. An object store address is unchanged."""
+    """Return the absolute path of a folder, file or glob, with forward slashes.
+
+    The address of an object store is returned unchanged.
+    """
     return str(source) if is_object_address(str(source)) else Path(source).resolve().as_posix()
 
 
 def render_folder_recipe(
     folder: Path | str, store: str, fitted: FittedDefaults | None = None, chosen: Mapping[str, str] | None = None
 ) -> str:
-    """Return the TOML text of a recipe that reads every supported file in a folder, for `cloze run --source FOLDER`.
+    """Render a TOML recipe that reads every supported file in a folder, for `cloze run --source FOLDER`.
 
     Args:
         folder: The folder, a file, a glob, or an object store address.
@@ -670,7 +673,7 @@ def with_overrides(text: str, overrides: Mapping[str, str]) -> str:
 
     Args:
         text: The TOML text.
-        overrides: Dotted keys and values, which `parse_recipe` has already accepted.
+        overrides: Dotted keys and values. `parse_recipe` must have accepted them.
     """
     if not overrides:
         return text
@@ -683,10 +686,10 @@ def with_overrides(text: str, overrides: Mapping[str, str]) -> str:
 
 
 def choose_recipe_name(folder: Path) -> str:
-    """Derive a recipe name from the name of a folder or file, with "-" in place of characters that are not allowed."""
+    """Derive a recipe name from the name of a folder or file. Characters that are not allowed are replaced with "-"."""
     return shorten_name("".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name) or "folder")
 
 
 def shorten_name(name: str) -> str:
-    """Truncate a name to MAX_NAME_BYTES bytes of UTF-8, the longest name that a recipe may have."""
+    """Truncate a name to MAX_NAME_BYTES bytes of UTF-8, the maximum length of a recipe's name."""
     return name.encode()[:MAX_NAME_BYTES].decode(errors="ignore")

@@ -62,12 +62,12 @@ RECIPE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def read_templates() -> dict[str, str]:
-    """Read the recipe templates for kinds of text. Return their TOML texts, with the placeholder `{name}`, by name."""
+    """Read the recipe templates for kinds of text. Returns TOML texts by name, with the placeholder `{name}`."""
     return read_recipe_texts("templates")
 
 
 def read_published_recipes() -> dict[str, str]:
-    """Read the recipes of published models. Return their TOML texts, with the placeholder `{name}`, by model name."""
+    """Read the recipes of published models. Returns TOML texts by model name, with the placeholder `{name}`."""
     return read_recipe_texts("published")
 
 
@@ -120,11 +120,11 @@ def write_new_recipe(name: str, template: str, folder: Path) -> Path:
 
 
 def describe_next_steps(recipe: Path, template: str) -> str:
-    """Return the message, of several lines, that tells a user how to proceed with a recipe from a template.
+    """Build a multi-line message that tells the user how to proceed with a recipe created from a template.
 
     Args:
-        recipe: Path of the recipe, which was just written.
-        template: Name of the template or published model that it was written from.
+        recipe: Path of the new recipe.
+        template: Name of the template or published model that it was created from.
     """
     if template in read_published_recipes():
         fetch = f"  cloze fetch {recipe.name}\n" if "\nfetch = " in read_published_recipes()[template] else ""
@@ -180,7 +180,7 @@ def read_shipped_contents() -> Contents:
 
 
 def compare_contents(documents: Iterable[Manifest], published: Contents) -> list[SampleComparison]:
-    """Compare the documents that a run parsed with the published digests. Return one comparison per published source.
+    """Compare the documents that a run parsed with the published digests, with one comparison per published source.
 
     Args:
         documents: Descriptions (manifests) of the parsed documents, one per source.
@@ -199,7 +199,7 @@ def compare_contents(documents: Iterable[Manifest], published: Contents) -> list
 
 
 def main(arguments: list[str]) -> None:
-    """Update the file of published content digests from a store, whose address is the only argument."""
+    """Update the file of published content digests from a store. Its address is the only argument."""
     place = Place(arguments[0])
     names = sorted({path.split("/")[1] for path in place.list_files("documents")})
     manifests = [manifest for name in names for manifest in list_manifests(place, "documents", name)]

@@ -25,7 +25,7 @@ MAX_NAME_BYTES = 150  # of the 255 that a file system allows: a part's file has 
 
 
 def read_recipe_texts(folder: str) -> dict[str, str]:
-    """Read the recipes in a folder of this package. Return their TOML texts by recipe name.
+    """Read the recipes in a folder of this package, and return their TOML texts by recipe name.
 
     Args:
         folder: "shipped", "templates" or "published"
@@ -97,7 +97,7 @@ def parse_setting(text: Any) -> Any:
 
 
 def _select_table(tables: list[Any], rest: list[str], last: str, option: str) -> Any:
-    """Return the table that the first item of `rest` addresses by name or number, and remove that item from `rest`.
+    """Return the table whose name or number is the first item of `rest`, and remove this item from `rest`.
 
     If the first item matches no table and there is only one table, that table is returned and `rest` stays unchanged.
 
@@ -201,7 +201,7 @@ def check_name(key: str, name: Any) -> None:
         name: The value to check.
 
     Raises:
-        InputError: If the value is not a non-empty string, contains a slash or control character, begins with a dot, or
+        InputError: If the value is not a string, is empty, contains a slash or control character, begins with a dot, or
             is longer than MAX_NAME_BYTES.
     """
     if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
@@ -215,7 +215,7 @@ def check_name(key: str, name: Any) -> None:
 
 
 def find_repeated_name(names: Sequence[str]) -> str | None:
-    """Return the first name that is displayed the same as a later name; None if all names differ.
+    """Return the first name that looks the same as a later name, or None if all names differ.
 
     Names are compared in Unicode normal form C, because an accented letter can be one character or two.
 
@@ -279,7 +279,7 @@ def choose_table(value: Any, choices: Sequence[str], key: str, what: str) -> str
     """Return the name of the table that a setting refers to.
 
     Args:
-        value: The setting; None if it is missing, which is allowed if there is only one table.
+        value: The setting. It may be missing (None) if there is only one table.
         choices: Names of the tables.
         key: Name of the setting, for messages.
         what: Key of the tables, for messages.
@@ -300,11 +300,11 @@ def choose_table(value: Any, choices: Sequence[str], key: str, what: str) -> str
 def resolve_paths(key: str, section: Any, recipe: Path) -> Any:
     """Return a recipe's table with its relative paths resolved against the recipe's folder.
 
-    Contamination sets that are only a path become tables with the key `path`. A value that is not a table is returned
+    Contamination sets given as a path become tables with the key `path`. A value that is not a table is returned
     unchanged.
 
     Args:
-        key: Name of the table, which decides which of its settings are paths.
+        key: Name of the table. It determines which of its settings are paths.
         section: The table.
         recipe: Path of the recipe file.
     """
@@ -350,15 +350,15 @@ def merge_tables(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str
 def resolve_path(path: str, recipe: Path) -> str:
     """Return the absolute form of a path in a recipe.
 
-    A relative path is resolved against the recipe's folder; `sample:NAME` refers to a built-in sample, and `made:NAME`
-    to a file of labels that is made of installed packages when a run needs it (`flows.recipes.punctuation`).
+    A relative path is resolved against the recipe's folder. `sample:NAME` refers to a built-in sample, and `made:NAME`
+    to a label file that is generated from installed packages when a run needs it (`flows.recipes.punctuation`).
 
     Args:
         path: The path as written in the recipe.
         recipe: Path of the recipe file.
 
     Raises:
-        InputError: If the path is a URL of a server, or there is no such file of labels.
+        InputError: If the path is the URL of a server, or there is no such label file.
     """
     if path.startswith("sample:"):
         return str(files("corpora") / "samples" / path.removeprefix("sample:"))
@@ -381,7 +381,7 @@ def resolve_store(store: Any, folder: Path) -> str:
         folder: Folder against which a relative path is resolved.
 
     Raises:
-        InputError: If the value is not a non-empty string, contains a control character, or leads through a file.
+        InputError: If the value is not a string, is empty, contains a control character, or leads through a file.
     """
     if not isinstance(store, str) or not store:
         raise InputError(f'store = {store!r} must be a folder or an address, as in "s3://bucket/prefix".')

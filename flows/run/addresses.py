@@ -59,10 +59,11 @@ class Artifact:
 def find_artifacts(address: str, kind: str | None = None) -> list[Artifact]:
     """Find the artifacts (stored results of pipeline stages) at an address.
 
-    The address may name one artifact, all artifacts of a kind or name, a whole store, or a release.
+    The address may be that of one artifact, all artifacts of a kind or name, a whole store, or a release.
 
     Args:
-        address: Path or address; it may end in a short fingerprint (`STORE/3f2a9c`) or name a release (`STORE@NAME`).
+        address: Path or address. It may end in a short fingerprint (`STORE/3f2a9c`) or refer to a release
+            (`STORE@NAME`).
         kind: Kind of the artifacts to return, such as "shards"; if None, artifacts of all kinds are returned.
 
     Returns:
@@ -150,7 +151,7 @@ def _find_by_prefix(address: str) -> tuple[Place, str] | None:
     """Find the artifact whose fingerprint begins with the last component of an address.
 
     Returns:
-        (store, folder of the artifact inside it); None if no artifact matches.
+        The store and the folder of the artifact in it, or None if no artifact matches.
 
     Raises:
         InputError: If several match.
@@ -170,9 +171,9 @@ def _find_by_prefix(address: str) -> tuple[Place, str] | None:
 
 
 def _iter_splits(whole: Place) -> Iterator[tuple[Place, str]]:
-    """Yield the possible splits of an address into (store, path inside it), with zero to three folders inside.
+    """Yield the possible splits of an address into (store, path inside it). The path has zero to three folders.
 
-    The address is split as typed, then with symbolic links resolved. If there is no folder inside, the path is "".
+    The address is split as typed, and then with symbolic links resolved. A path without folders is "".
     """
     for place in (whole, whole.without_links):
         inside = ""
@@ -244,7 +245,7 @@ _RUN_ID = re.compile(r"\d{4,}(T\d*)?(-[^/]*)?")
 def shorten_run_ids(run_ids: Sequence[str]) -> Mapping[str, str]:
     """Return the shortest unique id of each run of a store, by full run id.
 
-    A run whose id contains no time, or that has no unique short id, maps to its full id.
+    If an id contains no time, or has no unique short form, the full id is used.
 
     >>> list(shorten_run_ids(["20261126T184802483910-a", "20261127T184802483910-b"]).values())
     ['20261126', '20261127']
@@ -302,7 +303,7 @@ def find_run(name: str, store: str) -> tuple[Place, RunRecord]:
     """Find a recorded run by its id, its short id, its folder, or its store.
 
     Args:
-        name: The id, or an address; for the address of a store, its newest completed run is returned.
+        name: The id, or an address. For the address of a store, its newest completed run is returned.
         store: Address of the store in which ids are looked up.
 
     Returns:

@@ -54,7 +54,7 @@ OTHER_FIELDS = ("line", "id")  # of a row of `predict`, besides the answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersJob:
-    """The documents for which one process makes predictions: those in some parts (stored files) of a corpus.
+    """The documents that one process makes predictions for: those in some parts (stored files) of a corpus.
 
     Attributes:
         store: Address of the store.
@@ -137,10 +137,10 @@ def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
     Args:
         writer: Writes the file into the store.
-        plan: The part to build, whose `job` is an AnswersJob.
+        plan: The part to build. Its `job` is an AnswersJob.
 
     Returns:
-        The numbers of documents read, answered, and not usable (by reason).
+        The numbers of documents that were read, answered, and not usable (by reason).
 
     Raises:
         InputError: If the corpus has changed since planning, or the disk is full.
@@ -168,7 +168,7 @@ def build_answers_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
 
 def _write_documents(place: Place, job: AnswersJob, path: Path) -> int:
-    """Write a job's documents, except deleted ones, to a Parquet file. Return the number of documents.
+    """Write a job's documents, except deleted ones, to a Parquet file, and return the number of documents.
 
     Args:
         place: The store.
@@ -206,11 +206,11 @@ def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
         answers: Path of the Parquet file to write.
 
     Returns:
-        The trainer's document counts as parsed JSON: a dict with the keys "accounts" (by name, a dict with "total" and
+        The trainer's document counts as parsed JSON: a dict with the keys "accounts" (dicts by name, with "total" and
         "outcomes", the number of documents by outcome) and "figures" (numbers by name).
 
     Raises:
-        InputError, TrainingFailed: If the process fails; which one depends on the cause.
+        InputError, TrainingFailed: If the process fails. The type depends on the cause.
     """
     documents = str(work / "documents.parquet")
     file = FileSettings(path=documents, format="parquet", columns={"text": "text"}, max_unusable=1.0)
@@ -230,7 +230,7 @@ def _answer(job: AnswersJob, model: Path, work: Path, answers: Path) -> Any:
 
 
 def _iter_rows(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the rows to store, from the JSON lines that `predict` wrote to a file. Unusable documents are omitted.
+    """Yield the rows to store from a file of JSON lines that `predict` wrote. Unusable documents are omitted.
 
     A row has the keys `id` (of the document), `answer` (the answer as text) and `row` (the whole answer as JSON text).
     """

@@ -27,7 +27,7 @@ Perform = Callable[[Sequence[Stage]], list[Manifest]]
 def make_vocabularies(
     recipe: Recipe, corpus: Corpus, existing: Mapping[str, Vocabulary], perform: Perform
 ) -> tuple[dict[str, Manifest], list[Stage]]:
-    """Train the vocabularies of a recipe, and store the existing vocabularies that it names.
+    """Train the vocabularies of a recipe, and store the existing vocabularies that it refers to.
 
     Words are counted once for all vocabularies that use the same counting rule.
 
@@ -35,11 +35,11 @@ def make_vocabularies(
         recipe: The recipe, with the tables of the vocabularies.
         corpus: The corpus to train on.
         existing: Existing vocabularies that the recipe uses, by the name of their table.
-        perform: Builds the given pipeline stages and returns their manifests (stored descriptions) in the same order.
+        perform: Function that builds the given pipeline stages, and returns their manifests in the same order.
 
     Returns:
-        (vocabularies, stages): the manifests of the vocabularies by the name of their table, and the planned stages
-        that will measure the vocabularies.
+        The manifests of the vocabularies by the name of their table, and the planned stages that will measure the
+        vocabularies.
     """
     weights = {entry.source.name: entry.weight for entry in recipe.sources}
     counts = count_words(recipe, corpus, existing, perform)
@@ -63,7 +63,7 @@ def count_words(
         recipe: The recipe, with the tables of the vocabularies.
         corpus: The corpus.
         existing: Existing vocabularies that the recipe uses, by the name of their table.
-        perform: Builds the given pipeline stages and returns their manifests (stored descriptions) in the same order.
+        perform: Function that builds the given pipeline stages, and returns their manifests in the same order.
 
     Returns:
         The manifests of the word counts, by vocabulary name. Existing vocabularies without a known rule are omitted.
@@ -77,11 +77,11 @@ def count_words(
 
 
 def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[str, WordRule]:
-    """Return the rule by which words are counted for each vocabulary of a recipe, by the name of its table.
+    """Return the word counting rule of each vocabulary of a recipe, by the name of its table.
 
     Args:
         recipe: The recipe.
-        existing: Existing vocabularies that the recipe uses, by the name of their table; those without a known rule are
+        existing: Existing vocabularies that the recipe uses, by the name of their table. Those without a known rule are
             omitted from the result.
     """
     rules = {}
@@ -95,12 +95,12 @@ def find_word_rules(recipe: Recipe, existing: Mapping[str, Vocabulary]) -> dict[
 def merge_parts(
     manifests: Mapping[str, Manifest], plan: Callable[[Manifest], Stage | None], perform: Perform
 ) -> dict[str, Manifest]:
-    """Merge each artifact (stored result of a stage) that consists of many files into one table.
+    """Merge each artifact (stored stage result) that consists of many files into one table.
 
     Args:
         manifests: Descriptions of the artifacts, by name.
-        plan: Plans the stage that merges an artifact, or returns None if the artifact has few files.
-        perform: Builds the given pipeline stages and returns their manifests (stored descriptions) in the same order.
+        plan: Function that plans the stage that merges an artifact, or returns None if the artifact has few files.
+        perform: Function that builds the given pipeline stages, and returns their manifests in the same order.
 
     Returns:
         The manifests of the merged artifacts, by name. Artifacts with few files are omitted.
@@ -110,7 +110,7 @@ def merge_parts(
 
 
 def load_given_vocabularies(recipe: Recipe) -> dict[str, Vocabulary]:
-    """Load the existing vocabularies that a recipe names. Return them by the name of their table in the recipe.
+    """Load the existing vocabularies that a recipe refers to, and return them by the name of their table.
 
     Raises:
         InputError: If a vocabulary cannot be read, or cannot be used for a masked language model.
@@ -138,9 +138,9 @@ def build_shard_sets(
         recipe: The recipe.
         corpus: The corpus of all documents.
         vocabularies: Manifests of the vocabularies, by the name of their table.
-        perform: Builds the given pipeline stages and returns their manifests (stored descriptions) in the same order.
-        before: Manifest of the corpus of earlier runs, if it is reused; its tokens and shards are extended. None to
-            build all of them.
+        perform: Function that builds the given pipeline stages, and returns their manifests in the same order.
+        before: Manifest of the earlier runs' corpus if it is reused. Its tokens and shards are then extended. If None,
+            everything is built.
         other_stages: Stages to build in parallel with the tokens.
 
     Returns:
@@ -160,11 +160,11 @@ def build_shard_sets(
 
 
 def plan_all_tokens(recipe: Recipe, corpus: Corpus | None, vocabularies: Mapping[str, Manifest]) -> list[Stage]:
-    """Plan a stage that tokenizes the corpus for each vocabulary. Return the stages in the order of the vocabularies.
+    """Plan one stage per vocabulary that tokenizes the corpus, in the order of the vocabularies.
 
     Args:
-        recipe: The recipe, whose seed is used.
-        corpus: The corpus; if None, the result is [].
+        recipe: The recipe. Its seed is used.
+        corpus: The corpus. If None, the result is [].
         vocabularies: Manifests (stored descriptions) of the vocabularies, by name.
     """
     if corpus is None:
@@ -185,7 +185,7 @@ def plan_all_shards(
         recipe: The recipe.
         corpus: The corpus that the tokens were made from.
         vocabularies, tokens: Manifests of the vocabularies and tokenized corpora, by vocabulary name.
-        merges: Manifests of the merged tokens, by vocabulary name; tokens in few files are not merged and have no
+        merges: Manifests of the merged tokens, by vocabulary name. Tokens in few files are not merged, and have no
             entry.
     """
     return [
@@ -205,7 +205,7 @@ def plan_all_shards(
 def plan_earlier_shards(
     recipe: Recipe, corpus: Corpus, vocabularies: Mapping[str, Manifest], tokens: Mapping[str, Manifest]
 ) -> list[Stage]:
-    """Plan again the shard sets (training data) that earlier runs made from their corpus, to extend them.
+    """Plan the shard sets (training data) that earlier runs made from their corpus, so that they can be extended.
 
     The stages are in the order of the recipe. Returns [] if tokens that were merged are no longer in the store.
 
@@ -221,14 +221,14 @@ def plan_earlier_shards(
 
 
 def continue_stages(place: Place, stages: Sequence[Stage], earlier: Sequence[Stage]) -> list[Stage]:
-    """Return copies of the stages, each set to extend the stored result of the earlier stage with the same index.
+    """Return copies of the stages that each extend the stored result of the earlier stage with the same index.
 
     A stage is built from scratch if its earlier stage has no stored result.
 
     Args:
         place: The store.
         stages: The stages.
-        earlier: As many earlier stages, or [] to build all stages from scratch.
+        earlier: One earlier stage per stage, or [] to build all stages from scratch.
     """
     found = [read_manifest(place, stage.folder) for stage in earlier] or [None] * len(stages)
     return [replace(stage, previous=manifest) for stage, manifest in zip(stages, found, strict=True)]

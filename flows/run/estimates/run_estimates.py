@@ -44,7 +44,7 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
     Args:
         place: The store.
         recipe: The recipe.
-        lock: Content of the recipe's lock file (the raw files of each run), with the files' current paths.
+        lock: The recipe's lock (the raw files of each run), with the files' current paths.
         planned: What the run would do with each stage.
         workers: Number of worker processes.
 
@@ -74,12 +74,12 @@ def estimate_run(place: Place, recipe: Recipe, lock: Lock, planned: Sequence[Pla
 
 @dataclass(frozen=True, kw_only=True)
 class _RunSizes:
-    """The sizes of the data that a run's stages process, from which their costs are estimated.
+    """The sizes of the data that a run's stages process. The costs of the stages are estimated from them.
 
     Attributes:
         place: The store.
         recipe: The recipe, with the settings of the model that training starts from.
-        lock: Content of the recipe's lock file (the raw files of each run).
+        lock: The recipe's lock (the raw files of each run).
         wanted: The stages that are not reused from the store.
         texts: The sampled text of each source.
         workers: Number of worker processes.
@@ -101,7 +101,7 @@ class _RunSizes:
 
     @cached_property
     def _to_build(self) -> Mapping[str, tuple[int, int]]:
-        """The numbers of all parts (file sets of the output) and of missing parts, by stage, such as "shards/news"."""
+        """The number of all parts (output file sets) and of missing parts, by stage, such as "shards/news"."""
         parts: dict[str, tuple[int, int]] = {}
         for entry in self.wanted:
             before, missing = parts.get(entry.stage, (0, 0))
@@ -122,7 +122,7 @@ class _RunSizes:
 
     @cached_property
     def _new_share(self) -> float:
-        """The share of the text, from 0 to 1, that is in documents not yet in the store."""
+        """The share of the text that is not in the store yet, from 0 to 1."""
         return sum(text.new.text_bytes for text in self.texts) / max(1.0, self.whole.text_bytes)
 
     @cached_property
@@ -159,24 +159,24 @@ class _RunSizes:
         return estimate_stage(stage, amounts, algorithm, left)
 
     def _add_sizes(self, sources: Sequence[str]) -> TextSizes:
-        """Return the total sizes of the documents of the given sources, or of all sources if `sources` is empty."""
+        """Sum the document sizes of the given sources, or of all sources if `sources` is empty."""
         return TextSizes.add_all(text.whole for text in self.texts if not sources or text.source in sources)
 
     def _count_words(self, parts: int = 1) -> float:
-        """Divide the text into `parts` equal parts, and return the estimated sum of their numbers of distinct words."""
+        """Estimate the number of distinct words in each of `parts` equal parts of the text, and return the sum."""
         return parts * self._words_per_mb * math.pow(self.whole.text_bytes / parts / 1e6, WORDS_POWER)
 
     def _count_pieces(self, vocabulary: str) -> float:
-        """Estimate the number of pieces (tokens) in a vocabulary of the recipe."""
+        """Estimate the size of one of the recipe's vocabularies, in pieces (tokens)."""
         settings = self._vocabularies[self.recipe.name_artifact(vocabulary)].settings
         size = settings.size if isinstance(settings, VocabularySettings) else DEFAULT_VOCABULARY_SIZE
         return min(size, max(1.0, MAX_PIECES * self._count_words()))
 
     def _count_tokens(self, vocabulary: str, sources: Sequence[str] = ()) -> float:
-        """Estimate the number of tokens in the documents of the given sources, or of all sources if `sources` is empty.
+        """Estimate the number of tokens in the documents of some sources, or of all sources if `sources` is empty.
 
-        The formula fits measured tokens per word, on novels and the five sources: 1.55 with 2,000 pieces, 1.39 with
-        4,000 of byte-level BPE, 1.06 to 1.13 with 8,000; 1 if there are as many pieces as distinct words.
+        The formula fits the tokens per word that were measured on novels and the five sources: 1.55 with 2,000 pieces,
+        1.39 with 4,000 pieces of byte-level BPE, 1.06 to 1.13 with 8,000, and 1 with as many pieces as distinct words.
 
         Args:
             vocabulary: Name of the vocabulary's table in the recipe.
@@ -195,7 +195,7 @@ class _RunSizes:
         return {e.name: (1 - self.recipe.held_out.share) * self._count_example_tokens(e) for e in self.recipe.shards}
 
     def _compute_work(self, kind: str, name: str) -> dict[str, float]:
-        """Return the amount of work in pretraining, fine-tuning or making predictions, as {unit: amount}.
+        """Compute the amount of work for pretraining, fine-tuning or making predictions, as {unit: amount}.
 
         The units are those of `compute_training_work`, `compute_task_work` and `compute_answer_work`.
 
@@ -220,7 +220,7 @@ class _RunSizes:
         return compute_answer_work(entry, model, self._count_pieces(used), asked)
 
     def list_warnings(self, stages: Sequence[StageEstimate]) -> list[str]:
-        """Return a one-line warning if training repeats its text more than MAX_HELPFUL_PASSES times; otherwise [].
+        """Return a list with a warning if training repeats its text more than MAX_HELPFUL_PASSES times, otherwise [].
 
         Args:
             stages: The estimates of all stages.
@@ -238,7 +238,7 @@ class _RunSizes:
 
 
 def describe_basis(texts: Sequence[SourceText]) -> Iterable[str]:
-    """Yield lines that state what the estimates are based on and how accurate they are."""
+    """Yield lines about what the estimates are based on, and how accurate they are."""
     sampled, records = sum(len(text.sample.sampled) for text in texts), sum(text.sample.records for text in texts)
     yield f"Estimated from {sampled:,} of about {round(records):,} records, judged by the recipe's own steps."
     if short := [text.source for text in texts if text.sample.cut_short]:
@@ -252,7 +252,7 @@ def describe_scratch(stages: Sequence[StageEstimate], place: Place) -> Iterable[
 
     Args:
         stages: The estimates of the run's stages.
-        place: The store, which decides where temporary files are written.
+        place: The store. It determines where temporary files are written.
     """
     most = max((stage.scratch_bytes for stage in stages), default=0)
     if most > MIN_SCRATCH_BYTES:
@@ -260,7 +260,7 @@ def describe_scratch(stages: Sequence[StageEstimate], place: Place) -> Iterable[
 
 
 def _iter_stops(recipe: Recipe, texts: Sequence[SourceText]) -> Iterable[str]:
-    """Yield the lines that explain why a run would stop: one for each filter rule that drops too much of a source.
+    """Yield lines that explain why a run would stop, one for each filter rule that drops too much of a source.
 
     A line may suggest another recipe template. If no document of any source is left, there is a line for each source.
 

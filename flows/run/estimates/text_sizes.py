@@ -42,8 +42,8 @@ class TextSizes:
         documents: Number of documents.
         text_bytes: Size of their texts in UTF-8.
         packed_bytes: Size of their texts when compressed as in a store.
-        words: Number of words and punctuation marks, split as by BERT; a long word counts as several.
-        measured: Processor time, in seconds, needed to read and filter the documents.
+        words: Number of words and punctuation marks according to BERT's splitting rules. A long word counts as several.
+        measured: CPU time, in seconds, for reading and filtering the documents.
     """
 
     documents: float = 0.0
@@ -58,7 +58,7 @@ class TextSizes:
 
     @staticmethod
     def add_all(sizes: Iterable["TextSizes"]) -> "TextSizes":
-        """Return the sums of several sizes, field by field; all zeros if there are none."""
+        """Add up sizes field by field. The result for no sizes is all zeros."""
         return TextSizes(**sum((Counter(asdict(some)) for some in sizes), Counter()))
 
 
@@ -72,9 +72,10 @@ class SourceText:
         outcomes: Estimated number of records by outcome, as in the record counts of a run.
         whole: Sizes of all documents.
         new: Sizes of the documents that are not in the store yet.
-        fitted: Processor time, in seconds, needed to compute the statistics of the new documents.
+        fitted: CPU time, in seconds, for computing the statistics of the new documents.
         parts: Estimated number of parts (file sets that are built independently).
-        words_per_mb: Distinct words in one MB of text; the number grows with the size to the power WORDS_POWER.
+        words_per_mb: Number of distinct words in one MB of text. It grows with the text's size to the power of
+            WORDS_POWER.
     """
 
     source: str
@@ -93,7 +94,7 @@ def judge_sources(recipe: Recipe, lock: Lock, planned: Sequence[PlannedStage]) -
     Args:
         recipe: The recipe.
         lock: Content of the recipe's lock file (the raw files of each run).
-        planned: What a run would do with each stage; shows which documents are already in the store.
+        planned: What a run would do with each stage. This shows which documents are already in the store.
 
     Raises:
         FileFault: If a raw file cannot be divided into slices.

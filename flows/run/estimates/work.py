@@ -39,7 +39,7 @@ class _ModelSize:
         self.parameters = self._body + (vocabulary_size + (entry.settings.max_length or 512) + 4) * hidden
 
     def count_flops(self, length: float, predicted: float = 0.0) -> float:
-        """Return the floating-point operations per token in one training step.
+        """Compute the number of floating-point operations per token in one training step.
 
         Args:
             length: Number of tokens in each example.
@@ -48,7 +48,7 @@ class _ModelSize:
         return 6 * self._body + 6 * predicted * self._head + 12 * self._layers * self._hidden * length
 
     def compute_memory(self, held: float, predicted: float = 0.0) -> float:
-        """Return the memory of a training process in bytes.
+        """Compute the memory that a training process needs, in bytes.
 
         Args:
             held: Number of tokens that are processed at once.
@@ -61,16 +61,16 @@ class _ModelSize:
 def compute_training_work(
     entry: ModelEntry, recipe: Recipe, vocabulary_size: float, to_train_on: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the work needed to train a model, as {unit: amount}.
+    """Compute the work needed to train a model, as {unit: amount}.
 
     The units are "tokens", "flops" (floating-point operations), "steps", "parameters" and "model_bytes" (memory). Every
     example is assumed to have the maximum length of its shard set.
 
     Args:
         entry: The model and the settings of its training.
-        recipe: The recipe, whose shard sets the phases of the training read.
+        recipe: The recipe. The training phases read its shard sets.
         vocabulary_size: Number of tokens in the vocabulary.
-        to_train_on: Number of tokens of each shard set by name, for phases whose length is given in epochs.
+        to_train_on: Number of tokens in each shard set, by name. Needed for phases whose length is given in epochs.
     """
     model = _ModelSize(entry, vocabulary_size)
     lengths = {shards.name: shards.settings.length for shards in recipe.shards}
@@ -88,7 +88,7 @@ def compute_training_work(
 
 
 def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: float) -> dict[str, float]:
-    """Return the work needed to fine-tune and evaluate the tasks of a `[[task]]` table, as {unit: amount}.
+    """Compute the work needed to fine-tune and evaluate the tasks of a `[[task]]` table, as {unit: amount}.
 
     The units are "documents" (labeled rows), "tokens", "flops" (floating-point operations), "steps", "answered"
     (predicted rows), "pieces" (size of the vocabulary), "parameters" (of all stored models) and "model_bytes" (memory).
@@ -126,7 +126,7 @@ def compute_task_work(entry: TaskEntry, start: ModelEntry, vocabulary_size: floa
 def compute_answer_work(
     entry: TaskEntry, start: ModelEntry, vocabulary_size: float, texts: TextSizes
 ) -> dict[str, float]:
-    """Return the work needed to make predictions for documents with a fine-tuned model, as {unit: amount}.
+    """Compute the work needed to make predictions for documents with a fine-tuned model, as {unit: amount}.
 
     The units are "documents", "text_bytes", "answered" (size of the predictions, in rows), "tokens", "flops"
     (floating-point operations) and "model_bytes" (memory).
@@ -150,40 +150,39 @@ def compute_answer_work(
 
 
 def _find_length(task: SuiteTask, start: ModelEntry) -> int:
-    """Return the maximum number of tokens that a task's model reads of each example.
+    """Return the maximum number of tokens of an example that a task's model reads.
 
     Args:
         task: The task, which may set a maximum.
-        start: The model that is fine-tuned, which has a number of positions.
+        start: The model that is fine-tuned. Its number of positions is an upper limit.
     """
     return min(task.settings.max_length or read_task(task.task).default_length, start.settings.positions)
 
 
 def _count_row_tokens(task: Task, file: FileSettings, length: int, labelled: bool = True) -> list[float]:
-    """Estimate the number of tokens in each row of a labeled file from its characters. Return one number for each row.
+    """Estimate the number of tokens in each row of a labeled file from the row's number of characters.
 
     Args:
-        task: The task, which defines the columns of the file.
+        task: The task. It determines the columns of the file.
         file: The labeled file.
-        length: Maximum number of tokens that the model reads; longer rows count as this length.
+        length: Maximum number of tokens that the model reads. Longer rows count as this many.
         labelled: False if the file has no labels
 
     Raises:
         InputError: If the file cannot be read.
     """
     needed, optional = split_roles(task, labelled)
-    rows: Iterator = read_examples(with_format(task, file), RowCounts(), needed, lambda values: values, optional)  #
-        type: ignore[type-arg]
+    rows: Iterator = read_examples(with_format(task, file), RowCounts(), needed, lambda values: values, optional)  # type: ignore[type-arg]
     return [min(length, 2 + len("".join(map(str, values.values()))) / CHARACTERS_PER_TOKEN) for _, values in rows]
 
 
 def count_phase_tokens(phase: PhaseSettings, lengths: Sequence[int], held: float = 0.0) -> int:
-    """Return the maximum number of tokens that a training phase reads in total.
+    """Compute the maximum total number of tokens that a training phase reads.
 
     Args:
         phase: Settings of the phase.
         lengths: Maximum example length of each shard set that the phase reads.
-        held: Number of tokens in these shard sets, for a phase whose length is given in epochs.
+        held: Number of tokens in these shard sets. It is used if the phase's length is given in epochs.
     """
     if phase.tokens is not None:
         return parse_tokens("training.phase.tokens", phase.tokens)
