@@ -271,6 +271,9 @@ def compute_group_begins(path: Path) -> dict[int, int]:
 
     The keys are byte offsets in the file, estimated from the sizes of the row groups. `Locator.stream` of a row has the
     same offset for its group.
+
+    Raises:
+        InputError: If the file is not a Parquet file or is damaged.
     """
     with open_parquet(path) as table:
         groups = range(table.metadata.num_row_groups)
