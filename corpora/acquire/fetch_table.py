@@ -42,16 +42,17 @@ class AcquireSettings:
     """The `fetch` table of a source.
 
     catalogue:            "wikipedia", "cc-news", "wet" (Common Crawl's plain text) or "urls"
-    dump:                 a wiki and a date, "enwiki-20261101", or "enwiki-latest": the newest that is finished
-    months:               months of CC-NEWS, ["2026-10"], or "latest": the newest that has files
-    crawl:                a crawl, "CC-MAIN-2026-40"
-    urls:                 addresses; after each may be its sha256, sha1 or md5, its size in bytes, and name=...
-    list:                 a text file of such lines, a path next to the recipe or an address
-    mirror:               base address that takes the place of the publisher's
-    limit:                the first so many files (a dump and its index are one); None: all
-    folder:               the folder of raw files; "": raw/ and the source's name
-    connections_per_host: downloads from one host at a time
-    user_agent:           who asks; a publisher may want an address to write to
+    dump:                 a wiki and a date, such as "enwiki-20261101"; "enwiki-latest" is the newest finished dump
+    months:               months of CC-NEWS, such as ["2026-10"]; "latest" is the newest month that has files
+    crawl:                a crawl, such as "CC-MAIN-2026-40"
+    urls:                 URLs, each optionally followed by the file's sha256, sha1 or md5, its size in bytes, and
+                          name=...
+    list:                 a text file of such lines: a path relative to the recipe, or a URL
+    mirror:               base URL to use instead of the publisher's
+    limit:                maximum number of files, counted from the first one (a dump and its index are one); None: all
+    folder:               the folder for the raw files; "": `raw/` and the source's name
+    connections_per_host: maximum number of simultaneous downloads from one host
+    user_agent:           how the client identifies itself; a publisher may want an address to write to
     """
 
     catalogue: str

@@ -39,10 +39,10 @@ Outcome = TypeVar("Outcome")
 class Patience:
     """The timeouts and retries of the client, in seconds.
 
-    first_seconds:  wait before the second attempt; doubled for each one after
-    max_seconds:    bound of every wait, also of one that a server asks for
-    silent_seconds: no byte for this time is a failure
-    attempts:       failures in a row, without a megabyte received, after which a file is given up
+    first_seconds:  wait before the second attempt, doubled before each further one
+    max_seconds:    maximum wait, even if a server asks for a longer one
+    silent_seconds: an attempt fails if no byte arrives for this time
+    attempts:       number of consecutive failures, without receiving a megabyte, after which a file is given up
     """
 
     first_seconds: float = 1.0

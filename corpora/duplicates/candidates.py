@@ -58,7 +58,7 @@ def build_signature_schema(permutations: int) -> pa.Schema:
 class SplitSettings:
     """The share of documents that is held out for evaluation.
 
-    share: share of the groups that are held out. A document without a group counts as a group of its own
+    share: share of the groups that are held out. A document without a group is its own group
     """
 
     share: float = 0.01

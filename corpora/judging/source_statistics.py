@@ -37,8 +37,9 @@ CUT = pa.schema(
 class RepeatedLineSettings:
     """Settings for removing lines that many of a source's documents share.
 
-    min_documents, min_share: a line that so many documents of the sample have, and that share of them
-    sample_bytes:             raw bytes that are read for the sample, here and for selection
+    min_documents, min_share: a line is removed if at least `min_documents` documents of the sample contain it, and if
+                              these are at least the share `min_share` of the sample's documents
+    sample_bytes:             number of raw bytes to read for the sample, which is also used for selection
     """
 
     enabled: bool = False

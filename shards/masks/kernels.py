@@ -69,7 +69,7 @@ def mask_examples(
         root: Random key from which the key of each example is derived.
         codes: int64 [6]: unit, count, maximum number of masks per example, the two bounds of `to_kind_bounds`, id of
             [MASK].
-        length_bounds: uint64, thresholds for the random length of an n-gram, from `to_length_bounds`
+        length_bounds: uint64, thresholds for the random length of an n-gram, from `to_length_bounds`.
         is_special, special_ranges, ordinary, weights, aliases: Vocabulary tables, the fields of `MaskVocabulary`.
         positions: int64, filled with the positions of the masked tokens in `ids`. It must be large enough for all
             masks.
@@ -195,7 +195,7 @@ def _choose_if_free(row: Ids, is_special: Bytes, position: np.uint64, chosen: UI
         row: The ids of the example.
         is_special: uint8 [vocabulary], 1 for special tokens.
         position: Index in `row`.
-        chosen: uint64, one bit per token, lowest bit first; changed in place.
+        chosen: uint64, one bit per token, lowest bit first. Changed in place.
 
     Returns:
         1 if this call set the bit, otherwise 0.
@@ -464,7 +464,7 @@ def _replace_chosen(
         key: Random key of the example.
         has_shared_kind: Whether all tokens of a unit are replaced in the same way: by [MASK], by random tokens, or not
             at all.
-        codes: int64 [6], settings as numbers: see `mask_examples`
+        codes: int64 [6], settings as numbers, see `mask_examples`.
         ordinary, weights, aliases: Tables for random replacements, fields of `MaskVocabulary`.
         chosen: The bits of the tokens to mask.
         heads: The bits of the first token of each unit.

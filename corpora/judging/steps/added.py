@@ -59,9 +59,9 @@ class AddedStep(Protocol):
 class StepEntry:
     """A `[[step]]` of a recipe.
 
-    after:   "parse", "clean" or "rules": the step directly after which it comes
-    sources: names of the sources that it is applied to; empty: all
-    package: of the step, with its version
+    after:   "parse", "clean" or "rules": the step directly after which this step is applied
+    sources: names of the sources to which the step is applied; empty: all
+    package: name and version of the package that provides the step
     """
 
     step: AddedStep

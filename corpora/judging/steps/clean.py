@@ -47,13 +47,13 @@ from corpora.text.whitespace import INVISIBLE, LINE_BREAK, tidy, tidy_text
 class CleanSettings:
     """Settings for normalizing text after repair.
 
-    profile: "cased" leaves it at that. "uncased" makes it lower-case (`str.lower`; accents stay: whether they
-    are stripped is the tokenizer's affair, as in BERT). "roberta-brief" makes it lower-case, turns quotes,
-    dashes, ellipses and full-width forms into ASCII and removes every character that is not a letter, a
-    number, a mark, white space or one of . , ; : ! ? ' " ( ) -. "none" leaves texts as their files have them:
-    nothing is repaired either
-    quotes: "kept", or "straight": curly ones become ' and ", as ftfy has it
-    widths: "kept", or "narrow": full-width and half-width forms become the ordinary ones, as ftfy has it
+    profile: how repaired texts are normalized. "cased" changes nothing more. "uncased" converts to lower case
+        (`str.lower`; accents are kept, because stripping them is the tokenizer's task, as in BERT). "roberta-brief"
+        converts to lower case, converts quotes, dashes, ellipses and full-width forms to ASCII, and removes all
+        characters other than letters, numbers, marks, white space and . , ; : ! ? ' " ( ) -. "none" leaves texts as
+        they are in their files, without any repair
+    quotes: "kept", or "straight" to convert curly quotes to ' and ", as ftfy does
+    widths: "kept", or "narrow" to convert full-width and half-width forms to ordinary characters, as ftfy does
     """
 
     profile: str = "cased"

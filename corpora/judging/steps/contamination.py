@@ -56,10 +56,11 @@ _BATCH_ROWS = 4096
 class EvaluationSet:
     """One file of evaluation items.
 
-    path:   .txt (a line an item), .jsonl, .json (SQuAD's form, or a list of objects), .tsv, .csv or .parquet
-    name:   how the set is called in what is reported; the file's name if left empty
-    fields: the fields or columns that are looked for; all that hold text if left empty. A table without a
-            heading names its columns by number: "1" is the first.
+    path:   a .txt file (one item per line), .jsonl, .json (SQuAD's format, or a list of objects), .tsv, .csv or
+            .parquet
+    name:   name of the set in reports; if empty, the name of the file
+    fields: the fields or columns to compare; if empty, all that contain text. In a table without a heading, columns are
+            named by number, from "1"
     """
 
     path: str
@@ -297,14 +298,14 @@ _CHUNK_ITEMS = 4096  # hashed at a time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContaminationSettings:
-    """Settings for comparing documents with evaluation sets. Without sets the step is off.
+    """Settings for comparing documents with evaluation sets. Without sets, the step is off.
 
     sets:      files of evaluation items, each a path or a table
-    n:         so many words in a row, in a document and in an item, are a meeting
-    min_words: an item of fewer than n words is looked for as a whole if it has at least so many
-    max_items: a run of words that is in more different items than this is a form of words ("which of the
-               following ...") and no meeting; 0 takes every run
-    drop:      whether documents that meet an item are dropped, or only reported
+    n:         a document matches an item if both contain the same run of this many words
+    min_words: an item with fewer than n words is matched as a whole, if it has at least this many words
+    max_items: a run of words that more items than this contain is a common phrase ("which of the following ...") and is
+               ignored; 0: no run is ignored
+    drop:      true drops documents that match an item; false only reports them
     """
 
     sets: tuple[EvaluationSet, ...] = ()

@@ -47,10 +47,12 @@ KNOWN_LANGUAGES = frozenset(_to_iso(code) for _, code in pycld2.LANGUAGES) - {UN
 class LanguageSettings:
     """Settings for keeping documents by language.
 
-    keep: ISO 639 codes; empty keeps every language
-    min_confidence: share of a text's bytes that must be in its first language, 0 to 1; below, it is "un"
-    keep_unknown: whether documents of language "un" stay
-    sample_bytes: how much of a document, from its beginning, is looked at; of a long one pieces first
+    keep: ISO 639 codes of the languages to keep; empty: all
+    min_confidence: minimum share of a text's bytes, 0 to 1, that must be in its main language; below it, the language
+        is "un" (unknown)
+    keep_unknown: whether documents with the language "un" are kept
+    sample_bytes: maximum number of bytes, from the beginning of a document, used to detect its language. Of a long
+        document, a few pieces are tried first
     """
 
     keep: tuple[str, ...] = ("en",)

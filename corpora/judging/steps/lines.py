@@ -54,14 +54,14 @@ _CITATION = re.compile(f" *{_MARK}(?=[{re.escape(_MARKS)}]|$)|{_MARK}", re.ASCII
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineSettings:
-    """The line rules of C4, all off.
+    """The line rules of C4. All are off by default.
 
-    terminal_punctuation: a line must end in one of `LINE_ENDS`
-    min_words:            a line must have so many words; C4 has 5; 0 is off
-    max_word_characters:  no word of a line may have more; C4 has 1,000; 0 is off
-    drop_javascript:      a line must not have the word
-    drop_policy:          a line must have none of `POLICIES`
-    strip_citations:      marks as of Wikipedia are taken out of lines
+    terminal_punctuation: true removes lines that do not end in sentence punctuation or a closing quote
+    min_words:            lines with fewer words are removed; C4 uses 5; 0: off
+    max_word_characters:  lines that contain a longer word are removed; C4 uses 1,000; 0: off
+    drop_javascript:      true removes lines that contain the word "javascript"
+    drop_policy:          true removes lines that contain a phrase such as "terms of use" or "privacy policy"
+    strip_citations:      true removes citation marks, as in Wikipedia, from lines
     """
 
     terminal_punctuation: bool = False

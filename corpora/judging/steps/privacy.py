@@ -240,9 +240,9 @@ class PersonalDataSettings:
     """Settings for masking personal data, by kind. A replacement may be empty.
 
     email, ip, phone:  whether e-mail addresses, public IP addresses and telephone numbers are masked
-    email_replacement: what is put in the place of an e-mail address
-    ip_replacement:    of an IP address
-    phone_replacement: of a telephone number
+    email_replacement: replacement for an e-mail address
+    ip_replacement:    replacement for an IP address
+    phone_replacement: replacement for a telephone number
     """
 
     email: bool = False

@@ -52,10 +52,10 @@ Question = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoriesScoreSettings:
-    """Settings for keeping documents that are near enough to the questions.
+    """Settings for keeping only the documents that are most similar to a set of questions.
 
-    questions: files (see `read_questions`); without any the step is off
-    share:     of all documents, how many are kept, 0 to 1; the paper's is 0.001
+    questions: files of questions: .txt, .xml (Winograd schemas) or .jsonl; if empty, the step is off
+    share:     share of all documents to keep, 0 to 1; the paper uses 0.001
     """
 
     questions: tuple[str, ...] = ()

@@ -18,8 +18,7 @@ def set_piece(piece: Int64s, start: int, end: int, document: int, example: int) 
 
     Args:
         piece: int64 [PIECE_WIDTH], filled with the row (start, end, document, example).
-        start, end: Positions in the
-            tokens of the shard, counted through all documents.
+        start, end: Positions in the tokens of the shard, counted through all its documents.
         document: Zero-based index of the document in the shard.
         example: Zero-based index of the example in the plan.
     """

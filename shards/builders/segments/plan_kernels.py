@@ -56,8 +56,7 @@ def find_last_word(word_starts: Bytes, start: int, place: int) -> int:
 
     Args:
         word_starts: uint8 [tokens], 1 if the token begins a word.
-        start, place: Positions in the tokens of the shard,
-            like the result.
+        start, place: Token positions in the shard, like the result.
     """
     while place > start:
         if word_starts[place]:
@@ -72,8 +71,7 @@ def find_next_word(word_starts: Bytes, place: int, stop: int) -> int:
 
     Args:
         word_starts: uint8 [tokens], 1 if the token begins a word.
-        place, stop: Positions in the tokens of the shard,
-            like the result.
+        place, stop: Token positions in the shard, like the result.
     """
     while place < stop:
         if word_starts[place]:
