@@ -102,7 +102,7 @@ def build_special_tokens_map() -> dict[str, Json]:
 
 
 def format_token(token: str) -> str:
-    """Return a WordPiece token in a readable form, which is the token itself.
+    """Return a WordPiece token unchanged, because it is already readable.
 
     A token that continues a word starts with ##.
     """
