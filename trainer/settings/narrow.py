@@ -15,6 +15,7 @@ from trainer.settings.model import ModelSettings
 from trainer.settings.training import TrainingSettings
 
 WIDE = 512  # the hidden size from which on the published numbers suit
+MANY_TOKENS = 1_000_000_000  # from which on published narrow models, such as ELECTRA-small, learned with such settings
 PUBLISHED_RATE = 1e-4  # of BERT-base, and what `[training]` has if it sets none
 MIN_TOKENS = 3_000_000  # after which all six families were below the unigram entropy at a hidden size of 128
 
@@ -68,10 +69,10 @@ def list_narrow_advice(model: ModelSettings, training: TrainingSettings, max_tok
         max_tokens: Number of tokens that the training reads at most; None if it is not known.
 
     Returns:
-        One line per finding, as `key = value: explanation`. Empty for wide models, and for those that start from
-        another model.
+        One line per finding, as `key = value: explanation`. Empty for wide models, for those that start
+        from another model, and from a billion tokens on.
     """
-    if not _is_narrow(model):
+    if not _is_narrow(model) or (max_tokens or 0) >= MANY_TOKENS:
         return []
     lines, hidden_size = list[str](), model.shape[1]
     if training.learning_rate <= PUBLISHED_RATE:

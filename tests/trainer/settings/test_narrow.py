@@ -69,3 +69,4 @@ def test_the_general_defaults_of_a_narrow_model_are_told() -> None:
     assert "learning_rate = 0.002, warmup_share = 0.06, beta2 = 0.98" in rate
     assert "Set it to 0.049" in weights and "400,000 tokens" in tokens
     assert len(list_narrow_advice(model, training, None)) == 2
+    assert list_narrow_advice(model, training, 10**9) == []  # as published ones have read, which learn with them
