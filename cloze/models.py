@@ -12,6 +12,7 @@ fine-tuned in a folder resumes there, and what is trained in a store resumes and
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from shutil import copytree
@@ -386,9 +387,12 @@ def finetune(
         )
         asked = FinetuneRequest(task, to_model(model).address, files, output, settings, accept)
         history = collect_history(finetune_events(asked), task, workspace)
-        with open_model_folder(asked.model) as folder:
-            compared = compare_with_control(build_job(asked, folder), workspace.tell) if control else None
-    return Model(output, history, workspace, compared)
+        comparison = None
+        if control:
+            with open_model_folder(asked.model) as folder:
+                job = replace(build_job(asked), model=str(folder.resolve()))
+                comparison = compare_with_control(job, workspace.tell)
+    return Model(output, history, workspace, comparison)
 
 
 def collect_history(events: Iterator[Event], task: str, workspace: Workspace) -> list[Event]:

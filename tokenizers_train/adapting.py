@@ -62,7 +62,7 @@ class WordCutter(Protocol):
         """Split a word into pieces of the vocabulary, in order."""
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """Return whether the original word cannot be recovered from these pieces, a result of `cut`."""
+        """Return whether a word is unknown, at least in part, given its pieces from `cut`."""
 
     def __contains__(self, token: object) -> bool: ...
 
@@ -90,10 +90,9 @@ class WordPieceCutter:
         self._max_token_length = max(map(len, tokens), default=0)
 
     def cut(self, word: str) -> Pieces:
-        """Split a word into pieces of the vocabulary, in order.
+        """Split a word into WordPiece tokens, always taking the longest piece that matches next.
 
-        The longest piece that matches next is always taken. The result is only the unknown token if a part of the word
-        matches no piece, or if the word is too long.
+        The result is only the unknown token if a part of the word matches no piece, or if the word is too long.
         """
         if len(word) > self._max_word_length:
             return self._unknown_pieces
@@ -110,10 +109,7 @@ class WordPieceCutter:
         return tuple(pieces)
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """Return whether the original word cannot be recovered from these pieces, a result of `cut`.
-
-        This is the case if they are only the unknown token, e.g. ([UNK],).
-        """
+        """Return whether a word is unknown: its pieces, from `cut`, are only the unknown token, e.g. ("[UNK]",)."""
         return pieces == self._unknown_pieces
 
     def __contains__(self, token: object) -> bool:
@@ -150,10 +146,9 @@ class UnigramCutter:
         self._max_token_length = max(map(len, self.scores))
 
     def cut(self, word: str) -> Pieces:
-        """Split a word into pieces of the vocabulary, in order.
+        """Split a word into the pieces with the highest total score.
 
-        They are the pieces with the highest total score. Consecutive characters that no piece covers form one unknown
-        piece.
+        Consecutive characters that no piece covers form one unknown piece.
         """
         paths: list[tuple[float, int, bool] | None] = [(0.0, 0, True), *[None] * len(word)]
         for start in range(len(word)):
@@ -170,10 +165,7 @@ class UnigramCutter:
         return _trace_best_path(word, paths)
 
     def is_unknown(self, pieces: Pieces) -> bool:
-        """Return whether the original word cannot be recovered from these pieces, a result of `cut`.
-
-        This is the case if at least one of them is not in the vocabulary.
-        """
+        """Return whether a word is unknown: at least one of its pieces, from `cut`, is not in the vocabulary."""
         return any(piece not in self.scores for piece in pieces)
 
     def __contains__(self, token: object) -> bool:
@@ -208,7 +200,7 @@ def _keep_better_path(
 
     Args:
         paths: For each end, the score, the start of the last piece and whether the piece is known, or None if no
-            segmentation ends there; changed in place.
+            segmentation ends there. Changed in place.
         end: End of the last piece.
         score: The sum of the scores of all pieces.
         start: Start of the last piece.
@@ -245,7 +237,7 @@ class Merge(NamedTuple):
         left: The left piece.
         right: The right piece.
         eligible_count: How often the pair occurred in the eligible words.
-        saved_tokens: By how many tokens the merge shortened all words.
+        saved_tokens: Number of tokens that the merge saved in all words.
     """
 
     left: str
@@ -375,8 +367,8 @@ class Choice:
     Attributes:
         token: The token.
         count: How often it occurs in the eligible words.
-        pieces: The pieces of the token before it was added, but after all earlier choices were.
-        saved_tokens: By how many tokens it shortens the encoded words, in addition to all earlier choices.
+        pieces: The pieces into which the token was split after all earlier choices were added.
+        saved_tokens: Number of tokens that it saves in the encoded words, in addition to all earlier choices.
         rescued_words: Number of occurrences of words that were unknown before and no longer are.
         score: The score of a Unigram token, otherwise 0.
     """
@@ -469,7 +461,7 @@ class _TokenChooser:
         self._current_cuts = [self._cut_word(word) for word in self._words]
 
     def iter_choices(self) -> Iterator[Choice]:
-        """Yield the token that saves most, then the one that saves most in addition to it, and so on.
+        """Yield the choice that saves the most tokens, then the one that saves the most in addition to it, and so on.
 
         Each yielded token is added to the vocabulary. A candidate's gain is computed again when it reaches the top of
         the heap.
@@ -509,7 +501,7 @@ class _TokenChooser:
     def _find_changed_cuts(self, token: str) -> dict[int, _WordCut]:
         """Find the words that would be split differently if `token` were added.
 
-        Only words that begin with the token can be.
+        Only words that begin with the token can change.
 
         Returns:
             Maps the index of each of these words to its new pieces.
@@ -553,7 +545,7 @@ class _TokenChooser:
 
 
 def _keep_leading_letters(word: str, settings: AdaptSettings) -> str:
-    """Cut a SentencePiece word before its first character that the settings do not allow: `word,` becomes `word`.
+    """Truncate a SentencePiece word before the first character that the settings do not allow: `word,` becomes `word`.
 
     A word-start mark at the beginning is kept.
     """
@@ -582,9 +574,9 @@ def build_word_cutter(vocabulary: Vocabulary) -> WordCutter:
 def _iter_merge_choices(
     vocabulary: Vocabulary, words: Sequence[str], counts: Sequence[int], settings: AdaptSettings
 ) -> Iterator[Choice]:
-    """Yield the merge of the most frequent pair in the eligible words, again and again, as a choice.
+    """Merge the most frequent pair in the eligible words repeatedly, and yield each merge as a choice.
 
-    It ends when no pair occurs `min_count` times.
+    The iterator ends when no pair occurs `min_count` times.
 
     Args:
         vocabulary: The byte-level BPE vocabulary to adapt.
@@ -625,8 +617,8 @@ def with_added_tokens(vocabulary: Vocabulary, choices: Sequence[Choice], mode: s
 
     Args:
         vocabulary: The vocabulary that was given to `choose_tokens`.
-        choices: Choices returned by `choose_tokens`, in the same order. For byte-level BPE they must be the first ones,
-            without gaps.
+        choices: Choices returned by `choose_tokens`, in the same order. For byte-level BPE, none may be left out except
+            at the end.
         mode: "fill" replaces unused tokens ([unusedN], or madeupwordNNNN in RoBERTa) in ascending order and appends the
             rest; "append" appends all.
 
@@ -692,7 +684,7 @@ def _edit_model(model: dict[str, Any], algorithm: str, tokens: Sequence[str], ch
     be used.
 
     Args:
-        model: The model as parsed JSON; changed in place.
+        model: The model as parsed JSON, which is changed in place.
         algorithm: The vocabulary's algorithm.
         tokens: All tokens of the adapted vocabulary, in the order of their ids.
         choices: The new tokens, with their pieces and scores.
@@ -712,7 +704,7 @@ def _check_reachable(vocabulary: Vocabulary, choices: Sequence[Choice]) -> None:
     `choices` are the new tokens.
 
     Raises:
-        InputError: If it does not. The message names the first such token.
+        InputError: If a token is not encoded as itself. The message names the first such token.
     """
     tokenizer, is_whole_word = vocabulary.to_tokenizer(), vocabulary.algorithm != BYTE_BPE
     lost = [
@@ -767,6 +759,6 @@ def find_old_pieces(old: Vocabulary, new: Vocabulary) -> dict[int, tuple[int, ..
 def spell_for_model(vocabulary: Vocabulary, word: str) -> str:
     """Return a word in the spelling that the vocabulary's model expects.
 
-    It has one letter per byte in byte-level BPE; otherwise it is the word itself.
+    In byte-level BPE, the spelling has one letter per byte. Otherwise it is the word itself.
     """
     return "".join(map(BYTE_LETTERS.__getitem__, word.encode())) if vocabulary.algorithm == BYTE_BPE else word

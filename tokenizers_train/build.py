@@ -140,9 +140,9 @@ def batch_columns(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
 
 
 def _write_counts(writer: PartWriter, counts: WordCounts) -> dict[str, int]:
-    """Write the table "counts", and return two sums for the ledger by name.
+    """Write the table "counts", and return two totals for the ledger, keyed by name.
 
-    They are "words", the total of all counts, and "distinct words in parts", the number of rows.
+    The keys are "words", for the sum of all counts, and "distinct words in parts", for the number of rows.
     """
     with writer.create_table("counts", COUNTS_SCHEMA) as sink:
         sink.write(counts)
@@ -294,7 +294,7 @@ class GivenVocabularyJob:
 def plan_given_vocabulary(name: str, vocabulary: Vocabulary) -> Stage:
     """Plan the stage that copies an existing vocabulary into the store under the given name.
 
-    Its key is the digest of the vocabulary's files.
+    The stage has one part. The part's key is the digest of the vocabulary's files.
     """
     files = vocabulary.to_files()
     digest = hashlib.sha256()

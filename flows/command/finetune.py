@@ -220,7 +220,7 @@ def finetune_with_control(request: FinetuneRequest, tell: Tell) -> None:
     """
     finetune_model(request, tell)
     with open_model_folder(request.model) as folder:
-        compare_with_control(build_job(request, folder), tell)
+        compare_with_control(replace(build_job(request), model=str(folder.resolve())), tell)
 
 
 def finetune_folds(request: FinetuneRequest, tell: Tell) -> None:
@@ -261,8 +261,9 @@ def finetune_events(request: FinetuneRequest) -> Iterator[Event]:
         InputError: During iteration, if the request is not valid, or the data make a score meaningless.
         TrainingFailed: During iteration, if the trainer's process fails.
     """
+    job = build_job(request)
     with open_model_folder(request.model) as folder:
-        job = build_job(request, folder)
+        job = replace(job, model=str(folder.resolve()))
         yield from check_data_first(
             job.task, request.files.files, accept=request.accept, max_length=job.settings.max_length, model=folder
         )
@@ -273,12 +274,11 @@ def finetune_events(request: FinetuneRequest) -> Iterator[Event]:
                 yield event
 
 
-def build_job(request: FinetuneRequest, folder: Path) -> FinetuneJob:
-    """Build the trainer's job for a request.
+def build_job(request: FinetuneRequest) -> FinetuneJob:
+    """Build the trainer's job for a request. Its model is still the address; the trainer needs a local folder.
 
     Args:
-        request: The task, the files and the settings.
-        folder: The local folder of the request's model.
+        request: The model, the task, the files and the settings.
 
     Raises:
         InputError: If a setting is unknown or out of range.
@@ -286,7 +286,7 @@ def build_job(request: FinetuneRequest, folder: Path) -> FinetuneJob:
     files, overrides = request.files, {key: parse_setting(text) for key, text in request.overrides.items()}
     task, settings = split_settings(request.kind, overrides, "finetune")
     return FinetuneJob(
-        model=str(folder.resolve()),
+        model=request.model,
         output=str(request.output.resolve()),
         task=task,
         training=files.training,

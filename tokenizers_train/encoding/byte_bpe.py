@@ -93,7 +93,9 @@ class ByteBpeEngine:
         return smaller
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
+        """Encode each sentence data[starts[s]:ends[s]] separately with byte-level BPE.
+
+        The sentences may be in any order.
 
         Returns:
             The byte-level BPE tokens of the sentences, in the given order, without special tokens.

@@ -141,8 +141,8 @@ def fill_byte_pairs(byte_pairs: UInt64s, byte_ids: Int64s, pairs: UInt64s) -> No
     """Fill `byte_pairs` with the merge value of every pair of bytes.
 
     Args:
-        byte_pairs: uint64 [65536], output: the value of each pair, at index 256 * first byte + second byte. It must be
-            initialized to `NO_VALUE`, because entries of bytes that have no token are left unchanged.
+        byte_pairs: uint64 [65536], filled with the value of each pair at index 256 * first byte + second byte. It must
+            be initialized to `NO_VALUE`, because entries of bytes that have no token are left unchanged.
         byte_ids: int64 [256], the id of each byte, or -1 if the byte has no token.
         pairs: The hash table of pairs (see `ByteBpeModel`).
     """
@@ -216,7 +216,7 @@ def _find_lowest(values: UInt64s, count: int) -> tuple[np.uint64, int]:
 def _merge_long(pairs: UInt64s, pieces: UInt32s, count: int) -> int:
     """Merge the first `count` ids of `pieces` in place with a heap, and return how many are left.
 
-    The result is the same as that of `_merge_short`. A heap entry is rank * 2^32 + index of the left id. An entry is
+    The result is the same as with `_merge_short`. A heap entry is rank * 2^32 + index of the left id. An entry is
     outdated if the pair at this index now has another rank.
 
     Args:
@@ -256,7 +256,7 @@ def _push_pair(heap: list[np.uint64], pairs: UInt64s, pieces: UInt32s, left: int
     """Push a pair of adjacent ids onto the heap and return its value.
 
     Args:
-        heap: Entries of rank * 2^32 + index of the left id.
+        heap: Heap entries, each of them rank * 2^32 + index of the left id.
         pairs: The hash table of pairs (see `ByteBpeModel`).
         pieces: The ids of the word.
         left: Index of the left id in `pieces`.
@@ -280,9 +280,10 @@ def _write_pieces(pieces: UInt32s, count: int, ids: Ids, word_starts: Bytes, use
     Args:
         pieces: The ids of the word.
         count: Number of ids.
-        ids: Output: written from index `used` on.
-        word_starts: Output: 1 at index `used`, which must exist even if `count` is 0, and 0 at the word's other ids.
-        used: Number of ids written before.
+        ids: Output array, written from index `used` on.
+        word_starts: Output array, set to 1 at index `used`, which must exist even if `count` is 0, and to 0 at the
+            word's other ids.
+        used: Number of ids that are already in `ids`.
 
     Returns:
         The first eight bytes of the word's ids as one integer, with the first id in the lowest bits.
@@ -306,9 +307,9 @@ def _encode_long(bpe: ByteBpeModel, data: Bytes, start: int, end: int, ids: Ids,
         data: The bytes of the text.
         start: First byte of the word.
         end: End of the word.
-        ids: Output: written from index `used` on; must have room for one id per byte.
-        word_starts: Output: set to 1 at the word's first id, 0 at the others.
-        used: Number of ids written before.
+        ids: Output array, written from index `used` on. It must have room for one id per byte.
+        word_starts: Output array, set to 1 at the word's first id and to 0 at the others.
+        used: Number of ids that are already in `ids`.
     """
     pieces = np.empty(end - start, np.uint32)
     num_letters = _write_byte_ids(bpe.byte_ids, data, start, end, pieces)
@@ -337,13 +338,13 @@ def _encode_short(
     Args:
         data: The bytes of the text.
         classes: The class of each code point (see `load_character_classes`).
-        bpe: The vocabulary; its scratch space is overwritten.
-        cache: Ids of short words; new words are added.
-        ids: Output: written from index `used` on.
-        word_starts: Output: set to 1 at the first id of each word, 0 at the others.
+        bpe: The vocabulary. Its scratch space is overwritten.
+        cache: Cached ids of short words. New words are added.
+        ids: Output array, written from index `used` on.
+        word_starts: Output array, set to 1 at the first id of each word and to 0 at the others.
         at: Byte offset of the first word.
         end: End of the text.
-        used: Number of ids written before.
+        used: Number of ids that are already in `ids`.
 
     Returns:
         The byte offset at which it stopped, the end of the word there, and the number of ids written so far.
@@ -396,10 +397,10 @@ def encode_ranges(
         ends: int64 [texts], the end of each text.
         classes: The class of each code point (see `load_character_classes`).
         add_prefix_space: Whether to put a space before a text that does not begin with one.
-        bpe: The vocabulary; its scratch space is overwritten.
-        cache: Ids of short words; new words are added.
+        bpe: The vocabulary. Its scratch space is overwritten.
+        cache: Cached ids of short words. New words are added.
         ids: Filled with the ids of all texts.
-        word_starts: Filled with 1 at the first id of each word, 0 at the others; as long as `ids`.
+        word_starts: Filled with 1 at the first id of each word and 0 at the others. It must be as long as `ids`.
         offsets: int64 [texts + 1]; offsets[r + 1] is set to the end of text r in `ids`, offsets[0] is left unchanged.
         progress: The point at which to start; updated in place.
 

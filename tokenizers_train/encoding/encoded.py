@@ -30,7 +30,9 @@ class Engine(Protocol):
     """Encodes byte ranges of UTF-8 text. An engine may cache words, so it must not be shared between threads."""
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
+        """Encode each sentence data[starts[s]:ends[s]] separately.
+
+        The sentences may be in any order.
 
         Args:
             data: uint8, UTF-8 bytes.

@@ -133,7 +133,9 @@ class ReferenceEngine:
         self._dtype = choose_id_dtype(size)
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
+        """Encode each sentence data[starts[s]:ends[s]] separately with the Hugging Face tokenizers library.
+
+        The sentences may be in any order.
 
         The ranges are not checked, and must consist of whole UTF-8 characters.
 

@@ -75,7 +75,7 @@ def find_entry(cache: PieceCache, low: np.uint64, high: np.uint64, length: int) 
 
 @kernel
 def get_packed_ids(cache: PieceCache, entry: int) -> np.uint64:
-    """Return the ids of an entry, whose index is that of `find_entry`, packed into one integer.
+    """Return the ids of a cache entry, packed into one integer. `entry` is an index returned by `find_entry`.
 
     The first id is in the lowest bits, and unused bits are zero.
     """
@@ -85,7 +85,7 @@ def get_packed_ids(cache: PieceCache, entry: int) -> np.uint64:
 
 @kernel
 def count_ids(cache: PieceCache, entry: int) -> int:
-    """Return the number of ids in an entry, whose index is that of `find_entry`."""
+    """Return the number of ids in a cache entry. `entry` is an index returned by `find_entry`."""
     return int(np.int64(cache.entries[entry + 3] & _COUNT_MASK))
 
 

@@ -114,7 +114,7 @@ def _build_sorted(
 
 
 def keep_values_below(trie: Trie, limit: int) -> Trie:
-    """Return a copy of the trie without the ids of at least `limit`. Their nodes stay but have no id."""
+    """Return a copy of the trie without the ids that are `limit` or higher. Their nodes remain, but have no id."""
     arrays = (
         np.where(nodes >> _LABEL_BITS & _VALUE_MASK > limit, nodes & ~(_VALUE_MASK << _LABEL_BITS), nodes)
         for nodes in trie
@@ -126,7 +126,7 @@ def keep_values_below(trie: Trie, limit: int) -> Trie:
 def find_child(trie: Trie, node: int, byte: int) -> int:
     """Return the child of a node for the given byte, or -1 if no piece continues with this byte.
 
-    A node is the content of a cell, so the search begins with an entry of `trie.roots`.
+    A node is given by the content of its cell. Start at a root by passing an entry of `trie.roots`.
     """
     child = trie.cells[(node >> (_LABEL_BITS + _VALUE_BITS)) + byte]
     return child if child & _LABEL_MASK == byte else -1
@@ -154,8 +154,8 @@ def fill_cells(
         offsets: int64 [pieces + 1], the start of each piece in `data`.
         values: int64 [pieces], the id of each piece.
         first_of_root: int64 [roots + 1], the index of the first piece of each root, and the number of pieces.
-        cells: int64, output; every cell must be initialized to `_EMPTY`.
-        roots: int64 [roots], output: the node of each root.
+        cells: int64, the output array. Every cell must be initialized to `_EMPTY`.
+        roots: int64 [roots], filled with the node of each root.
 
     Returns:
         The number of cells used, or -1 if there are not enough cells. In that case the output must not be used.
@@ -218,8 +218,9 @@ def _queue_children(
         depth: Number of bytes on the path from the root to the node.
         labels: The distinct bytes at position `depth` of these pieces, ascending.
         base: Base index of the node: the child for a byte has the cell base + byte.
-        queue: int64 [nodes, 4], output: the first piece, the end of the pieces, the depth and the cell of each child.
-        queued: Number of nodes in the queue, after which the children are written.
+        queue: int64 [nodes, 4], filled with the first piece, the end of the pieces, the depth and the cell of each
+            child.
+        queued: Number of nodes that are already in the queue. The children are written after them.
     """
     for number, label in enumerate(labels):
         entry = queue[queued + number]
@@ -246,7 +247,7 @@ def _list_labels(
         first: Index of the first piece.
         last: Index after the last piece. Each of these pieces must be longer than `depth`.
         depth: The position in a piece.
-        labels: int64 [256], output.
+        labels: int64 [256], the output array.
     """
     number = 0
     for piece in range(first, last):

@@ -64,7 +64,9 @@ class UnigramEngine:
         self._cache = build_piece_cache()
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
+        """Encode each sentence data[starts[s]:ends[s]] separately with Unigram.
+
+        The sentences may be in any order.
 
         Returns:
             The most probable Unigram tokens of the sentences, in the given order, without special tokens.

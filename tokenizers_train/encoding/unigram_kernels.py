@@ -85,9 +85,9 @@ def write_best_pieces(model: UnigramModel, length: int, paths: BestPaths, ids: I
     Args:
         model: The vocabulary.
         length: Length of the word in bytes.
-        paths: The word; the other arrays are overwritten.
-        ids: Output. At most one id is written per byte.
-        used: Number of ids written before.
+        paths: Holds the word in `paths.word`. Its other arrays are scratch space.
+        ids: Output array, written from index `used` on. At most one id is written per byte.
+        used: Number of ids that are already in `ids`.
     """
     word, scores, starts, last_ids = paths
     for place in range(1, length + 1):
@@ -134,8 +134,8 @@ def _write_path(unknown_id: int, paths: BestPaths, length: int, ids: Ids, used: 
         unknown_id: The id for characters that no piece covers.
         paths: The best segmentation up to each position of the word.
         length: Length of the word in bytes.
-        ids: Output: written from index `used` on.
-        used: Number of ids written before.
+        ids: Output array, written from index `used` on.
+        used: Number of ids that are already in `ids`.
     """
     number, place, next_id = 0, length, -1
     while place > 0:
@@ -172,9 +172,9 @@ def encode_ranges(
         rules: The table of normalized characters.
         lowercase: Whether to lower-case words.
         model: The vocabulary.
-        cache: Ids of short words; new words are added.
+        cache: Cached ids of short words. New words are added.
         ids: Filled with the ids of all texts.
-        word_starts: Must be zero-initialized; set to 1 at the first token of each word.
+        word_starts: Must be initialized to zero. Set to 1 at the first token of each word.
         offsets: int64 [texts + 1]; offsets[r + 1] is set to the end of text r in `ids`.
         state: int64 [3], updated in place: the index of the current text, the byte offset in the data (-1 for the start
             of the text), and the number of ids written. Initialize it to (0, -1, 0).
@@ -212,7 +212,7 @@ def encode_range(
     word_starts: Bytes,
     used: int,
 ) -> tuple[int, int]:
-    """Encode data[at:end] until the output is full.
+    """Encode data[at:end] with Unigram, stopping early if the output is full.
 
     Args:
         data: The bytes of all texts.
@@ -221,11 +221,11 @@ def encode_range(
         rules: The table of normalized characters.
         lowercase: Whether to lower-case words.
         model: The vocabulary.
-        cache: Ids of short words; new words are added.
+        cache: Cached ids of short words. New words are added.
         paths: Scratch space for `_MAX_SHARED_BYTES` bytes of text, from `build_paths`.
-        ids: Output: written from index `used` on.
-        word_starts: Must be zero from `used` on; set to 1 at the first token of each word.
-        used: Number of ids written before.
+        ids: Output array, written from index `used` on.
+        word_starts: Must be zero from index `used` on. Set to 1 at the first token of each word.
+        used: Number of ids that are already in `ids`.
 
     Returns:
         The byte offset at which it stopped, and the number of ids written so far.
@@ -280,12 +280,12 @@ def encode_chunk(
         rules: The table of normalized characters.
         model: The vocabulary.
         paths: Scratch space for at least end - at bytes of text, from `build_paths`.
-        ids: Output: written from index `used` on.
-        word_starts: Must be zero from `used` on; set to 1 at the first token of each word.
-        used: Number of ids written before.
+        ids: Output array, written from index `used` on.
+        word_starts: Must be zero from index `used` on. Set to 1 at the first token of each word.
+        used: Number of ids that are already in `ids`.
 
     Returns:
-        The new end of the ids and the number of words. If `ids` is too short, the end is -1, and `word_starts` is
+        The new value of `used` and the number of words. If `ids` is too short, the first is -1, and `word_starts` is
         restored.
     """
     first, num_words, num_read = used, 0, 0
@@ -321,12 +321,12 @@ def encode_long_chunk(
         end: End of the chunk.
         rules: The table of normalized characters.
         model: The vocabulary.
-        ids: Output: written from index `used` on.
-        word_starts: Must be zero from `used` on; set to 1 at the first token of each word.
-        used: Number of ids written before.
+        ids: Output array, written from index `used` on.
+        word_starts: Must be zero from index `used` on. Set to 1 at the first token of each word.
+        used: Number of ids that are already in `ids`.
 
     Returns:
-        The new end of the ids, or -1 if `ids` is too short, and the number of words.
+        The new value of `used`, or -1 if `ids` is too short, and the number of words.
     """
     return encode_chunk(data, at, end, rules, model, build_paths(end - at), ids, word_starts, used)
 

@@ -93,7 +93,9 @@ class WordPieceEngine:
         return smaller
 
     def encode(self, data: Bytes, starts: Int64s, ends: Int64s) -> EncodedSentences:
-        """Encode each sentence data[starts[s]:ends[s]] separately. The sentences may be in any order.
+        """Encode each sentence data[starts[s]:ends[s]] separately with WordPiece.
+
+        The sentences may be in any order.
 
         Returns:
             The WordPiece tokens of the sentences, in the given order, without special tokens.

@@ -78,7 +78,7 @@ def encode_ranges(
         ranges: The texts.
         rules: The character tables.
         model: The vocabulary.
-        cache: Ids of short words; new words are added.
+        cache: Cached ids of short words. New words are added.
         output: Filled with ids, word starts and offsets; offsets[0] is left unchanged.
         buffer: Scratch space for normalized words.
         state: int64 [3], updated in place: the index of the current text, the byte offset in the data, and the number
@@ -178,7 +178,7 @@ def write_longest_pieces(
         characters: Number of characters in the word.
         model: The vocabulary.
         output: The ids and word starts are written from index `total` on.
-        total: Number of tokens written before.
+        total: Number of tokens that are already in the output.
 
     Returns:
         The number of tokens written so far.
@@ -217,9 +217,9 @@ def _write_buffered_words(
         buffer: The normalized words.
         num_words: Number of words.
         model: The vocabulary.
-        cache: Ids of short words; new words are added.
+        cache: Cached ids of short words. New words are added.
         output: The ids and word starts are written from index `total` on.
-        total: Number of tokens written before.
+        total: Number of tokens that are already in the output.
 
     Returns:
         The number of tokens written so far.
@@ -264,7 +264,7 @@ def _write_new_word(
         model: The vocabulary.
         cache: The word is added to it.
         output: The ids and word starts are written from index `total` on.
-        total: Number of tokens written before.
+        total: Number of tokens that are already in the output.
         buffer: Scratch space; the first 16 bytes of its text are overwritten.
 
     Returns:

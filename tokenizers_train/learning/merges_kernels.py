@@ -91,9 +91,9 @@ def spell_words(
         first_ids: The id of each letter as the first letter of a word, by code point, or by byte if the array has 256
             entries. A letter with the id -1 is skipped.
         inner_ids: The id of each letter after the first letter of a word, in the same format.
-        pieces: Filled with the ids; needs one entry per letter, one per word, and one more.
+        pieces: Filled with the ids. It needs one entry per letter, one per word, and one more.
         runs: Filled with the index in `pieces` of the first letter of each group, and the end of the last group.
-        mergeable: Must be zero-initialized; filled with the number of words in each group that have at least two
+        mergeable: Must be initialized to zero. Filled with the number of words in each group that have at least two
             letters and no skipped letter.
 
     Returns:
@@ -135,8 +135,8 @@ class Cells(NamedTuple):
             its id in its first and last cell.
         runs: int64, the first cell of each group, and the end of the last group.
         counts: int64, how often each word of a group occurs.
-        blocks: int64, one entry for each `BLOCK` cells: the count of their words, or -1 - the first group if the cells
-            belong to several groups.
+        blocks: int64, one entry for each `BLOCK` cells: the count of their words, or -1 - g if the cells belong to
+            several groups, the first of which is g.
     """
 
     pieces: Int32s
@@ -269,7 +269,7 @@ def _enter_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer)
     """Insert a new pair into the table and reserve a list of cells for it. There must be enough capacity.
 
     Args:
-        pairs: The table; changed in place.
+        pairs: The table, which is changed in place.
         key: Left id * 2^32 + right id of the pair, which must not be in the table.
         count: How often the pair occurs, weighted by word counts.
         num_places: Number of cells in the list, which are not filled.
@@ -334,9 +334,9 @@ def count_pairs(cells: Cells, pairs: Pairs, min_count: int) -> Pairs:
     """Count all pairs of letters, and list the cells of pairs that occur at least `min_count` times.
 
     Args:
-        cells: The words.
+        cells: The letters of all words.
         pairs: An empty table, which may have no capacity.
-        min_count: Minimum count of a pair, weighted by word counts, to list its cells.
+        min_count: Cells are listed only for pairs with at least this count, weighted by word counts.
 
     Returns:
         The filled table, which is a larger copy if `pairs` had too little capacity.
@@ -377,9 +377,9 @@ def _join_places(
     The right neighbor recorded in `changes` is the one before any later occurrence was merged.
 
     Args:
-        cells: The words; changed in place.
+        cells: The words, which are changed in place.
         sizes: int32, the number of cells of each id.
-        places: The cells at which the pair may begin, ascending; overwritten.
+        places: The cells at which the pair may begin, in ascending order. Overwritten.
         left: The left id of the pair.
         right: The right id of the pair.
         new: The id of the merged piece.
@@ -443,7 +443,7 @@ def _note_pair(pairs: Pairs, key: Integer, count: Integer, num_places: Integer, 
     """Insert a new pair into the table if it occurs at least `min_count` times.
 
     Args:
-        pairs: The table; changed in place.
+        pairs: The table, which is changed in place.
         key: Left id * 2^32 + right id of the pair.
         count: How often the pair occurs, weighted by word counts.
         num_places: Number of cells in its list. If it is 0, the pair is not inserted.
@@ -554,9 +554,9 @@ def _join_pair(
     """Merge the pair with the index `number` into the piece `new` in all words.
 
     Args:
-        cells: The words; changed in place.
+        cells: The words, which are changed in place.
         sizes: int32, the number of cells of each id; sizes[new] is set.
-        pairs: The table; changed in place.
+        pairs: The table, which is changed in place.
         number: Index of the pair in the table.
         new: The id of the merged piece.
         changes: Scratch space. `neighbour_sums` must be zero, and is zero again afterwards.
@@ -611,14 +611,14 @@ def join_pairs(
     current count.
 
     Args:
-        cells: The words; overwritten.
+        cells: The words, which are overwritten.
         sizes: int32, the number of cells of each id, including the ids of all possible merges; must be initialized to
             1.
         pairs: The table from `count_pairs`.
         changes: Scratch space from `_build_empty_changes`.
         min_count: Minimum count of a pair for it to be merged.
-        merges: int64 [maximum number of merges, 2], output: the left and right id of each merge. Merge k creates the id
-            len(sizes) - len(merges) + k.
+        merges: int64 [maximum number of merges, 2], filled with the left and right id of each merge. Merge k creates
+            the id len(sizes) - len(merges) + k.
     """
     heap = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]
     first_new, done, bound = len(sizes) - len(merges), 0, np.int64(0)

@@ -65,14 +65,15 @@ _NUM_SCORES = 1 << 16  # that are told apart when strings are counted; few have 
 
 
 class Spelling(NamedTuple):
-    """Distinct words as a single array of character numbers. Characters are numbered from 1 in the order of their code
-    points.
+    """Distinct words as a single array of character ids.
+
+    The ids start at 1 and are in the order of the characters' code points.
 
     Attributes:
-        text: int32, the character numbers of all words, with a 0 after each word.
+        text: int32, the character ids of all words, with a 0 after each word.
         starts: int64, the start of each word in `text`, and the length of `text`.
         counts: int64, how often each word occurs.
-        alphabet: int64, the code point of each character number; entry 0 is not used.
+        alphabet: int64, the code point of each character id. Entry 0 is not used.
         occurrences: int64, how often each character occurs, weighted by word counts.
     """
 
@@ -122,14 +123,14 @@ def cut_at_separators(counts: WordCounts, separators: list[str]) -> WordCounts:
 
 
 def cut_at_rare_characters(counts: WordCounts, coverage: float) -> WordCounts:
-    """Split words at rare characters, so that the remaining characters cover the share `coverage` of the text.
+    """Split words at rare characters. The other characters make up at least the fraction `coverage` of the text.
 
-    Characters are kept in order of frequency until they reach this share, as in sentencepiece. Ties are broken by the
-    lower code point. Rare characters are removed from the words in `counts`, and the parts are counted as words.
+    Characters are kept in order of frequency until they reach this fraction, as in sentencepiece. Ties are broken by
+    the lower code point. Rare characters are removed from the words in `counts`, and the parts are counted as words.
 
     Args:
         counts: The word counts.
-        coverage: The share of all characters, weighted by word counts, from 0 to 1.
+        coverage: Minimum fraction of all characters, weighted by word counts, from 0 to 1.
     """
     totals, _ = count_characters(counts)
     codes = np.flatnonzero(totals)
@@ -140,7 +141,7 @@ def cut_at_rare_characters(counts: WordCounts, coverage: float) -> WordCounts:
 
 
 def count_characters(counts: WordCounts) -> tuple[Int64s, int]:
-    """Count how often each code point occurs, and the characters of all distinct words.
+    """Count the occurrences of each code point, and the characters in the distinct words.
 
     Returns:
         The occurrences weighted by word counts (int64 [NUM_CODES]), and the unweighted number of characters.
@@ -151,7 +152,7 @@ def count_characters(counts: WordCounts) -> tuple[Int64s, int]:
 
 
 def spell_characters(counts: WordCounts) -> Spelling:
-    """Convert words to character numbers. No word may contain U+0000.
+    """Convert words to sequences of character ids. No word may contain U+0000.
 
     Raises:
         InputError: If the number of characters in the distinct words plus the number of words is 2^31 - 1 or more.
@@ -288,9 +289,9 @@ class UnigramSettings:
 
     @property
     def pruning_bound(self) -> int:
-        """The number of pieces, counting the unknown token, at which pruning ends.
+        """Number of pieces, including the unknown token, at which pruning ends.
 
-        While there are more, it continues.
+        Pruning continues while there are more pieces.
         """
         return (self.size + self.reserved) * 11 // 10
 
@@ -340,7 +341,7 @@ def _prepare_words(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
 
     Args:
         counts: The words and how often each occurs.
-        settings: Has the symbols, and the `character_coverage` that says which characters are rare.
+        settings: Settings with the symbols, and the `character_coverage` that determines which characters are rare.
     """
     has_zero = bool(pc.any(pc.match_substring(counts["word"], "\0")).as_py())
     counts = cut_at_separators(counts, [*settings.symbols, *(["\0"] if has_zero else [])])
@@ -350,12 +351,12 @@ def _prepare_words(counts: WordCounts, settings: UnigramSettings) -> WordCounts:
 
 
 def _check_trainable(spelling: Spelling, settings: UnigramSettings, max_pieces: int) -> None:
-    """Check that there are words, and that they do not have more different characters than there can be pieces.
+    """Check that there are words, and that they have at most `max_pieces` different characters.
 
     Args:
-        spelling: The characters of the words. The first of its alphabet is not counted.
-        settings: The settings that the messages name.
-        max_pieces: The most characters there may be.
+        spelling: The words. Entry 0 of its alphabet is not counted.
+        settings: The settings, which are quoted in the error messages.
+        max_pieces: Maximum number of different characters.
 
     Raises:
         InputError: If there are no words, or too many characters.
@@ -408,8 +409,8 @@ def choose_kept_pieces(lattice: Lattice, pieces: SeedPieces, scores: Float64s, s
         settings: The settings, which determine how many pieces may be pruned.
 
     Returns:
-        The indices of the kept pieces. Pieces that have no alternative segmentation come first. Then follow the pieces
-        that would lower the likelihood most if they were removed.
+        The indices of the kept pieces. Pieces that have no alternative segmentation come first. They are followed by
+        the pieces that would lower the likelihood most if they were removed.
     """
     unknown = compute_unknown_score(scores)
     counts, unknowns = count_best_pieces(lattice, scores, unknown)

@@ -32,8 +32,8 @@ _HALF_ROOT = 0.7071067811865476
 def logarithm(x: float) -> float:
     """Compute the natural logarithm of a positive normal number.
 
-    Writes x = m 2^e with m close to 1, and evaluates ln m = 2 artanh(s) = 2 (s + s^3/3 + s^5/5 + ...) for s = (m - 1) /
-    (m + 1).
+    x is written as m 2^e with m close to 1, and ln m is computed as 2 artanh(s) = 2 (s + s^3/3 + s^5/5 + ...) with s =
+    (m - 1) / (m + 1).
     """
     mantissa, exponent = math.frexp(x)
     if mantissa < _HALF_ROOT:
@@ -50,7 +50,7 @@ def logarithm(x: float) -> float:
 def exponential(x: float) -> float:
     """Compute exp(x) for -700 <= x <= 700.
 
-    Writes x = k ln 2 + r with |r| <= ln(2) / 2 and evaluates exp(r) by its Taylor series.
+    x is written as k ln 2 + r with |r| <= ln(2) / 2, and exp(r) is computed by its Taylor series.
     """
     k = math.floor(x / _LN2_HIGH + 0.5)
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
@@ -64,7 +64,7 @@ def exponential(x: float) -> float:
 def digamma(x: float) -> float:
     """Compute the digamma function, the derivative of ln(gamma(x)), for x > 0.
 
-    Uses the recurrence up to 7, and above that the asymptotic expansion around x - 1/2 up to the eighth power.
+    The recurrence is used up to 7, and above that the asymptotic expansion around x - 1/2 up to the eighth power.
     """
     total = 0.0
     while x < 7.0:
@@ -94,7 +94,7 @@ class Lattice(NamedTuple):
             separator.
         counts: int64, how often each word occurs.
         longest: int32, the longest piece at each position of the text, or -1 if there is none.
-        parents: int32, for each piece the longest other piece that it begins with, or -1 if there is none.
+        parents: int32, the longest other piece that each piece begins with, or -1 if there is none.
         sizes: uint8, the number of characters in each piece.
     """
 
@@ -134,10 +134,10 @@ def _list_pieces(lattice: Lattice, place: int | np.int64, scratch: WordScratch) 
     Args:
         lattice: The pieces in the text.
         place: The position.
-        scratch: Its `pieces_here` is overwritten.
+        scratch: Scratch space. Its `pieces_here` is overwritten.
 
     Returns:
-        How many pieces were written.
+        Number of pieces written.
     """
     number, piece = 0, lattice.longest[place]
     while piece >= 0:
@@ -228,7 +228,7 @@ def _compute_backward(
         unknown_probability: The probability of a character that is not a piece.
         max_length: Maximum length of a piece in characters.
         lifts: The result of `_compute_forward` for the same word.
-        scratch: `forward` and `lifts` from `_compute_forward`; `backward` is overwritten.
+        scratch: Has `forward` and `lifts` from `_compute_forward`. `backward` is overwritten.
         expected: float64, the expected count of each piece; incremented in place, weighted by the word's count.
     """
     start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
@@ -419,7 +419,7 @@ def judge_pieces(
             entries are left unchanged.
 
     Returns:
-        uint8 [pieces]: DROP, KEEP or WEIGH.
+        uint8 [pieces]: DROP, KEEP, or WEIGH for pieces with a loss that must be compared.
     """
     verdicts = np.empty(len(scores), np.uint8)
     scratch = _build_scratch(lattice)
@@ -456,11 +456,11 @@ def _compute_loss(
     Args:
         size: Number of characters in the piece.
         count: How often the piece occurs in the best segmentations.
-        counts: int64 [pieces], the same for every piece.
+        counts: int64 [pieces], how often each piece of the vocabulary occurs in them.
         num_unknown: Number of unknown characters in the best segmentations.
         total: The sum of `counts` and `num_unknown`.
         log_total: The logarithm of `total`.
-        scratch: `ids` and `lengths` from `_find_best_cut`; `values` is overwritten.
+        scratch: Has `ids` and `lengths` from `_find_best_cut`. `values` is overwritten.
     """
     pieces, end = 0, size
     while end > 0:

@@ -102,7 +102,7 @@ def sort_suffixes(text: Int32s, order: Int32s, limit: int) -> None:
     Uses multikey quicksort (Bentley and Sedgewick 1997).
 
     Args:
-        text: int32, the words as character numbers, with a 0 after each word.
+        text: int32, the words as character ids, with a 0 after each word.
         order: int32, the positions of the suffixes in `text`; sorted in place.
         limit: Maximum number of characters to compare.
     """
@@ -137,7 +137,7 @@ def _count_shared(text: Int32s, one: int, other: int, limit: int) -> int:
 def count_suffixes(text: Int32s, counts: Int64s) -> Int64s:
     """Increment `counts` by how often each character occurs in the text, in place, and return `counts`.
 
-    The zeros after words are not counted. `counts` is int64, indexed by character number.
+    The zeros after words are not counted. `counts` is int64, indexed by character id.
     """
     for character in text:
         if character != 0:
@@ -162,13 +162,13 @@ def find_repeated_strings(
     score is its number of occurrences times its length.
 
     Args:
-        text: int32, the words as character numbers, with a 0 after each word.
+        text: int32, the words as character ids, with a 0 after each word.
         order: int32, the suffix array of the text without the zeros, sorted by at least `max_length` + 1 characters.
         max_length: Maximum length of a string in characters.
         min_score: Minimum score of strings to store.
         by_score: int64, the number of strings with each score, incremented in place. The last entry is for all higher
             scores.
-        lefts: Filled for the stored strings (see `RepeatedStrings`); strings that do not fit are not stored.
+        lefts: Filled for the stored strings (see `RepeatedStrings`). Strings that do not fit are not stored.
         rights: Filled like `lefts`.
         lengths: Filled like `lefts`.
     """

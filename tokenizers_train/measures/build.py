@@ -117,7 +117,7 @@ def measure_sizes(
         training: Word counts to train on, weighted by source.
         measured: Word counts to compute the statistics on.
         settings: Settings of the vocabulary.
-        sizes: Sizes to measure.
+        sizes: Vocabulary sizes to choose from.
 
     Returns:
         (size, statistics) pairs in ascending order. Empty for Unigram, because its smaller vocabularies are not part of
@@ -278,17 +278,19 @@ def iter_source_counts(place: Place, counts: Manifest) -> Iterator[tuple[str, Wo
 def measure_other_sizes(
     place: Place, vocabulary: Manifest, counts: Manifest, whole: WordCounts
 ) -> list[tuple[int, Measures]]:
-    """Compute the statistics of the vocabulary at other sizes, as `measure_sizes` does.
+    """Compute the statistics that vocabularies of the sizes in MEASURED_SIZES, trained in the same way, would have.
+
+    They are trained on `counts`, weighted by source, and measured on `whole`.
 
     Args:
         place: The store.
-        vocabulary: Manifest of the vocabulary.
+        vocabulary: Manifest of the vocabulary, which has the training settings and the weights.
         counts: Manifest of the word counts.
         whole: The unweighted word counts of all parts.
 
     Returns:
-        (size, statistics) pairs in ascending order. Empty if the vocabulary was not trained by this package, or is a
-        Unigram one.
+        (size, statistics) pairs in ascending order, as from `measure_sizes`. Empty if the vocabulary was not trained by
+        this package, or is a Unigram vocabulary.
     """
     if all(parent.role not in ("counts", "totals") for parent in vocabulary.parents):
         return []

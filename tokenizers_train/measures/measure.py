@@ -150,7 +150,7 @@ def measure_words(pieces: EncodedWords, unknown_id: int, size: int, counts: Int6
         pieces: The encoded words.
         unknown_id: Id of the unknown token, or -1 if there is none.
         size: Number of tokens in the vocabulary.
-        counts: int64 [words], how often each word occurs, if it is measured on another text (default: `pieces.counts`).
+        counts: int64 [words], how often each word occurs in the text to measure (default: `pieces.counts`).
     """
     weights = pieces.counts if counts is None else counts
     lengths, num_unknown = pieces.lengths, count_unknown_tokens(pieces, unknown_id)
@@ -224,7 +224,7 @@ class SplitWord:
 
 
 def find_most_split(pieces: EncodedWords, number: int) -> list[SplitWord]:
-    """Find the words of at least two tokens that use the most tokens in total: tokens per word times occurrences.
+    """Find the words of at least two tokens that account for the most tokens: tokens per word times occurrences.
 
     Args:
         pieces: The encoded words.
@@ -265,8 +265,8 @@ def find_unknown_id(vocabulary: Vocabulary) -> int:
 def to_piece_key(vocabulary: Vocabulary, id: int) -> tuple[bool, str]:
     """Return a token in a form that can be compared between algorithms: (begins a word, text without marks).
 
-    For example, `##ing` in WordPiece and `ing` in byte-level BPE have the same key. So have `the` in WordPiece and
-    `the` with its space mark in byte-level BPE or Unigram.
+    For example, `##ing` in WordPiece and `ing` in byte-level BPE have the same key. The same holds for `the` in
+    WordPiece and `the` with its space mark in byte-level BPE or Unigram.
     """
     is_word_start, text = vocabulary.is_word_start(id), vocabulary.format_token(id)
     if is_word_start and vocabulary.algorithm != WORDPIECE and text.startswith(SPACE_SIGNS):

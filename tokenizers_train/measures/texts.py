@@ -41,8 +41,8 @@ class TextMeasures:
     Attributes:
         lines: Number of lines.
         words: Number of words, separated by white space.
-        characters: Number of characters; `CutText.measures` counts line ends too, `measure_lines` does not.
-        bytes: Number of UTF-8 bytes, with the same treatment of line ends.
+        characters: Number of characters. `CutText.measures` includes line ends, and `measure_lines` does not.
+        bytes: Number of UTF-8 bytes. Line ends are treated as in `characters`.
         tokens: Number of tokens.
         unknown_tokens: Number of unknown tokens.
     """
@@ -126,7 +126,7 @@ def cut_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> list[CutText]:
 def find_boundaries(cut: CutText) -> set[int]:
     """Return the positions at which the tokens of a text begin, not including the start and the end of the text.
 
-    A position is the number of characters before it that are not white space.
+    Positions are counted in non-whitespace characters.
     """
     num_solid_before = list(accumulate((not character.isspace() for character in cut.text), initial=0))
     return {num_solid_before[piece.start] for piece in cut.pieces} - {0, num_solid_before[-1]}
@@ -143,7 +143,7 @@ def find_cut_differences(
         number: Maximum number of distinct words to return.
 
     Returns:
-        Maps each word to its parts in the first and in the second vocabulary, in the order of the text.
+        Maps each word to its parts in the first and in the second vocabulary. The words are in the order of the text.
     """
     differing: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     first_boundaries, second_boundaries, place = find_boundaries(first), find_boundaries(second), 0

@@ -97,27 +97,24 @@ def build_config(words: SentencePieceWords) -> dict[str, Json]:
 
 
 def build_special_tokens_map() -> dict[str, Json]:
-    """Return the content of special_tokens_map.json, which has a token for each name such as "cls_token".
+    """Return the content of special_tokens_map.json for an ALBERT vocabulary.
 
-    The tokens are those of ALBERT. [CLS] is also the bos token, and [SEP] the eos token.
+    It maps names such as "cls_token" to ALBERT's tokens. [CLS] is also the bos token, and [SEP] the eos token.
     """
     ends = {"bos_token": SPECIAL_TOKENS["cls"], "eos_token": SPECIAL_TOKENS["sep"]}
     return {**ends, **{f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}}
 
 
 def format_token(token: str) -> str:
-    """Return a token in a readable form.
+    """Return a Unigram token in a readable form, which is the token itself.
 
-    Unigram tokens are not changed, so a piece has U+2581 at the start of a word.
+    A token that begins a word starts with U+2581.
     """
     return token
 
 
 def is_word_start(token: str) -> bool:
-    """Return whether a token begins a word.
-
-    A Unigram token does if it starts with U+2581.
-    """
+    """Return whether a Unigram token begins a word, which is true if it starts with U+2581."""
     return token.startswith(WORD_MARK)
 
 
@@ -153,9 +150,9 @@ def to_definition(tokenizer: Tokenizer) -> str:
 
 
 def _format_scores(written: Sequence[str], values: Float64s) -> list[str]:
-    """Return the text of each score, in the order of `written`.
+    """Format each score so that every JSON parser reads the same double. The order is that of `written`.
 
-    A score that every parser reads alike is not rewritten. Others are written as a decimal that is read exactly, or
+    A score for which this is already true keeps its text. Others are written as a decimal that is read exactly, or
     rounded if there is no such decimal.
 
     Args:

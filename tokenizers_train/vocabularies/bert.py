@@ -35,7 +35,7 @@ def build_tokenizer(
         lowercase: Whether to lower-case the text.
         max_word_length: Words with more characters than this are unknown.
         special_tokens: Maps each role (such as "cls") to its token; must include unk, cls and sep.
-        additional: Further special tokens.
+        additional: Additional special tokens.
         strip_accents: Whether to remove accents (default: same as `lowercase`).
         chinese_characters: Whether each Chinese character is a separate word.
 
@@ -94,24 +94,21 @@ def build_config(lowercase: bool, max_word_length: int, strip_accents: bool | No
 
 
 def build_special_tokens_map() -> dict[str, Json]:
-    """Return the content of special_tokens_map.json, which has a token for each name such as "cls_token".
+    """Return the content of special_tokens_map.json for a BERT vocabulary.
 
-    The tokens are those of BERT.
+    It maps names such as "cls_token" to BERT's tokens.
     """
     return {f"{role}_token": token for role, token in SPECIAL_TOKENS.items()}
 
 
 def format_token(token: str) -> str:
-    """Return a token in a readable form.
+    """Return a WordPiece token in a readable form, which is the token itself.
 
-    WordPiece tokens are not changed, so a piece that continues a word has ## at the start.
+    A token that continues a word starts with ##.
     """
     return token
 
 
 def is_word_start(token: str) -> bool:
-    """Return whether a token begins a word.
-
-    A WordPiece token does if it has no ## prefix.
-    """
+    """Return whether a WordPiece token begins a word, which is true if it has no ## prefix."""
     return not token.startswith(CONTINUATION)

@@ -62,7 +62,7 @@ def check_growth(content: Mapping[str, Any], origin: str) -> None:
         origin: The name of the folder in the error message.
 
     Raises:
-        InputError: If it can.
+        InputError: If it can make a text longer than that.
     """
     growth = compute_max_growth(content.get("normalizer"))
     if growth > MAX_GROWTH:
@@ -414,7 +414,7 @@ def _add_tokens(tokenizer: Tokenizer, added: Mapping[str, Any], origin: str) -> 
     """Add the tokens of an added_tokens.json to a tokenizer in the order of their ids.
 
     Args:
-        tokenizer: The tokenizer; changed in place.
+        tokenizer: The tokenizer, which is changed in place.
         added: Maps each token to its id.
         origin: The name of the folder in error messages.
 

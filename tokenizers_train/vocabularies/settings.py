@@ -86,7 +86,7 @@ class VocabularySettings:
         """Check that all settings apply to the algorithm.
 
         Raises:
-            InputError: If one that does not apply has another value than its default.
+            InputError: If a setting that does not apply differs from its default.
         """
         if self.algorithm == BYTE_BPE and self.lowercase:
             raise InputError(

@@ -195,7 +195,7 @@ class Vocabulary:
 
     @property
     def algorithm(self) -> str:
-        """The algorithm: "wordpiece", "byte-bpe", "unigram", or what the tokenizers library calls another one."""
+        """Algorithm: "wordpiece", "byte-bpe", "unigram", or another model type of the tokenizers library."""
         return find_algorithm(self.content)
 
     @property
@@ -232,7 +232,7 @@ class Vocabulary:
 
     @property
     def lowercase(self) -> bool:
-        """True if the tokenizer lower-cases text."""
+        """Whether the tokenizer lower-cases text."""
         normalizer = self.to_tokenizer().normalizer
         return normalizer is not None and normalizer.normalize_str("A") == "a"
 
@@ -378,7 +378,7 @@ def build_bert_vocabulary(
         lowercase: Whether the tokenizer lower-cases text.
         strip_accents: Whether it removes accents (default: same as `lowercase`).
         max_word_length: Words with more characters than this are unknown.
-        additional: Further special tokens, which must be in `tokens`.
+        additional: Additional special tokens, which must be in `tokens`.
 
     Raises:
         InputError: If a token occurs twice or a special token is missing.
@@ -400,7 +400,7 @@ def build_roberta_vocabulary(tokens: Sequence[str], merges: Merges = (), additio
         tokens: All tokens in the order of their ids, including <s>, <pad>, </s>, <unk>, <mask> and the letters of all
             bytes.
         merges: Pairs of tokens, in the order in which they were learned.
-        additional: Further special tokens, which must be in `tokens`.
+        additional: Additional special tokens, which must be in `tokens`.
 
     Raises:
         InputError: If a token occurs twice, if a special token or a byte is missing, or if a merge contains or produces
@@ -428,7 +428,7 @@ def build_albert_vocabulary(
     Args:
         pieces: The pieces and their scores in the order of their ids, without special tokens.
         words: The rule that splits text into words (default: lower-case and remove accents).
-        additional: Further special tokens.
+        additional: Additional special tokens.
 
     Raises:
         InputError: If a token occurs twice.
@@ -459,7 +459,7 @@ def _build_vocabulary(
         plain: Contents of the files for tools that do not read tokenizer.json, by name.
         config: The content of tokenizer_config.json.
         special_map: The content of special_tokens_map.json.
-        additional: Further special tokens, which are added to these two files.
+        additional: Additional special tokens, which are added to these two files.
 
     Raises:
         InputError: If the ids have a gap, or if a token or an id occurs twice.

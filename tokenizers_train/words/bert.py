@@ -59,9 +59,9 @@ class BertWords:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings of the word rule that belong to the fingerprint of stored word counts.
+        """Settings of BERT's word rule that are part of the fingerprint of stored word counts.
 
-        They are `lowercase` and all options that do not have BERT's default.
+        They are `lowercase` and all options that differ from BERT's default.
         """
         settings: dict[str, Json] = {"lowercase": self.lowercase}
         if not self.clean_text:
@@ -83,15 +83,14 @@ class BertWords:
         return build_bert_tables(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
 
     def split(self, text: str) -> list[str]:
-        """Split a text into words with the Hugging Face tokenizers library, which defines the rule.
-
-        Its BertNormalizer and BertPreTokenizer are used, so the words are normalized.
+        """Split a text into normalized words with Hugging Face's BertNormalizer and BertPreTokenizer, which define the
+        rule.
         """
         pieces = build_bert_pre_tokenizer().pre_tokenize_str(self.normalizer.normalize_str(text))
         return [word for word, _ in pieces]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count the words in the texts data[starts[r]:ends[r]].
+        """Split the texts data[starts[r]:ends[r]] into words as BERT does, and count them.
 
         Args:
             data: uint8, the UTF-8 bytes of all texts.

@@ -228,12 +228,12 @@ def pack_word(text: Bytes, start: int, length: int) -> tuple[np.uint64, np.uint6
 def count_bert_words(
     ranges: Ranges, rules: WordRules, table: WordTable, standalone_counts: Int64s, buffer: WordBuffer, state: Int64s
 ) -> int:
-    """Count words as BERT splits the texts of `ranges`, continuing from `state`.
+    """Split the texts of `ranges` into words as BERT does, and count them, resuming from `state`.
 
     Args:
         ranges: The texts.
         rules: The character tables.
-        table: Incremented in place.
+        table: The word counts, which are incremented in place.
         standalone_counts: int64 [128], incremented in place for each ASCII character that is a word by itself. These
             words are not added to the table.
         buffer: Scratch space for normalized words.
@@ -286,7 +286,7 @@ def _count_buffered_words(buffer: WordBuffer, num_words: int, table: WordTable, 
     Args:
         buffer: The normalized words.
         num_words: Number of words in the buffer.
-        table: Incremented in place.
+        table: The word counts, which are incremented in place.
         done: Index of the first word to count.
 
     Returns:

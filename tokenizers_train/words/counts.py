@@ -28,7 +28,7 @@ class WordRule(Protocol):
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings of the word rule that belong to the fingerprint of stored word counts."""
+        """Settings of the word rule that are part of the fingerprint of stored word counts."""
 
     def split(self, text: str) -> list[str]:
         """Split a text into words with the Hugging Face tokenizers library, which defines the rule.

@@ -152,7 +152,9 @@ def _mark_kind(word: np.uint64, kind: int) -> np.uint64:
 
 @kernel
 def _measure_contraction(word: np.uint64, room: int) -> int:
-    """Return the length in bytes of an English contraction ('s 't 'm 'd 're 've 'll) at the start of a word; 0 if none.
+    """Return the length in bytes of the English contraction at the start of a word, or 0 if there is none.
+
+    Contractions are 's 't 'm 'd 're 've 'll.
 
     `word` has eight bytes, the first one lowest, and `room` is the number of these bytes that belong to the text.
     """
@@ -176,7 +178,7 @@ def count_gpt2_words(
     table: WordTable,
     position: Int64s,
 ) -> bool:
-    """Count words as GPT-2 splits the texts data[starts[r]:ends[r]], continuing from `position`.
+    """Split the texts data[starts[r]:ends[r]] into words as GPT-2 does, and count them, resuming from `position`.
 
     Args:
         data: The bytes of all texts, from `to_kernel_buffer`.
@@ -184,7 +186,7 @@ def count_gpt2_words(
         ends: int64 [texts], the end of each text.
         classes: The class of each code point (see `load_character_classes`).
         add_prefix_space: Whether to put a space before a text that does not begin with one.
-        table: Incremented in place.
+        table: The word counts, which are incremented in place.
         position: int64 [2], the index of the current text, and the byte offset in the data, or `NOT_STARTED` for the
             start of the text.
 

@@ -60,22 +60,22 @@ class SentencePieceWords:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """The settings of the word rule that belong to the fingerprint of stored word counts.
+        """Settings of ALBERT's word rule that are part of the fingerprint of stored word counts.
 
         They are `pre_tokenizer`, which is "metaspace", `lowercase` and `strip_accents`.
         """
         return {"pre_tokenizer": "metaspace", "lowercase": self.lowercase, "strip_accents": self.strip_accents}
 
     def split(self, text: str) -> list[str]:
-        """Split a text into words with the Hugging Face tokenizers library, which defines the rule.
+        """Split a text into normalized words with the rules of transformers' AlbertTokenizer, which define the words.
 
-        The normalizer and pre-tokenizer of transformers' AlbertTokenizer are used. Each word begins with U+2581.
+        Each word begins with U+2581.
         """
         normalized = build_albert_normalizer(self.lowercase, self.strip_accents).normalize_str(text)
         return [word for word, _ in build_metaspace().pre_tokenize_str(normalized)]
 
     def count(self, data: Bytes, starts: Int64s, ends: Int64s) -> WordCounts:
-        """Count the words in the texts data[starts[r]:ends[r]].
+        """Split the texts data[starts[r]:ends[r]] into words as ALBERT does, and count them.
 
         Args:
             data: uint8, the UTF-8 bytes of all texts.

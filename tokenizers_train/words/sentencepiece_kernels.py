@@ -128,7 +128,7 @@ def write_next_word(
         num_read: Number of bytes of the current character's replacement that are already read. It is above 0 if the
             replacement has several words.
         rules: The table of normalized characters.
-        word: Filled with the word; needs MARK_BYTES bytes and MAX_EXPANSION bytes per byte of data[at:end].
+        word: Filled with the word. It needs MARK_BYTES bytes, and MAX_EXPANSION bytes per byte of data[at:end].
 
     Returns:
         The new `at`, the new `num_read` and the length of the word in bytes, which is 0 if there are no more words.
@@ -187,7 +187,7 @@ def count_sentencepiece_words(
     table: WordTable,
     state: Int64s,
 ) -> bool:
-    """Count words as ALBERT splits the texts data[starts[r]:ends[r]], continuing from `state`.
+    """Split the texts data[starts[r]:ends[r]] into words as ALBERT does, and count them, resuming from `state`.
 
     Args:
         data: The bytes of all texts.
@@ -195,7 +195,7 @@ def count_sentencepiece_words(
         ends: int64 [texts], the end of each text.
         rules: The table of normalized characters.
         lowercase: Whether to lower-case words.
-        table: Incremented in place.
+        table: The word counts, which are incremented in place.
         state: int64 [3], updated in place: the index of the current text, the byte offset in the data (-1 for the start
             of the text), and `num_read` of `write_next_word`. Initialize it to (0, -1, 0).
 
@@ -236,7 +236,7 @@ def _add_plain_chunk(table: WordTable, low: np.uint64, high: np.uint64, length: 
     """Count an ASCII word with U+2581 before it. Returns False if the table is full.
 
     Args:
-        table: Incremented in place.
+        table: The word counts, which are incremented in place.
         low: Bytes 0-7 of the word, without U+2581. The first byte is the lowest, and missing bytes are zero.
         high: Bytes 8-15 of the word.
         length: Length of the word in bytes, from 1 to 13.

@@ -151,13 +151,13 @@ def add_packed(
     length: Integer,
     count: Integer,
 ) -> bool:
-    """Add `count` to a word of 1 to 16 bytes. Returns True if it was counted.
+    """Add `count` to the count of a word of 1 to 16 bytes in the arrays of a table. Returns True if it was counted.
 
     Returns False, without counting it, if the word is new and three quarters of the slots are used.
 
     Args:
-        short: The words and counts, `WordTable.short`; changed in place.
-        used: The sizes, `WordTable.used`; changed in place.
+        short: The words and counts, `WordTable.short`. Changed in place.
+        used: The sizes, `WordTable.used`. Changed in place.
         first: Bytes 0-7 of the word, in the format of `WordTable.short`.
         second: Bytes 8-15 of the word.
         length: Length of the word in bytes.
@@ -186,12 +186,12 @@ def add_packed(
 
 @kernel
 def add_short(table: WordTable, first: np.uint64, second: np.uint64, length: Integer, count: Integer) -> bool:
-    """Add `count` to a word of 1 to 16 bytes in a table.
+    """Add `count` to the count of a word of 1 to 16 bytes in a table.
 
-    Returns False, without counting the word, if the table is full.
+    Returns True if the word was counted, and False if the table is full.
 
     Args:
-        table: The table, changed in place.
+        table: The table, which is changed in place.
         first: Bytes 0-7 of the word, in the format of `WordTable.short`.
         second: Bytes 8-15 of the word.
         length: Length of the word in bytes.
@@ -202,9 +202,9 @@ def add_short(table: WordTable, first: np.uint64, second: np.uint64, length: Int
 
 @kernel
 def add_long(table: WordTable, data: Bytes, start: Integer, end: Integer, count: Integer) -> bool:
-    """Add `count` to the word data[start:end] of more than 16 bytes in a table.
+    """Add `count` to the count of the word data[start:end], which has more than 16 bytes, in a table.
 
-    Returns False, without counting it, if the table is full.
+    Returns True if the word was counted, and False if the table is full.
     """
     slots, hashes, starts, counts, pool = table.slots, table.hashes, table.starts, table.counts, table.pool
     length, mask = end - start, len(slots) - 1
@@ -231,9 +231,9 @@ def add_long(table: WordTable, data: Bytes, start: Integer, end: Integer, count:
 
 @kernel
 def add_word(table: WordTable, data: Bytes, start: Integer, end: Integer, count: Integer) -> bool:
-    """Add `count` to the non-empty word data[start:end] of any length in a table.
+    """Add `count` to the count of the word data[start:end], which has at least one byte, in a table.
 
-    Returns False, without counting it, if the table is full.
+    Returns True if the word was counted, and False if the table is full.
     """
     if end - start > MAX_SHORT_BYTES:
         return add_long(table, data, start, end, count)
@@ -263,7 +263,7 @@ def add_words(
     """Add the words data[starts[w]:ends[w]] with their counts, beginning with word `done`.
 
     Args:
-        table: The table; changed in place.
+        table: The table, which is changed in place.
         data: The bytes of the words.
         starts: int64 [words], the first byte of each word.
         ends: int64 [words], the end of each word. No word may be empty.
@@ -357,9 +357,9 @@ def _list_entries(table: WordTable, keys: UInt64s, entries: Int64s) -> int:
 
     Args:
         table: The table.
-        keys: uint64 [words], output: the first eight bytes of each word, the first byte highest.
-        entries: int64 [words], output: for a short word, the index of its first value in `WordTable.short`; for long
-            word n, -1 - n. Short words come first.
+        keys: uint64 [words], filled with the first eight bytes of each word, the first byte highest.
+        entries: int64 [words], filled with the index of the first value in `WordTable.short` for a short word, and with
+            -1 - n for long word n. Short words come first.
     """
     num_words, num_bytes = 0, table.starts[table.used[1]]
     for at in range(0, len(table.short), _LANES):
@@ -437,8 +437,8 @@ def _merge_stretches(
 ) -> None:
     """Merge the sorted entries[start:middle] and entries[middle:end] in place.
 
-    `entries` are those of `_list_entries`, all with the same first eight bytes, and `spare` is scratch space of the
-    same length.
+    All words have the same first eight bytes. `entries` is in the format of `_list_entries`, and `spare` is scratch
+    space of the same length.
     """
     if middle == end or not _is_before(table, entries[middle], entries[middle - 1]):
         return
@@ -466,9 +466,9 @@ def _write_entries(
     Args:
         table: The table.
         entries: int64 [words], one entry per word.
-        offsets: int64 [words + 1], output: the start of each word in `data`; offsets[0] must be zero.
-        data: Output: the bytes of all words, one after another.
-        counts: int64 [words], output: the count of each word.
+        offsets: int64 [words + 1], filled with the start of each word in `data`. offsets[0] must be zero.
+        data: Filled with the bytes of all words, one after another.
+        counts: int64 [words], filled with the count of each word.
     """
     at = np.int64(0)
     for number, entry in enumerate(entries):
@@ -525,9 +525,9 @@ def merge_sorted(
         other: Bytes of the words in the second list.
         other_offsets: int64 [words + 1], offsets into `other`.
         other_counts: int64 [words].
-        data: Filled with the bytes of the result; must be as long as both inputs together.
-        offsets: Filled with the offsets of the result; needs one entry more than both lists have words; offsets[0] must
-            be zero.
+        data: Filled with the bytes of the result. It must be as long as both inputs together.
+        offsets: Filled with the offsets of the result. It needs one entry more than the two lists have words, and
+            offsets[0] must be zero.
         counts: Filled with the counts of the result.
     """
     i = j = number = at = 0
