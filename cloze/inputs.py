@@ -66,7 +66,7 @@ class InputLocation:
 
 
 def locate_input(value: Any, argument: str, folder: Path, name: str = "") -> InputLocation:
-    """Return where to read the caller's input from. Rows and tables are first written to a file in `folder`.
+    """Return the location of the caller's input. Rows and tables are first written to a file in `folder`.
 
     Args:
         value: The input: the path of files, texts or dictionaries, a table, or documents.
@@ -269,7 +269,11 @@ def _write_table(tables: Iterable[pa.Table], argument: str, path: Path) -> Input
 def compute_group_begins(path: Path) -> dict[int, int]:
     """Map each row group of a Parquet file to the index of its first row.
 
-    The keys are computed byte offsets, one per row group, which `Locator.stream` has for a row of that group.
+    The keys are byte offsets in the file, estimated from the sizes of the row groups. `Locator.stream` of a row has the
+    same offset for its group.
+
+    Raises:
+        InputError: If the file is not a Parquet file or is damaged.
     """
     with open_parquet(path) as table:
         groups = range(table.metadata.num_row_groups)
@@ -355,7 +359,7 @@ def to_texts(value: Any, argument: str, words: bool = False) -> Any:
         words: If True, the value must be a list of words, or a list of such lists.
 
     Raises:
-        InputError: If it is something else.
+        InputError: If the value is something else.
     """
     if isinstance(value, str) and not words:
         return str(value)

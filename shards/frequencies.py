@@ -97,7 +97,7 @@ def to_frequency_rows(counts: Int64s) -> pa.RecordBatch:
     """Convert token counts to a record batch with the schema `FREQUENCIES`, one row per token that occurs.
 
     Args:
-        counts: int64 [vocabulary], how often each token occurs
+        counts: int64 [vocabulary], how often each token occurs.
     """
     occurring = np.flatnonzero(counts)
     columns = [pa.array(occurring.astype(np.uint32)), pa.array(counts[occurring])]

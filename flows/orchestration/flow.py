@@ -66,8 +66,8 @@ _current_work: ContextVar[Callable[[], Any]] = ContextVar("the work of a subflow
 def cloze(recipe_name: str, recipe_toml: str) -> State[Outcome]:
     """Prefect flow of a run: builds its pipeline stages, checks its metrics, and reports and releases it.
 
-    The run itself is passed through `run_in_flow`; the parameters are only displayed on the flow run's page. Returns
-    the final state, whose result is the `Outcome` of the run.
+    `run_in_flow` passes the run itself. The parameters are only displayed on the flow run's page. The result of the
+    returned final state is the `Outcome` of the run.
     """
     run = _current_run.get()
     with close_when_stopped():
@@ -110,10 +110,10 @@ def run_in_this_flow(
     """Prepare and complete a run of a recipe inside the current Prefect flow run, with newly started worker processes.
 
     Args:
-        recipe: The recipe, with the settings of a manual run.
+        recipe: The recipe as for a manual run. In this run, every source skips unreadable files.
         home: CLOZE_HOME, the folder of this installation's caches and server.
         tell: Called with each line of the run's output, to print it.
-        workers: The number of worker processes; if None, as many as the raw files have work for.
+        workers: The number of worker processes. If None, it depends on the amount of raw files.
         on_begin: Called with the run's id before anything is printed.
         on_shown: Called once the page of the flow run shows the run's progress.
 

@@ -112,7 +112,7 @@ class ExampleInput(Protocol):
             common: Length, copies and seed.
 
         Raises:
-            InputError: They cannot be used together, for example because a minimum exceeds the maximum length.
+            InputError: The settings cannot be used together, for example because a minimum exceeds the maximum length.
         """
 
     def build(self, columns: DocumentTokens, common: Common, vocabulary: ShardVocabulary) -> BuiltExamples:
@@ -127,5 +127,5 @@ class ExampleInput(Protocol):
             vocabulary: The number of tokens, and the ids of special tokens by role, such as "cls" and "sep".
 
         Returns:
-            The examples of all passes, the first pass first, and for each pass a ledger that accounts for every token.
+            The examples of all passes, the first pass first, and one ledger per pass that accounts for every token.
         """

@@ -123,7 +123,10 @@ def _to_record_batch(gathered: GatheredExamples, schema: pa.Schema) -> pa.Record
 
 
 def _to_lists(offsets: Int32s | Int64s, values: object) -> pa.Array:
-    """Build an Arrow list column from the start of each list in `values`, and the end of the last list."""
+    """Build an Arrow ListArray from a NumPy array of values.
+
+    `offsets` has the start of each list in `values`, and the end of the last list. All must be below 2^31.
+    """
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
 
 
@@ -135,7 +138,7 @@ def count_lost_neighbors(shards: ShardSet, part: Part) -> tuple[int, int]:
         part: The shard.
 
     Returns:
-        This number, and the number of all examples of the shard.
+        The number of these examples, and the number of all examples in the shard.
     """
     generation = int(part.labels["generation"])
     deleted = [

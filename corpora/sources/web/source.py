@@ -104,7 +104,7 @@ class CcNewsSource:
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the records of a slice in file order, and count them in `tally`.
 
-        Each WARC record of a news archive is a record, which is dropped if it is no page.
+        Each WARC record becomes one record, which is marked as dropped if it is not a news page.
 
         Args:
             piece: The slice.
@@ -116,17 +116,15 @@ class CcNewsSource:
         return self._build_format().records(piece, tally)
 
     def raw_record(self, file: Path, locator: Locator) -> bytes:
-        """Return the bytes of the record at a locator that `records` yielded.
-
-        The record is the WARC record of a news page, with its head and block.
+        """Return the bytes (head and block) of a news page's WARC record, at a locator that `records` yielded.
 
         Raises:
-            InputError: If they cannot be decompressed.
+            InputError: If the bytes cannot be decompressed.
         """
         return self._build_format().raw_record(file, locator)
 
     def _build_format(self) -> ArchivedPages:
-        """Build the format that reads archives with this source's settings."""
+        """Build the record format that reads web archives with this source's settings."""
         return ArchivedPages(**{field.name: getattr(self, field.name) for field in fields(ArchivedPages)})
 
 

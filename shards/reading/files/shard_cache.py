@@ -91,7 +91,7 @@ class ShardCache:
         return opened
 
     def _open_if_sound(self, path: str, file: StoredFile) -> BufferedReader | None:
-        """Open and lock a cached file if it is there and matches its digest; return None otherwise.
+        """Open and lock a cached file. Return None if it is missing or does not match its digest.
 
         A file that does not match, or that was replaced in the meantime, is removed.
 
@@ -295,7 +295,7 @@ def check_room(subject: str, bytes_needed: int, window: int | None, max_bytes: i
     """Check that the shards fit into the cache.
 
     Args:
-        subject: What is being read; the error message begins with it.
+        subject: Description of what is being read, with which the error message begins.
         bytes_needed: Size of the shards that must be cached at the same time.
         window: Number of shards in a window (a group of shards that are read together); None if all shards are needed.
         max_bytes: Maximum size of the cache.
