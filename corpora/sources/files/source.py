@@ -170,9 +170,8 @@ class FilesSource:
     def iter_inside(self, name: str, path: Path) -> Iterator[tuple[str, Path, str]]:
         """Yield (name, path, reason) for a file, or for each file inside an archive.
 
-        An archive is a `.zip` file. The reason says why the file is not read, as in "encrypted member of a .zip". It is
-        "" if
-        this depends only on the file extension.
+        An archive is a `.zip` file. The reason tells why the file is not read, such as "encrypted member of a .zip". It
+        is "" if this depends only on the file extension.
         """
         if is_of_saved_page(path):
             yield name, path, SAVED_PAGE_FILE
@@ -193,7 +192,7 @@ class FilesSource:
     def libraries_of(self, files: Sequence[RawFile]) -> tuple[str, ...]:
         """Return the names of the libraries, besides those in `libraries`, that affect the documents of these files.
 
-        PDF files need one, and so do Markdown files.
+        PDF files and Markdown files each need one.
         """
         needed = {LIBRARY: PDF_ENDINGS, "markdown-it-py": MARKDOWN_ENDINGS}
         names = [file.name.lower() for file in files]
@@ -213,7 +212,7 @@ class FilesSource:
     def records(self, piece: Slice, tally: Tally) -> Iterator[Record]:
         """Yield the records of a slice in file order, and count them in `tally`.
 
-        Each file, line, row or record of an archive is a record, as its format has it.
+        Depending on the format, each file, line, row or member of an archive becomes a record.
 
         Args:
             piece: The slice.
@@ -285,7 +284,7 @@ class BadZip:
     """
 
     def slices(self, file: RawFile) -> list[Slice]:
-        """Raise an error, because the members of the zip archive cannot be listed.
+        """Raise an InputError, because the members of the zip archive cannot be listed.
 
         Raises:
             InputError: Always. The message explains why, or says that the file changed if it can now be listed.
@@ -307,7 +306,7 @@ class BadZip:
         There are none, since the zip archive cannot be read.
 
         Raises:
-            InputError: At the first step, always, as `slices` does.
+            InputError: At the first step, always. The message is the same as for `slices`.
         """
         self.slices(piece.file)
         yield from ()
@@ -335,10 +334,12 @@ def can_read(name: str) -> bool:
 
 
 def explain_unread(name: str, path: Path) -> str:
-    """Return the reason why a file with a supported extension is not read: XML whose root element no preset knows.
+    """Return the reason why a file with a supported extension is not read: XML with an unknown root element.
+
+    The root element is unknown if no preset describes it.
 
     Args:
-        name: Name of the file, whose extension is considered.
+        name: Name of the file. Its extension is checked.
         path: Path of the file.
 
     Returns:
@@ -351,7 +352,7 @@ def explain_unread(name: str, path: Path) -> str:
 
 
 def is_of_saved_page(path: Path) -> bool:
-    """Return True if a file is a picture, script or frame that a browser saved along with a web page."""
+    """Return True if a browser saved the file along with a web page, as a picture, script or frame of it."""
     return _is_folder_of_page(path.parent)
 
 
@@ -362,9 +363,9 @@ def _is_folder_of_page(path: Path) -> bool:
 
 
 def _is_of_page(folder: Path) -> bool:
-    """Return True if an HTML page is next to a folder with a browser's name for a saved page's files.
+    """Return True if a folder seems to contain the files of a saved web page that is next to the folder.
 
-    The folder's name must end as one of `PAGE_FOLDERS`, such as "Ferries_files" next to "Ferries.html".
+    An example is "Ferries_files" next to "Ferries.html". The folder's name must end like one of `PAGE_FOLDERS`.
     """
     page = next(folder.name[: -len(ending)] for ending in PAGE_FOLDERS if folder.name.lower().endswith(ending))
     return any(folder.with_name(page + ending).is_file() for ending in (".html", ".htm", ".xhtml", ".HTML", ".HTM"))
