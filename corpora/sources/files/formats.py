@@ -305,7 +305,7 @@ class WholeFile(ABC):
         return read_again(file, locator.offset, locator.length)
 
     def _read_stream(self, stream: BufferedIOBase, file: RawFile, tally: Tally) -> Record:
-        """Build the record of a file from its decompressed content. A file too large or damaged yields a dropped record.
+        """Build the record of a file from its decompressed content. It is dropped if it is too large or damaged.
 
         Args:
             stream: The content, positioned at its beginning.
@@ -524,7 +524,7 @@ def iter_nonblank_lines(lines: Iterator[Line], tally: Tally) -> Iterator[Line]:
 
 
 def find_stop(piece: Slice) -> int | None:
-    """Return the byte at which to stop reading a slice's lines; None for a compressed file, which is read to its end."""
+    """Return the byte at which to stop reading the lines of a slice; None if the file is compressed and read whole."""
     return None if is_packed(piece.file.name) else piece.stop
 
 

@@ -90,19 +90,20 @@ UNPACK = "Unpack it, with its password where it has one, or set `path` to someth
 class FilesSource:
     """The `[[source]]` table of kind "files".
 
-    path:             a file, a folder or a glob; other endings in a folder are passed over
-    fields:           what is found under which name in a JSON object (`meta.url`: in the object `meta`) or in which
-                      column of a table; of several names the first that is there; a named `key` must always be
-                      there. If `text` is not named, it is looked for, and the lock keeps what was found
-    encoding:         of texts, lines, JSON and tables (a byte order mark of UTF-8 is allowed for); "auto": UTF-8,
-                      UTF-16, UTF-32, windows-1252, or an older encoding of Japanese, Chinese, Korean or Cyrillic, as
-                      it looks
+    path:             a file, a folder or a glob; files in a folder that have another extension are not read
+    fields:           the name in a JSON object (`meta.url` is `url` in the object `meta`), or the table column, that
+                      contains each field of a record; if several names are given, the first that exists is used; if
+                      `key` is given, every record must have it. If `text` is not given, the column with the text is
+                      guessed, and the lock records the guess
+    encoding:         encoding of texts, lines, JSON and tables (a UTF-8 byte order mark is allowed); "auto" detects
+                      UTF-8, UTF-16, UTF-32, windows-1252, and older Japanese, Chinese, Korean and Cyrillic encodings
     max_record_bytes: a longer line, row or file is dropped
-    delimiter:        between the fields of a table; "": a tab in `.tsv`, a comma in `.csv`, or what else parts its
-                      first rows alike: comma, semicolon, tab or bar
-    quote:            around a field that holds delimiters, line ends or, doubled, itself; "": there is none
-    books:            whether a text or an EPUB that bears Project Gutenberg's marks is read as the kind "bookcorpus"
-                      reads it: without header, license and notes, its lines joined into paragraphs
+    delimiter:        character between the fields of a table; "" means a tab in `.tsv` and a comma in `.csv`, or
+                      whichever of comma, semicolon, tab and bar splits the first rows uniformly
+    quote:            character around a field that contains delimiters, line breaks or doubled quotes; "" if there is
+                      none
+    books:            read a text or EPUB with Project Gutenberg's marks as the kind "bookcorpus" does: without header,
+                      license and notes, and with its lines joined into paragraphs
     """
 
     kind: ClassVar[str] = "files"

@@ -164,7 +164,7 @@ def _find_left_name(top: dict[int, str], column: int) -> str:
 
 
 def _make_unique(name: str, used: set[str]) -> str:
-    """Return a name that is not in `used`: the name unchanged, or followed by the lowest number that helps, from 2 on."""
+    """Return a name that is not in `used`: the name itself, or the name and the lowest possible number from 2 on."""
     if name not in used:
         return name
     return next(f"{name} {number}" for number in range(2, MAX_COLUMNS + 2) if f"{name} {number}" not in used)
@@ -312,7 +312,7 @@ class _ValueReader:
             text: The text of the cell.
 
         Raises:
-            BadRecord: If the text does not fit the type.
+            BadRecord: If the cell refers to a shared string that does not exist.
         """
         if kind == "s":
             return self.shared[_parse_index(text)] or None
