@@ -90,7 +90,7 @@ UNPACK = "Unpack it, with its password where it has one, or set `path` to someth
 class FilesSource:
     """The `[[source]]` table of kind "files".
 
-    path:             a file, a folder or a glob; files in a folder that have another extension are not read
+    path:             a file, a folder or a glob; files in a folder with an unsupported extension are not read
     fields:           the name in a JSON object (`meta.url` is `url` in the object `meta`), or the table column, that
                       contains each field of a record; if several names are given, the first that exists is used; if
                       `key` is given, every record must have it. If `text` is not given, the column with the text is
