@@ -13,7 +13,7 @@ OWN_CODE = {"PYTHONSAFEPATH": "1"}
 
 
 def raise_gc_threshold() -> None:
-    """Make Python look for garbage only after GC_THRESHOLD new objects, instead of after a few hundred."""
+    """Make Python's garbage collector run after every GC_THRESHOLD new objects, instead of every few hundred."""
     gc.set_threshold(GC_THRESHOLD)
 
 
@@ -32,7 +32,7 @@ def hide_pandas_from_pyarrow() -> None:
 
 
 class _ModuleHider:
-    """Finds no module of one name, and leaves others to the next finder."""
+    """An import finder that hides one module: importing it fails. Other modules are left to the next finder."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -37,9 +37,9 @@ class ShingleFile:
         self._read_bytes = 0
 
     def load(self, documents: Int64s) -> None:
-        """Prepare to compare the given documents. This is called once, before `compute_overlaps`.
+        """Read the shingle sets of the given documents, and store them in the file.
 
-        Their shingle sets are read and stored in the file.
+        This is called once, before `compute_overlaps`.
 
         Args:
             documents: int64, positions in the total order.
@@ -47,7 +47,7 @@ class ShingleFile:
         Raises:
             InputError: If the disk is full.
 
-        Exceptions of the function `read` are propagated unchanged.
+        Exceptions raised by the function `read` are propagated unchanged.
         """
         by_row = documents[np.argsort(self._order[documents])]
         self._numbers[by_row] = np.arange(len(by_row), dtype=np.int32)
@@ -64,7 +64,7 @@ class ShingleFile:
         self._values = np.frombuffer(self._map or b"", np.uint64, total)
 
     def compute_overlaps(self, left: Int64s, right: Int64s) -> Overlaps:
-        """Compute the overlap of the shingle sets of the documents left[k] and right[k] for all k.
+        """Compute the overlap of documents left[k] and right[k] for all k, reading their sets from the file.
 
         The documents must have been loaded.
 

@@ -130,7 +130,7 @@ def judge_duplicates_plain(
     Args:
         set_hash: uint64 [n], hashes of the shingle sets, in the total order.
         band_keys: uint64 [n, bands], the band keys, in the total order.
-        similarity: Compares two documents, given by their positions in the total order.
+        similarity: Compares two documents, identified by their positions in the total order.
         settings: Settings of the duplicate search.
         num_given: Number of documents at the beginning that are kept without being judged.
     """
@@ -182,8 +182,8 @@ def judge_duplicates(
     Args:
         set_hash: uint64 [n], hashes of the shingle sets, in the total order. Documents with EMPTY_SET are kept.
         band_keys: uint64 [n, bands], the band keys, in the total order.
-        similarity: Compares pairs of documents, given by their positions in the total order. It is called with many
-            pairs at once, some of which may turn out to be unnecessary.
+        similarity: Compares pairs of documents, identified by their positions in the total order. It is called with
+            many pairs at once, some of which may turn out to be unnecessary.
         settings: Settings of the duplicate search.
         num_given: Number of documents at the beginning that are kept without being judged, such as those of another
             corpus.
@@ -210,7 +210,7 @@ def judge_table(
     Args:
         table: Table with the column "set_hash" and the columns from `name_key_columns`.
         order: int32, the row index at each position of the total order. All other rows are ignored.
-        similarity: Compares pairs of documents, given by their positions in the total order.
+        similarity: Compares pairs of documents, identified by their positions in the total order.
         settings: Settings of the duplicate search.
         num_given: Number of documents at the beginning of the order that are kept without being judged.
 
@@ -235,12 +235,12 @@ def judge_buckets(
     num_documents: int,
     num_given: int = 0,
 ) -> Verdicts:
-    """Decide which documents are kept, like `judge_duplicates`, given their buckets.
+    """Decide which documents are kept, like `judge_duplicates`, but with buckets that have already been built.
 
     Args:
         buckets: The buckets from `build_buckets`. They are overwritten.
         set_hash: uint64, the hashes of the shingle sets of `buckets.documents`.
-        similarity: Compares pairs of documents, given by their positions in the total order.
+        similarity: Compares pairs of documents, identified by their positions in the total order.
         settings: Settings of the duplicate search.
         num_documents: Number of all documents in the total order, including those without a bucket.
         num_given: Number of documents at the beginning of the order that are kept without being judged.

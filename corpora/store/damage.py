@@ -19,7 +19,7 @@ MAX_SEAL_BYTES = 96  # a seal is shorter
 
 
 class Damaged(InputError):
-    """Raised if a file of a store is missing, damaged or was changed.
+    """Raised if a file of a store is missing, damaged or modified.
 
     Attributes:
         path: Path of the file, relative to the store.
@@ -64,7 +64,7 @@ def unseal(data: bytes, path: str) -> dict[str, Any]:
 
     Args:
         data: All bytes of the document.
-        path: Path of the document, for the message.
+        path: Path of the document, for the error message.
 
     Returns:
         The fields of the JSON object, without the digest.
@@ -86,7 +86,7 @@ def explain_parse_errors(path: str, expected: str) -> Iterator[None]:
     """Convert parse errors inside the block to Damaged. An InputError is propagated unchanged.
 
     Args:
-        path: Path of the document, for the message.
+        path: Path of the document, for the error message.
         expected: What the document should be, for the message, e.g. "a manifest".
     """
     try:

@@ -93,8 +93,8 @@ class Heartbeat:
 
     Attributes:
         process: The process that reported.
-        time: Time of the report, by the clock of that process's machine.
-        silent_seconds: Time since the report, by the clock of this machine. Never negative.
+        time: Time of the report according to the clock of the process's machine.
+        silent_seconds: Time since the report according to the clock of this machine. Never negative.
         report: The content of the report, as returned by `HeartbeatWriter`'s `build_report`.
     """
 

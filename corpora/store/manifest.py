@@ -63,15 +63,15 @@ def to_canonical_json(value: Json) -> str:
 def fingerprint_json(facts: Mapping[str, str]) -> str:
     """Compute the fingerprint of facts whose values are already serialized with `to_canonical_json`.
 
-    The result is that of `compute_fingerprint` for the same facts. Settings that many parts share are serialized only
-    once this way.
+    The result is the same as that of `compute_fingerprint`, but settings that many parts share need to be serialized
+    only once.
     """
     pairs = ",".join(f"{_CANONICAL.encode(name)}:{fact}" for name, fact in sorted(facts.items()))
     return hashlib.sha256(f"{{{pairs}}}".encode()).hexdigest()[:24]
 
 
 def stage_folder(kind: str, name: str) -> str:
-    """Return the folder, relative to the store, of all artifacts (results of a stage) of a kind and name.
+    """Return the folder, relative to the store, that contains all artifacts of a given kind and name.
 
     >>> stage_folder("documents", "pages")
     'documents/pages'
@@ -107,7 +107,7 @@ class StoredFile:
     def to_json(self) -> dict[str, Json]:
         """Convert to the JSON object that is stored in manifests and part records.
 
-        Its keys are the attributes. `content` is a string, as `str` gives it.
+        Its keys are the attributes. The value of `content` is its `str`.
         """
         fields = {"path": self.path, "table": self.table, "content": str(self.content)}
         return {**fields, "size_bytes": self.size_bytes, "sha256": self.sha256}
@@ -118,7 +118,7 @@ class StoredFile:
 
         Raises:
             KeyError, TypeError: If a field is missing or unknown.
-            ValueError: If `content` has another form.
+            ValueError: If `content` is malformed.
         """
         return StoredFile(**{**data, "content": Content.parse(data["content"])})
 
@@ -150,8 +150,7 @@ class Part:
             affect it.
         files: The files of the part.
         ledger: Counts of the part's inputs and their outcomes.
-        labels: The split, source and generation (update of the raw files) that the part belongs to, as far as they
-            apply.
+        labels: The split, source and generation (update of the raw files) that the part belongs to, if applicable.
         record: The location of the part's record; None if the record has not been written yet.
     """
 
@@ -174,7 +173,7 @@ class Part:
     def to_json(self) -> dict[str, Json]:
         """Convert to the JSON object that is stored in manifests and part records.
 
-        Its keys are the attributes. `record` is left out if it is None.
+        Its keys are the attributes. `record` is omitted if it is None.
         """
         files = [file.to_json() for file in self.files]
         fields = {"name": self.name, "fingerprint": self.fingerprint, "labels": dict(sorted(self.labels.items()))}
@@ -187,7 +186,7 @@ class Part:
 
         Raises:
             KeyError, TypeError: If a field is missing or unknown.
-            ValueError: If the content of a file has another form.
+            ValueError: If the content of a file is malformed.
         """
         files = tuple(StoredFile.from_json(file) for file in data["files"])
         record = RecordAddress(**data["record"]) if "record" in data else None
@@ -224,7 +223,7 @@ class Parent:
     def to_json(self) -> dict[str, str]:
         """Convert to the JSON object that is stored in manifests, with the attributes as keys.
 
-        An empty `label` is left out.
+        An empty `label` is omitted.
         """
         fields = {"role": self.role, "name": self.name, "fingerprint": self.fingerprint}
         return {**fields, "label": self.label} if self.label else fields
@@ -416,13 +415,13 @@ def parse_document(data: bytes, path: str) -> dict[str, Json]:
 
 
 def _check_not_format_1(data: bytes, path: str) -> None:
-    """Check that a document without a digest does not have format version 1.
+    """Reject a document of format version 1, which has no digest. Any other document is accepted.
 
     Part records of that format do not contain a version, so they are recognized by their fields.
 
     Args:
         data: All bytes of the document. They need not be valid JSON.
-        path: Path in the store, for the message.
+        path: Path in the store, for the error message.
 
     Raises:
         InputError: If the document has format version 1.
@@ -524,7 +523,7 @@ def read_part_record(place: Place, stage_folder: str, address: str) -> PartRecor
 
     Raises:
         FileNotFoundError: If there is no such record.
-        Damaged: If the record is damaged or was changed.
+        Damaged: If the record is damaged or modified.
         InputError: If it cannot be read, or was written by an incompatible version of this program.
     """
     path = f"{stage_folder}/{address}"
@@ -532,7 +531,9 @@ def read_part_record(place: Place, stage_folder: str, address: str) -> PartRecor
 
 
 def read_part(place: Place, stage_folder: str, address: str) -> Part:
-    """Read the description of a part from its record. Faster than `read_part_record`, as the digests are not parsed.
+    """Read the description of a part from its record, without the digests of the files' pieces.
+
+    This is faster than `read_part_record`, which also parses the digests.
 
     Args:
         place: The store.
@@ -541,7 +542,7 @@ def read_part(place: Place, stage_folder: str, address: str) -> Part:
 
     Raises:
         FileNotFoundError: If there is no such record.
-        Damaged: If the record is damaged or was changed.
+        Damaged: If the record is damaged or modified.
         InputError: If it cannot be read, or was written by an incompatible version of this program.
     """
     path = f"{stage_folder}/{address}"
@@ -560,7 +561,7 @@ def _parse_part(fields: Mapping[str, Json], data: bytes, address: str) -> Part:
 
 
 def read_checks(place: Place, stage_folder: str, part: Part) -> Mapping[str, TableChecks]:
-    """Read the digests for verifying the Arrow files of a part. The last few thousand results are cached.
+    """Read the digests with which the Arrow files of a part are verified. The last few thousand results are cached.
 
     Args:
         place: The store.

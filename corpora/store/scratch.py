@@ -49,7 +49,7 @@ def explain_scratch_errors(folder: str, size_bytes: int = 0) -> Iterator[None]:
 
     Args:
         folder: The folder of the scratch file.
-        size_bytes: Number of bytes that could not be allocated, for the message; 0 if unknown.
+        size_bytes: Number of bytes that could not be allocated, for the error message; 0 if unknown.
     """
     try:
         yield
@@ -187,7 +187,7 @@ class ScratchTable:
             stop: Index of the row after the last one, at most `rows` (default: `rows`).
 
         Returns:
-            Array with `stop - first` values, with the dtype and the further dimensions of the column.
+            Array of `stop - first` rows, with the column's dtype and any additional dimensions.
 
         Raises:
             KeyError: If there is no such column.
@@ -215,7 +215,7 @@ class ScratchTable:
             rows: int64 [n], zero-based row indices in ascending order.
 
         Returns:
-            Array with n values, with the dtype and the further dimensions of the column.
+            Array of n rows, with the column's dtype and any additional dimensions.
 
         Raises:
             KeyError: If there is no such column.

@@ -110,13 +110,13 @@ class TaskFiles(NamedTuple):
 def build_task_files(
     reading: FileSettings, train: Path, evaluate: Path | None, folds: int = 0, group: str = ""
 ) -> TaskFiles:
-    """Build the training and evaluation files of a fine-tuning run, both read with the same settings.
+    """Build the settings of the training and evaluation files of a fine-tuning run. Both are read in the same way.
 
     Args:
         reading: How the files are read; its path is ignored.
         train: The file for training.
         evaluate: The file for evaluation. If None, `train` is divided into folds.
-        folds: The number of folds; 0 for HELD_OUT_FOLDS if there is no evaluation file.
+        folds: The number of folds. With 0 and no evaluation file, HELD_OUT_FOLDS is used.
         group: A column; all records with the same value in this column go to the same fold. "" for none.
 
     Raises:
@@ -141,8 +141,8 @@ def find_published_task(
 
     Args:
         name: The name of the data set, such as "glue/sst2".
-        data: The folder in which the data set was unpacked. If None, an InputError says what to give.
-        files: The files given by other options; each must be None, as the data set names its own files.
+        data: The folder in which the data set was unpacked. If None, an InputError explains what is required.
+        files: The files given by other options. Each must be None, because the data set determines its files.
         file: How files are read; only its `max_unusable` may differ from the default.
 
     Returns:
@@ -180,7 +180,7 @@ def find_published_task(
 
 
 class FinetuneRequest(NamedTuple):
-    """A fine-tuning run that a command asks for.
+    """A request for a fine-tuning run, built from a command's arguments.
 
     Attributes:
         kind: The kind of task.
@@ -200,11 +200,11 @@ class FinetuneRequest(NamedTuple):
 
 
 def finetune_model(request: FinetuneRequest, tell: Tell) -> None:
-    """Fine-tune a model on a task, and print its progress. Raises the same errors as `finetune_events`.
+    """Fine-tune a model on a task, and report its progress. Raises the same errors as `finetune_events`.
 
     Args:
         request: The model, the task, the files and the settings.
-        tell: Called with a line for every evaluation, and from time to time for a training step.
+        tell: Called with a line after every evaluation and, from time to time, after a training step.
     """
     listener = EventPrinter(tell)
     for event in finetune_events(request):
@@ -212,7 +212,9 @@ def finetune_model(request: FinetuneRequest, tell: Tell) -> None:
 
 
 def finetune_with_control(request: FinetuneRequest, tell: Tell) -> None:
-    """Fine-tune a model, and compare it with the same model from first weights. Raises the same errors as both.
+    """Fine-tune a model, and compare it with the same model fine-tuned from random weights.
+
+    Raises the errors of `finetune_model` and `compare_with_control`.
 
     Args:
         request: The model, the task, the files and the settings; `files.folds` must be 0.
@@ -224,10 +226,10 @@ def finetune_with_control(request: FinetuneRequest, tell: Tell) -> None:
 
 
 def finetune_folds(request: FinetuneRequest, tell: Tell) -> None:
-    """Fine-tune a model once per fold of the labeled examples, which is used for evaluation.
+    """Fine-tune a model once per fold of the labeled examples, evaluating on that fold.
 
-    Writes the mean and standard deviation of each score over the folds to the file FOLDS in the output folder, and
-    reports them. Finished folds are not repeated. Raises the same errors as `finetune_events`.
+    Reports the mean and standard deviation of each score over the folds, and writes them to the file FOLDS in the
+    output folder. Finished folds are not repeated. Raises the same errors as `finetune_events`.
 
     Args:
         request: The model, the task, the files and the settings; `files.folds` must not be 0.
@@ -252,7 +254,7 @@ def finetune_folds(request: FinetuneRequest, tell: Tell) -> None:
 def finetune_events(request: FinetuneRequest) -> Iterator[Event]:
     """Check the labeled files, then fine-tune a model on them.
 
-    Yield a warning for each finding and the trainer's events.
+    Yields a warning for each finding, then the trainer's events.
 
     Args:
         request: The model, the task, the files and the settings.

@@ -89,7 +89,7 @@ class BatchChecks:
 
         Raises:
             KeyError: If a field is missing.
-            ValueError: If `content` has another form.
+            ValueError: If `content` is malformed.
         """
         offset, metadata_bytes, body_bytes = data["bytes"]
         first, last = data.get("keys", (0, 0))
@@ -139,7 +139,7 @@ class TableChecks:
 
         Raises:
             KeyError, TypeError: If a field is missing or unknown.
-            ValueError: If the content of a batch has another form.
+            ValueError: If the content of a batch is malformed.
         """
         return TableChecks(**{**data, "batches": tuple(BatchChecks.from_json(batch) for batch in data["batches"])})
 

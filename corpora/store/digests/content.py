@@ -64,7 +64,7 @@ class Content:
         """Parse the string returned by `str`.
 
         Raises:
-            ValueError: If the string has another form.
+            ValueError: If the string is malformed.
         """
         rows, digest = text.split(".")
         return Content(int(rows), int(digest, 16))
@@ -189,7 +189,7 @@ def _to_row_bytes(batch: pa.RecordBatch) -> _RowBytes:
 
 
 def _digest_rows_plain(row_bytes: _RowBytes, seed: bytes) -> Content:
-    """Compute the content of rows one by one. Each row is hashed by its fixed-length values, then by its streams.
+    """Compute the content of rows, one row at a time. First a row's fixed-length values are hashed, then its streams.
 
     Args:
         row_bytes: The bytes of the rows.

@@ -133,9 +133,7 @@ def merge_words(*tables: Mapping[bytes, int]) -> dict[bytes, int]:
 
 
 def _select_safe_words(language: Language) -> dict[bytes, int]:
-    """Return the abbreviations and months of a language, with their kinds, that are unlikely to be words of another
-    language.
-    """
+    """Select a language's abbreviations and months that are unlikely to be words of another. Return their kinds."""
     return {
         word: kind & (ABBREVIATION | MONTH)
         for word, kind in language.words.items()
