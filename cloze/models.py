@@ -73,7 +73,7 @@ class Model:
         workspace: Workspace | None = None,
         comparison: dict[str, Any] | None = None,
     ) -> None:
-        """Create a model. This is only for functions of this package; use `train`, `finetune` or `load_model`."""
+        """Create a model. This is only for functions of this package. Use `train`, `finetune` or `load_model`."""
         self.address, self.history, self._workspace = str(address), [dict(event) for event in history], workspace
         self.comparison = comparison
         self._loaded = dict[Sequence[str], "LoadedModel"]()
@@ -119,9 +119,9 @@ class Model:
             columns: Maps each role to the name of its column, if they differ: `{"text": "sentence"}`.
             reading: How to read a file: `format`, `header` (False if it has no column names), `ragged`.
             progress: Whether to show progress bars.
-            settings: `pooling` ("mean", "cls", "max", ...), `prompt` (one of the folder's), `layers`, `combine`,
-                `max_length`, `by` ("text", "word" or "token"; N is the number of these), ...; all fields of
-                `EmbedSettings`.
+            settings: Fields of `EmbedSettings`: `pooling` ("mean", "cls", "max", ...), `prompt` (the name of one in the
+                model's folder), `layers`, `combine`, `max_length`, `by` ("text", "word" or "token", which N counts),
+                ...
 
         Raises:
             InputError: If a setting is unknown, or an input is not a text.
@@ -363,8 +363,8 @@ def finetune(
         output: An empty or new folder for the result. By default a temporary one. If you repeat a call that was
             interrupted, it resumes there.
         columns: Maps each role to the name of its column, if they differ: `{"text": "sentence"}`.
-        reading: How to read the rows: `format`, `header` (False if there are no column names), `max_unusable` (0.01 of
-            the rows).
+        reading: How to read the rows: `format`, `header` (False if there are no column names), `max_unusable` (default:
+            0.01 of the rows).
         progress: Whether to show progress bars.
         control: If True, the same model with random initial weights is fine-tuned in the same way, and `comparison` of
             the result tells whether pre-training was worth it. Its folder is next to `output`, with "-control" at the
@@ -402,7 +402,7 @@ def collect_history(events: Iterator[Event], task: str, workspace: Workspace) ->
     Args:
         events: Events as written to metrics.jsonl: dictionaries with `event`, `step` and other keys.
         task: Name of the task, which labels the progress bar.
-        workspace: Shows the bar and the warnings.
+        workspace: The workspace, which shows the bar and the warnings.
     """
     history: list[Event] = []
     start: Event = {"steps": 0}

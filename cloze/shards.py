@@ -47,7 +47,7 @@ class Shards:
     """
 
     def __init__(self, shard_set: ShardSet, epoch: int, seed: int, workspace: Workspace) -> None:
-        """Open shards. This is only for functions of this package; use `build_shards` or `open_shards`."""
+        """Open shards. This is only for functions of this package. Use `build_shards` or `open_shards`."""
         EPOCH.check("epoch", epoch)
         self._set, self._epoch, self._seed, self._workspace = shard_set, epoch, seed, workspace
         self._records = ExampleRecords(shard_set, seed=seed, first=epoch) if shard_set.is_live.any() else None
@@ -62,7 +62,7 @@ class Shards:
         """Vocabulary with which these shards were tokenized.
 
         Raises:
-            InputError: If it is no longer in the store.
+            InputError: If the vocabulary is no longer in the store.
         """
         return Vocabulary(read_vocabulary(self._set.place, self._vocabulary_artifact))
 
@@ -71,7 +71,7 @@ class Shards:
         """Manifest (stored description) of the vocabulary with which these shards were tokenized.
 
         Raises:
-            InputError: If it is no longer in the store.
+            InputError: If the vocabulary is no longer in the store.
         """
         return find_vocabulary(Artifact(place=self._set.place, manifest=self._set.manifest))
 

@@ -83,7 +83,7 @@ class Vocabulary:
             is_split_into_words: Whether texts are given as lists of words.
             pad_to_multiple_of: If set, texts are padded to a multiple of this length.
             padding_side: "right" or "left" (default: that of the folder).
-            return_tensors: "np" for NumPy arrays or "pt" for torch tensors, int64 [B, T]; None for lists.
+            return_tensors: "np" for NumPy arrays or "pt" for torch tensors, int64 [B, T]. None for lists.
 
         Raises:
             InputError: If an option is unknown, there is no padding token, or an array was requested for texts of
@@ -183,7 +183,7 @@ class Vocabulary:
             pad_to_multiple_of: If set, texts are padded to a multiple of this length.
             padding_side: "right" or "left" (default: that of the folder).
             return_attention_mask: Whether to return the attention mask (default: as in `__call__`).
-            return_tensors: "np" for NumPy arrays or "pt" for torch tensors, int64 [B, T]; None for lists.
+            return_tensors: "np" for NumPy arrays or "pt" for torch tensors, int64 [B, T]. None for lists.
             verbose: Ignored.
 
         Raises:

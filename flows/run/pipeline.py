@@ -63,12 +63,12 @@ class Outcome:
     """The results of a run, as manifests (descriptions) of its artifacts (stored stage results).
 
     Attributes:
-        documents: manifests of the parsed documents, one for each source and generation (the raw files that one run
-            added)
-        corpus: manifest of the corpus of all documents
-        vocabularies, shard_sets, tasks: manifests by the names of their tables in the recipe
-        settled: folders of earlier runs' artifacts that were reused without checking their files
-        model: manifest of the model; None if the recipe trains no model
+        documents: Manifests of the parsed documents, one for each source and generation (the raw files that one run
+            added).
+        corpus: Manifest of the corpus of all documents.
+        vocabularies, shard_sets, tasks: Manifests by the names of their tables in the recipe.
+        settled: Folders of earlier runs' artifacts that were reused without checking their files.
+        model: Manifest of the model; None if the recipe trains no model.
     """
 
     documents: tuple[Manifest, ...]
@@ -101,12 +101,12 @@ def run_recipe(
     """Build everything that a recipe asks for, stage by stage. Results that are already in the store are reused.
 
     Args:
-        place: the store
-        recipe: the recipe
-        lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
-        perform: builds the given pipeline stages and returns their manifests in the same order
-        tell: called with a warning for each source that loses many documents to filter rules, but is too small to stop
-            the run
+        place: The store.
+        recipe: The recipe.
+        lock: Content of the recipe's lock file (the raw files of each run), with the files' current paths.
+        perform: Builds the given pipeline stages and returns their manifests in the same order.
+        tell: Called with a warning for each source that loses many documents to filter rules, but is too small to stop
+            the run.
         settle: True to reuse the results of earlier generations (the raw files that one run added) without checking
             their files, if the store has a corpus of them (`settled_generations.py`)
 
@@ -148,10 +148,10 @@ class ParsedSources:
 
     Attributes:
         sources: (number of the generation, source) pairs
-        documents: manifests (stored descriptions) of the documents of each pair, in the same order
-        tombstones: the documents to delete
-        settled: the earlier generations whose results are reused without checking their files
-        corpus: manifest of the corpus of these generations; None if there are none
+        documents: Manifests (stored descriptions) of the documents of each pair, in the same order.
+        tombstones: The documents to delete.
+        settled: The earlier generations whose results are reused without checking their files.
+        corpus: Manifest of the corpus of these generations; None if there are none.
     """
 
     sources: NumberedSources
@@ -167,10 +167,10 @@ def make_documents(place: Place, recipe: Recipe, lock: Lock, perform: Perform, s
     A generation is the raw files that one run added.
 
     Args:
-        place: the store
-        recipe: the recipe
-        lock: content of the recipe's lock file (the raw files of each run), with the files' current paths
-        perform: builds the given pipeline stages and returns their manifests in the same order
+        place: The store.
+        recipe: The recipe.
+        lock: Content of the recipe's lock file (the raw files of each run), with the files' current paths.
+        perform: Builds the given pipeline stages and returns their manifests in the same order.
         settle: True to reuse the results of earlier generations without checking their files, if the store has a corpus
             of them
 
@@ -217,11 +217,11 @@ def make_corpora(
     the vocabulary can be trained on.
 
     Args:
-        place: the store
-        recipe: the recipe
-        lock: content of the recipe's lock file (the raw files of each run)
-        parsed: the documents of all generations
-        perform: builds the given stages and returns their manifests in the same order
+        place: The store.
+        recipe: The recipe.
+        lock: Content of the recipe's lock file (the raw files of each run).
+        parsed: The documents of all generations.
+        perform: Builds the given stages and returns their manifests in the same order.
     """
     settled, corpus = parsed.settled, parsed.corpus
     for stage in settled.corpora[lock.vocabulary_generation - 1 : -1]:
@@ -252,8 +252,8 @@ def list_judged_sources(parsed: ParsedSources, lock: Lock) -> list[JudgedSource]
     A generation is the raw files that one run added. The list has the order of `parsed.sources`.
 
     Args:
-        parsed: the documents of all generations
-        lock: content of the recipe's lock file (the raw files of each run)
+        parsed: The documents of all generations.
+        lock: Content of the recipe's lock file (the raw files of each run).
     """
     return [
         JudgedSource(
@@ -279,12 +279,12 @@ def train_model(
     """Train the model of a recipe. Return its manifest, or None if the recipe trains no model.
 
     Args:
-        place: the store
-        recipe: the recipe
-        vocabularies, shard_sets: manifests (stored descriptions), by the names of their tables in the recipe
-        perform: builds the given stages and returns their manifests in the same order
-        start: the model that training starts from; None for random weights
-        teacher: the teacher model for distillation; None if there is none
+        place: The store.
+        recipe: The recipe.
+        vocabularies, shard_sets: Manifests (stored descriptions), by the names of their tables in the recipe.
+        perform: Builds the given stages and returns their manifests in the same order.
+        start: The model that training starts from; None for random weights.
+        teacher: The teacher model for distillation; None if there is none.
 
     Raises:
         InputError: If a shard set has no examples to train on.
@@ -310,10 +310,10 @@ def finetune_tasks(place: Place, recipe: Recipe, model: Manifest, perform: Perfo
     """Fine-tune the model on each task of a recipe. Tasks are trained one after another, since each uses all cores.
 
     Args:
-        place: the store
-        recipe: the recipe
-        model: manifest (stored description) of the model to fine-tune
-        perform: builds the given stages and returns their manifests in the same order
+        place: The store.
+        recipe: The recipe.
+        model: Manifest (stored description) of the model to fine-tune.
+        perform: Builds the given stages and returns their manifests in the same order.
 
     Returns:
         The manifests of the fine-tuned models, by the names of the tasks in the recipe.
@@ -334,12 +334,12 @@ def answer_documents(
     """Make predictions for the documents that no released model of the recipe has processed yet, and store them.
 
     Args:
-        place: the store
-        recipe: the recipe
-        corpus: manifest of the corpus
-        tasks: manifests of the fine-tuned models, by the names of their tasks; tasks without the setting `answers` are
-            skipped
-        perform: builds the given stages and returns their manifests in the same order
+        place: The store.
+        recipe: The recipe.
+        corpus: Manifest of the corpus.
+        tasks: Manifests of the fine-tuned models, by the names of their tasks; tasks without the setting `answers` are
+            skipped.
+        perform: Builds the given stages and returns their manifests in the same order.
     """
     for name, asked in ((entry.name, entry.settings) for entry in recipe.tasks if entry.settings.answers):
         generations = corpus.facts["generations"]

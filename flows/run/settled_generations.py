@@ -33,12 +33,12 @@ class SettledGenerations:
     """The settled generations (raw files that one run added): their results are reused without checking the files.
 
     Attributes:
-        number: number of settled generations, counted from the first
-        documents: manifests (descriptions) of the parsed documents, one for each source of each generation
-        signatures: stages of the documents' signatures (for finding duplicates), in the same order, without parts
-        verdicts: stages of the deduplication decisions (which documents are kept), one for each generation, without
-            parts
-        corpora: stages of the corpora, one for each generation, without parts
+        number: Number of settled generations, counted from the first.
+        documents: Manifests (descriptions) of the parsed documents, one for each source of each generation.
+        signatures: Stages of the documents' signatures (for finding duplicates), in the same order, without parts.
+        verdicts: Stages of the deduplication decisions (which documents are kept), one for each generation, without
+            parts.
+        corpora: Stages of the corpora, one for each generation, without parts.
     """
 
     number: int = 0
@@ -68,12 +68,12 @@ def find_settled(
     """Find the generations (raw files that one run added) whose documents and corpus are complete in the store.
 
     Args:
-        place: the store
-        recipe: the recipe
+        place: The store.
+        recipe: The recipe.
         sources: (generation number, source) pairs of all generations
-        before: number of the newest generation, which is never settled
-        documents_of: plans the parsing stage of a source in a generation, without its parts (file sets)
-        tombstones: the documents to delete
+        before: Number of the newest generation, which is never settled.
+        documents_of: Plans the parsing stage of a source in a generation, without its parts (file sets).
+        tombstones: The documents to delete.
 
     Returns:
         All generations up to the newest one that is complete; NOTHING_SETTLED if there is none.
@@ -113,10 +113,10 @@ def read_settled_inputs(
     """Read what later generations need from the settled generations, whose files are reused without checking them.
 
     Args:
-        place: the store
-        settled: the settled generations
+        place: The store.
+        settled: The settled generations.
         sources: (generation number, source) pairs of all generations
-        documents: manifests (descriptions) of the parsed documents of each pair, in the same order
+        documents: Manifests (descriptions) of the parsed documents of each pair, in the same order.
 
     Returns:
         (inputs, generations): the inputs of the deduplication decisions (documents and their signatures), and the
@@ -152,8 +152,8 @@ def read_judged_documents(place: Place, verdicts: Manifest) -> list[Manifest]:
     Documents that are no longer in the store are omitted.
 
     Args:
-        place: the store
-        verdicts: manifest of the deduplication decisions (which documents are kept)
+        place: The store.
+        verdicts: Manifest of the deduplication decisions (which documents are kept).
     """
     parents = (parent for parent in verdicts.parents if parent.role == "documents")
     found = (read_manifest(place, parent.folder) for parent in parents)
@@ -167,7 +167,7 @@ def build_inputs(
 
     Args:
         sources: (generation number, source) pairs
-        documents, signatures: manifests (stored descriptions) for each pair, in the same order
+        documents, signatures: Manifests (stored descriptions) for each pair, in the same order.
     """
     return tuple(
         Input(generation=number, priority=entry.priority, documents=parsed, signatures=sketched)

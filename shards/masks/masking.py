@@ -452,9 +452,9 @@ def _encode_settings(settings: MaskSettings, mask_id: int) -> KernelSettings:
 def to_kind_bounds(settings: MaskSettings) -> tuple[int, int]:
     """Compute the two thresholds that a 32-bit random number is compared with to decide how to replace a chosen token.
 
-    If the number is below the first threshold, the token becomes [MASK]; if it is below the second, a random token;
-    otherwise it is left unchanged. The probabilities are exact to within 2^-32. The thresholds are integers from 0 to
-    2^32.
+    If the number is below the first threshold, the token becomes [MASK]. If it is below the second, the token becomes a
+    random token. Otherwise the token is left unchanged. The probabilities are exact to within 2^-32. The thresholds are
+    integers from 0 to 2^32.
     """
     shares = settings.mask_share, settings.mask_share + settings.random_share
     return round(shares[0] * 2**32), round(shares[1] * 2**32)

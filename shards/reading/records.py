@@ -43,7 +43,7 @@ class RecordFormat:
 
     Attributes:
         pad_id: Id of the padding token.
-        label: Column of the label of a segment pair, "next_sentence_label" or "sentence_order_label"; None without
+        label: Column of the label of a segment pair, "next_sentence_label" or "sentence_order_label", or None without
             labels.
         masked_only: Whether only masked tokens have a label. If False, every token is its own label.
     """
@@ -115,7 +115,7 @@ def to_records(gathered: GatheredExamples, format: RecordFormat, width: int = 0)
     Args:
         gathered: The batch.
         format: Column names and padding values.
-        width: Number of tokens to which each record is padded; 0 does not pad.
+        width: Number of tokens to which each record is padded. 0 means no padding.
 
     Raises:
         InputError: `width` is not 0 and an example has more tokens.

@@ -86,8 +86,8 @@ def write_damage_list(place: Place, damaged: Mapping[str, str]) -> None:
     """Write the store's list of damaged files, or remove the list if nothing is damaged.
 
     Args:
-        place: the store
-        damaged: description of the damage, by path relative to the store
+        place: The store.
+        damaged: Description of the damage, by path relative to the store.
 
     Raises:
         InputError: If the store is not writable.
@@ -103,11 +103,11 @@ class DamageTracker:
     """Tracks the damaged files in the store during a run.
 
     Attributes:
-        place: the store
-        tell: called with a line about each damaged file
-        damaged: the damage of each file that is damaged and not rebuilt yet, by path relative to the store
-        listed: paths of the damaged files that are on the store's list
-        rebuilt: paths of the files that were rebuilt
+        place: The store.
+        tell: Called with a line about each damaged file.
+        damaged: The damage of each file that is damaged and not rebuilt yet, by path relative to the store.
+        listed: Paths of the damaged files that are on the store's list.
+        rebuilt: Paths of the files that were rebuilt.
     """
 
     place: Place
@@ -121,7 +121,7 @@ class DamageTracker:
         """Mark the listed files of artifacts (stored stage results) with the given names as damaged.
 
         Args:
-            names: names of the artifacts, such as those that a recipe builds
+            names: Names of the artifacts, such as those that a recipe builds.
 
         Raises:
             InputError: If the list itself is damaged.
@@ -182,8 +182,8 @@ class DamageTracker:
         Reading one of these files still stops a run.
 
         Args:
-            stage: the stage
-            names: names of the stage's parts (file sets) that cannot be rebuilt
+            stage: The stage.
+            names: Names of the stage's parts (file sets) that cannot be rebuilt.
         """
         manifest = read_manifest(self.place, stage.folder) if names and self.listed else None
         parts = manifest.parts if manifest is not None else ()
@@ -216,8 +216,8 @@ class DamageTracker:
         """Return the damaged files that make a stage's result incomplete; () if the result is complete.
 
         Args:
-            stage: the stage
-            survey: which results of the stage the store contains
+            stage: The stage.
+            survey: Which results of the stage the store contains.
         """
         if survey.manifest is not None:
             return ()
@@ -231,8 +231,8 @@ class DamageTracker:
         changing their size or times.
 
         Args:
-            stage: the stage
-            survey: which results of the stage the store contains
+            stage: The stage.
+            survey: Which results of the stage the store contains.
 
         Raises:
             InputError: If the content of a file has changed.
@@ -253,8 +253,8 @@ class DamageTracker:
         """Unmark the damaged files of a stage that were rewritten after a survey.
 
         Args:
-            survey: which results of the stage the store contained before it was built
-            manifest: the manifest (description) of the stage's new result
+            survey: Which results of the stage the store contained before it was built.
+            manifest: The manifest (description) of the stage's new result.
         """
         names = {plan.name for plan in survey.missing}
         folder, built = manifest.stage_folder, [part for part in manifest.parts if part.name in names]
@@ -269,9 +269,9 @@ class DamageTracker:
         """Update a stage's manifests to refer to rebuilt parts (file sets) instead of damaged or overwritten files.
 
         Args:
-            folder: folder of the stage's kind and name, relative to the store
-            built: the parts that were built
-            stale: paths of files that were overwritten or are damaged
+            folder: Folder of the stage's kind and name, relative to the store.
+            built: The parts that were built.
+            stale: Paths of files that were overwritten or are damaged.
         """
         newer = {part.fingerprint: part for part in built}
 
@@ -309,8 +309,8 @@ def run_past_damage(run: Callable[[], Result], damage: DamageTracker) -> Result:
     """Call `run` again and again until it finishes, so that damaged files are rebuilt. Return its last result.
 
     Args:
-        run: called without arguments; each file that a `Damaged` error of it names is marked before the next call
-        damage: the damaged files of the store, which `run` must treat as missing
+        run: Called without arguments; each file that a `Damaged` error of it names is marked before the next call.
+        damage: The damaged files of the store, which `run` must treat as missing.
 
     Raises:
         InputError: If a rebuilt file is damaged again. Other exceptions from `run` are passed on.
@@ -327,8 +327,8 @@ def list_lost_parts(stage: Stage, survey: Survey) -> list[str]:
     """Return the names of a stage's damaged parts (file sets) that cannot be rebuilt, because their raw files are gone.
 
     Args:
-        stage: the stage
-        survey: which results of the stage the store contains
+        stage: The stage.
+        survey: Which results of the stage the store contains.
     """
     planned = {part.name for part in stage.parts}
     return [name for name in survey.damaged if name not in planned]
@@ -341,10 +341,10 @@ def add_to_quarantine(recipe: Recipe, lock: Lock, error: WorkerDied, tell: Calla
     """Quarantine the record that crashed a worker process: add it to the lock file, so that all runs skip it.
 
     Args:
-        recipe: the recipe, next to which the lock file is
-        lock: content of the lock file with which the run began
-        error: the crash, which includes the record's location
-        tell: called with a line about the record
+        recipe: The recipe, next to which the lock file is.
+        lock: Content of the lock file with which the run began.
+        error: The crash, which includes the record's location.
+        tell: Called with a line about the record.
 
     Returns:
         The new content of the lock file.
@@ -362,8 +362,9 @@ def describe_record(lock: Lock, location: str) -> str:
     """Describe a quarantined record by its byte position and raw file.
 
     Args:
-        lock: content of the lock file, which knows the names of raw files
-        location: sha256 of the raw file, stream number (-1 if the file has no streams) and byte offset, space-separated
+        lock: Content of the lock file, which knows the names of raw files.
+        location: Sha256 of the raw file, stream number (-1 if the file has no streams) and byte offset,
+            space-separated.
 
     >>> describe_record(Lock(), "ab12 -1 300")
     'The record at byte 300 of a raw file (sha256 ab12)'
@@ -379,7 +380,7 @@ def explain_deaths(error: WorkerDied) -> str:
     """Return the error message for a task that crashed at every attempt, but not always at the same record.
 
     Args:
-        error: the last crash, which begins the message
+        error: The last crash, which begins the message.
     """
     return (
         f"{error} Each attempt ended, and no one record is to blame. If memory ran out, run with fewer `--workers`; "
@@ -411,10 +412,10 @@ def find_set_aside(
     """List the records and files that a run skips because they cannot be read, as counts by kind and place.
 
     Args:
-        lock: content of the run's lock file
-        documents: manifests of the parsed documents of all sources, both newly built and reused
-        looked: counts of the other files found next to a source's raw files, by source name
-        before: what the previous completed run skipped; used to count what is newly skipped
+        lock: Content of the run's lock file.
+        documents: Manifests of the parsed documents of all sources, both newly built and reused.
+        looked: Counts of the other files found next to a source's raw files, by source name.
+        before: What the previous completed run skipped; used to count what is newly skipped.
 
     Returns:
         One entry for each kind (such as "damaged record") and place (the folder of the documents, or the source and its
@@ -449,9 +450,9 @@ def describe_unread_records(place: Place, documents: Manifest, samples: str) -> 
     A line has the number of records, and the positions of the first MAX_NAMED.
 
     Args:
-        place: the store
-        documents: manifest of the parsed documents of a source
-        samples: the recipe's `privacy.samples`, which decides whether file names are shown
+        place: The store.
+        documents: Manifest of the parsed documents of a source.
+        samples: The recipe's `privacy.samples`, which decides whether file names are shown.
 
     Raises:
         Damaged: If the table of dropped records is damaged.
@@ -477,9 +478,9 @@ def _iter_rows(place: Place, documents: Manifest, reason: str) -> Iterator[Dropp
     """Yield the records of a source that were dropped in parsing for one reason.
 
     Args:
-        place: the store
-        documents: manifest of the source's parsed documents
-        reason: the reason, such as "damaged"
+        place: The store.
+        documents: Manifest of the source's parsed documents.
+        reason: The reason, such as "damaged".
 
     Raises:
         Damaged: During iteration, if the table of dropped records is damaged.

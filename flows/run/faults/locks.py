@@ -42,7 +42,7 @@ class CleanUp:
         """Record which artifacts (stored stage results) will be removed. Must be called before the first removal.
 
         Args:
-            folders: folders of the artifacts, relative to the store
+            folders: Folders of the artifacts, relative to the store.
         """
         self._folders = folders
         self._heartbeat.write_now()
@@ -82,7 +82,7 @@ def hold_cleanup(place: Place) -> Iterator[CleanUp]:
     the next clean-up finishes the work.
 
     Args:
-        place: the store
+        place: The store.
 
     Yields:
         The clean-up. Call its `begin` before the first removal.
@@ -122,8 +122,8 @@ def wait_for_cleanup(place: Place, tell: Callable[[str], None]) -> bool:
     Call this after announcing in the store which artifacts (stored stage results) must not be removed.
 
     Args:
-        place: the store
-        tell: called with a line if there is a clean-up to wait for
+        place: The store.
+        tell: Called with a line if there is a clean-up to wait for.
     """
     reported = False
     while any(not present.is_gone for present in list_cleanups(place).values()):
@@ -143,11 +143,11 @@ def hold_alone(
     If the file system does not support locks, the block runs without one.
 
     Args:
-        file: the file to lock; it is created if necessary
-        refusal: converts an OSError into the InputError to raise
-        tell: called with `waiting` or `lockless`
-        waiting: message to show while waiting for another process
-        lockless: message to show if the file system does not support locks
+        file: The file to lock; it is created if necessary.
+        refusal: Converts an OSError into the InputError to raise.
+        tell: Called with `waiting` or `lockless`.
+        waiting: Message to show while waiting for another process.
+        lockless: Message to show if the file system does not support locks.
 
     Raises:
         InputError: `refusal` of the error, if the file cannot be created or locked for another reason.
@@ -169,8 +169,8 @@ def hold_recipe(lock_path: Path | None, tell: Tell) -> Iterator[None]:
     """Hold a recipe's lock file during the block, so that no other run adds the same raw files. Other runs wait.
 
     Args:
-        lock_path: path of the recipe's lock file; if None, nothing is locked
-        tell: called with a message while waiting, or if the file system does not support locks
+        lock_path: Path of the recipe's lock file; if None, nothing is locked.
+        tell: Called with a message while waiting, or if the file system does not support locks.
 
     Raises:
         InputError: If the folder of the lock file is not writable.
@@ -195,9 +195,9 @@ def change_lock(lock_path: Path | None, tell: Tell, change: Callable[[Lock], Loc
     """Read a recipe's lock file, apply a function to its content, and write the result. Other runs of the recipe wait.
 
     Args:
-        lock_path: path of the lock file; if None, nothing is done
-        tell: called with a message while waiting for another run
-        change: returns the new content; gets the content that is on disk
+        lock_path: Path of the lock file; if None, nothing is done.
+        tell: Called with a message while waiting for another run.
+        change: Returns the new content; gets the content that is on disk.
 
     Raises:
         InputError: If the lock file cannot be read or written.
@@ -214,9 +214,9 @@ def remove_leftovers(place: Place, home: Path, tell: Callable[[str], None]) -> N
     of the store's files.
 
     Args:
-        place: the store
-        home: the CLOZE_HOME folder
-        tell: called with a line about the number of removed files, if there are any
+        place: The store.
+        home: The CLOZE_HOME folder.
+        tell: Called with a line about the number of removed files, if there are any.
     """
     left = [*home.glob(".*")]
     if place.is_local:

@@ -48,11 +48,11 @@ class JudgedSource:
     """A source in one generation (the raw files that one run added), and the documents parsed from it.
 
     Attributes:
-        entry: the source and its settings
-        manifest: description of the stored documents
-        files: the raw files that were read
-        quarantine: records that were skipped because they crash worker processes
-        generation: one-based number of the generation
+        entry: The source and its settings.
+        manifest: Description of the stored documents.
+        files: The raw files that were read.
+        quarantine: Records that were skipped because they crash worker processes.
+        generation: One-based number of the generation.
     """
 
     entry: SourceEntry
@@ -66,8 +66,8 @@ class RefusedSources(InputError):
     """Raised when too many records of a source are damaged or dropped.
 
     Args:
-        text: the error message
-        damaged: the sources with too many damaged records
+        text: The error message.
+        damaged: The sources with too many damaged records.
     """
 
     def __init__(self, text: str, damaged: Sequence[JudgedSource] = ()) -> None:
@@ -85,12 +85,13 @@ def refuse_bad_sources(
     """Check that each source loses few enough records to damage and to filter rules.
 
     Args:
-        place: the store
-        judged: the sources of all generations (a generation is the raw files that one run added) with their documents,
-            oldest first
-        samples: the recipe's `privacy.samples`, for the texts shown in the message
-        tell: called with a warning about each source that is too small to stop the run
-        accepted: number of the last generation whose damage was accepted; damage in generations up to it is not checked
+        place: The store.
+        judged: The sources of all generations (a generation is the raw files that one run added) with their documents,
+            oldest first.
+        samples: The recipe's `privacy.samples`, for the texts shown in the message.
+        tell: Called with a warning about each source that is too small to stop the run.
+        accepted: Number of the last generation whose damage was accepted; damage in generations up to it is not
+            checked.
 
     Raises:
         RefusedSources: If a source exceeds a limit set in the recipe, or no source has any document. The message covers
@@ -136,8 +137,8 @@ def describe_empty_source(source: str, outcomes: Mapping[str, int]) -> str:
     """Return a line about why a source has no documents.
 
     Args:
-        source: name of the source
-        outcomes: number of records by outcome, such as "dropped: parse: damaged"
+        source: Name of the source.
+        outcomes: Number of records by outcome, such as "dropped: parse: damaged".
     """
     most = sorted(outcomes.items(), key=lambda outcome: -outcome[1])[:MAX_REASONS]
     reasons = ", ".join(f"{outcome.removeprefix('dropped: ')} {count:,}" for outcome, count in most if count)
@@ -152,9 +153,9 @@ def _find_damage(place: Place, judged: Sequence[JudgedSource], accepted: int) ->
     """Return the sources with too many damaged records, as (source, error message) pairs.
 
     Args:
-        place: the store
-        judged: the sources of all generations (the raw files that one run added), oldest first
-        accepted: number of the last generation whose damage was accepted; generations up to it are not checked
+        place: The store.
+        judged: The sources of all generations (the raw files that one run added), oldest first.
+        accepted: Number of the last generation whose damage was accepted; generations up to it are not checked.
     """
     found, counts = list[tuple[JudgedSource, str]](), dict[str, list[Counter[str]]]()
     for source in judged:
@@ -174,8 +175,8 @@ def _find_strict_rules(source: JudgedSource, counts: Sequence[Counter[str]]) -> 
     A rule stops the run only if it also drops too many of all the source's documents up to then.
 
     Args:
-        source: the source with the documents of this run
-        counts: number of records by outcome, for each run that added documents, up to and including this one
+        source: The source with the documents of this run.
+        counts: Number of records by outcome, for each run that added documents, up to and including this one.
     """
     name, settings = source.manifest.name, source.entry.documents
     own, together = (
@@ -190,10 +191,10 @@ def _describe_rule(place: Place, manifest: Manifest, rule: RuleOverLimit, privac
     """Return lines about a filter rule and the first MAX_SHOWN documents that it dropped.
 
     Args:
-        place: the store
-        manifest: description of the parsed documents of a source
-        rule: the rule, with the number of documents that it dropped
-        privacy: decides whether texts and file names are shown
+        place: The store.
+        manifest: Description of the parsed documents of a source.
+        rule: The rule, with the number of documents that it dropped.
+        privacy: Decides whether texts and file names are shown.
     """
     rows = iter_dropped(read_table(place, manifest, "dropped", DROPPED.names))
     first = islice((row for row in rows if (row.step, row.reason) == (rule.step, rule.reason)), MAX_SHOWN)
@@ -205,8 +206,8 @@ def suggest_template(texts: Sequence[str], source: str) -> str:
     """Return a sentence that suggests a recipe template for a source's texts; "" if the default rules suit them.
 
     Args:
-        texts: a sample of the texts
-        source: name of the source, for the sentence
+        texts: A sample of the texts.
+        source: Name of the source, for the sentence.
     """
     match = choose_template(texts)
     if match is None:
@@ -222,10 +223,10 @@ def _describe_remedy(place: Place, stopping: Sequence[JudgedSource], sets: Seque
     """Return lines that explain how to change the recipe so that the reported sources and rules do not stop the run.
 
     Args:
-        place: the store
-        stopping: the reported sources
+        place: The store.
+        stopping: The reported sources.
         sets: `--set` options that switch the reported rules off
-        samples: the recipe's `privacy.samples`, which decides whether texts are shown
+        samples: The recipe's `privacy.samples`, which decides whether texts are shown.
     """
     bounds = ", ".join(sorted({f"{source.entry.documents.max_rule_share:.0%}" for source in stopping}))
     hint = "" if samples == "text" else " To read the texts: --set privacy.samples=text."
@@ -245,8 +246,8 @@ def _list_options(source: JudgedSource, reasons: Sequence[str]) -> list[str]:
     """Return the `--set` options that disable rules for a source, such as "--set source.news.rules.c4.enabled=false".
 
     Args:
-        source: the source
-        reasons: names of the rules, as in the stored record counts
+        source: The source.
+        reasons: Names of the rules, as in the stored record counts.
     """
     name = join_key([source.entry.source.name])
     off = dict.fromkeys(switch for reason in reasons if (switch := find_off_setting(reason)) is not None)
@@ -257,8 +258,8 @@ def _find_later_rules(source: JudgedSource, over: Sequence[RuleOverLimit]) -> li
     """Find rules that drop few documents only because earlier rules drop many, by applying each to a sample.
 
     Args:
-        source: the source
-        over: the rules that are already reported
+        source: The source.
+        over: The rules that are already reported.
 
     Returns:
         The other rules that drop more than the allowed share of the sample, with counts of the sample.
@@ -301,9 +302,9 @@ def judge_before_rules(records: Sequence[Record], name: str, settings: Documents
     """Apply the filtering steps that precede the rules to some records.
 
     Args:
-        records: the records
-        name: name of the source
-        settings: settings of the source's documents
+        records: The records.
+        name: Name of the source.
+        settings: Settings of the source's documents.
 
     Returns:
         The texts that are not dropped, as an Arrow array of strings in the order of the records.

@@ -34,10 +34,10 @@ class FetchReport:
     """The result of downloading the raw files of a recipe.
 
     Attributes:
-        lines: one readable line for each source
-        resolved: by source name, the exact version and files that its `fetch` table refers to, as JSON for the
-            lock file
-        files: the downloaded raw files, by source name
+        lines: One readable line for each source.
+        resolved: By source name, the exact version and files that its `fetch` table refers to, as JSON for the
+            lock file.
+        files: The downloaded raw files, by source name.
     """
 
     lines: tuple[str, ...]
@@ -50,8 +50,8 @@ class FetchOptions:
     """Options of the command `cloze fetch`.
 
     Attributes:
-        source: name of the only source to fetch; if None, all sources are fetched
-        limit: maximum number of files for each source; if None, the recipe decides
+        source: Name of the only source to fetch; if None, all sources are fetched.
+        limit: Maximum number of files for each source; if None, the recipe decides.
         refresh: True to look up the version `latest` again, even if the lock file already records its version
     """
 
@@ -74,19 +74,20 @@ def fetch_recipe(
     """Download the raw files that the `fetch` tables of a recipe refer to, unless they already exist.
 
     Args:
-        tables: the `fetch` table of each source that has one, by source name
-        root: folder of the recipe, against which relative folders and lists are resolved; files are only written below
-            it
-        resolved: the results of earlier downloads that the lock file contains, as in `FetchReport.resolved`; {} for a
-            first download
-        record: called with the results of all sources (as in `FetchReport.resolved`) whenever one changes; must write
-            them to the lock file immediately
-        options: options of the command `cloze fetch`; None for the defaults
-        hashes: cache of the sha256 of local files, so that unchanged files are not hashed again
-        progress: called during each download with the file's name, the bytes received, and the file's size (None if
-            unknown)
-        patience: time limits and retries of requests; None for the defaults
-        given_folders: names of sources whose folder was set by the user instead of the recipe; it may be outside `root`
+        tables: The `fetch` table of each source that has one, by source name.
+        root: Folder of the recipe, against which relative folders and lists are resolved; files are only written below
+            it.
+        resolved: The results of earlier downloads that the lock file contains, as in `FetchReport.resolved`; {} for a
+            first download.
+        record: Called with the results of all sources (as in `FetchReport.resolved`) whenever one changes; must write
+            them to the lock file immediately.
+        options: Options of the command `cloze fetch`; None for the defaults.
+        hashes: Cache of the sha256 of local files, so that unchanged files are not hashed again.
+        progress: Called during each download with the file's name, the bytes received, and the file's size (None if
+            unknown).
+        patience: Time limits and retries of requests; None for the defaults.
+        given_folders: Names of sources whose folder was set by the user instead of the recipe; it may be outside
+            `root`.
 
     Raises:
         InputError: If there is no table, a folder is outside `root` or used twice, or files could not be downloaded.
@@ -103,8 +104,8 @@ def fetch_recipe(
         """Record what the `fetch` table of a source was resolved to, unless exactly this is recorded already.
 
         Args:
-            name: name of the source
-            resolution: the exact version and files
+            name: Name of the source.
+            resolution: The exact version and files.
         """
         value = resolution.to_json()
         if all_resolved.get(name) != value:
@@ -115,8 +116,8 @@ def fetch_recipe(
         """Resolve the `fetch` table of one source, download its files and record the result. Return the files.
 
         Args:
-            name: name of the source
-            settings: its `fetch` table
+            name: Name of the source.
+            settings: Its `fetch` table.
 
         Raises:
             InputError: If the table cannot be resolved, or files could not be downloaded.
@@ -151,10 +152,10 @@ def _describe_files(source: str, fixed: Sequence[str], files: Sequence[RawFile],
     """Return a line about the downloaded files of a source: versions, number, total size and folder.
 
     Args:
-        source: name of the source
-        fixed: descriptions of the exact versions that were downloaded
-        files: the downloaded files
-        folder: path of the folder that contains them
+        source: Name of the source.
+        fixed: Descriptions of the exact versions that were downloaded.
+        files: The downloaded files.
+        folder: Path of the folder that contains them.
     """
     named = f"{', '.join(fixed)}: " if fixed else ""
     size = sum(file.size_bytes for file in files)
@@ -185,9 +186,9 @@ def _check_below(source: str, folder: str, root: Path) -> None:
     """Check that a source is downloaded into a folder below the recipe's: an untrusted recipe must not write elsewhere.
 
     Args:
-        source: name of the source
-        folder: the folder for the files, as an absolute path
-        root: the recipe's folder
+        source: Name of the source.
+        folder: The folder for the files, as an absolute path.
+        root: The recipe's folder.
 
     Raises:
         InputError: If it is not below.

@@ -90,9 +90,9 @@ def build_folder_recipe(source: Path | str, store: Path, overrides: Mapping[str,
     recipe); for a first run, they are fitted to a sample of the texts.
 
     Args:
-        source: the folder, a file, a glob, or an object store address
-        store: folder of the store; the recipe is stored in its subfolder `recipes`
-        overrides: settings given with `--set`, which take precedence over those in the lock file
+        source: The folder, a file, a glob, or an object store address.
+        store: Folder of the store; the recipe is stored in its subfolder `recipes`.
+        overrides: Settings given with `--set`, which take precedence over those in the lock file.
 
     Raises:
         InputError: If the path is not UTF-8, or a setting is not valid.
@@ -186,9 +186,9 @@ def _list_unsampled(heads: Mapping[RawFile, bytes], records: Sequence[Record], e
     A few long texts can fill the sample, so that other files are not represented in it.
 
     Args:
-        heads: the first bytes of text files, by file
-        records: the sample
-        encoding: encoding of the files, or "auto" to detect it
+        heads: The first bytes of text files, by file.
+        records: The sample.
+        encoding: Encoding of the files, or "auto" to detect it.
     """
     sampled, reader = {record.locator.file for record in records}, TextFile(encoding=encoding, max_record_bytes=0)
     texts = []
@@ -218,9 +218,9 @@ def _with_books(fitted: FittedDefaults, heads: Mapping[RawFile, bytes], records:
     """Return the fitted settings with those for Project Gutenberg books added, if the files contain such books.
 
     Args:
-        fitted: the settings so far
-        heads: the first bytes of text files, by file
-        records: the sampled records; must not be empty
+        fitted: The settings so far.
+        heads: The first bytes of text files, by file.
+        records: The sampled records; must not be empty.
     """
     epubs = [record.text for record in records if record.locator.file.lower().endswith(BOOK_ENDINGS)]
     named = [file for file, head in heads.items() if has_gutenberg_name(head)]
@@ -258,10 +258,10 @@ def _fit_by_judging(
     is adapted to them.
 
     Args:
-        records: the sampled records; must not be empty
-        more: beginnings of texts that are not in the sample
-        settings: document settings, before any rule is disabled
-        fitted: the settings to extend
+        records: The sampled records; must not be empty.
+        more: Beginnings of texts that are not in the sample.
+        settings: Document settings, before any rule is disabled.
+        fitted: The settings to extend.
     """
     whole = replace(settings, language=replace(settings.language, keep=()))
     parts = [record._replace(text=record.text[:HEAD_CHARACTERS]) for record in records]
@@ -304,9 +304,9 @@ def _describe_other_languages(codes: Sequence[str], settings: LanguageSettings, 
     Returns "" if at most `few` texts would be dropped for their language.
 
     Args:
-        codes: language code of each text
-        settings: the languages that are kept
-        few: number of dropped texts that needs no description
+        codes: Language code of each text.
+        settings: The languages that are kept.
+        few: Number of dropped texts that needs no description.
     """
     counts = Counter(codes) if settings.keep else Counter[str]()
     dropped = sum(count for code, count in counts.items() if code not in (*settings.keep, UNKNOWN))
@@ -335,8 +335,8 @@ def _choose_vocabulary(others: Counter[str], num_texts: int) -> dict[str, Any]:
     tokens, one at the beginning of a word and one inside).
 
     Args:
-        others: number of texts by language
-        num_texts: number of all texts
+        others: Number of texts by language.
+        num_texts: Number of all texts.
 
     Returns:
         The settings for the recipe's table `[vocabulary]`, by key.
@@ -361,9 +361,9 @@ def _find_strict_rules(
     """Find the document rules that would drop more than MAX_DROPPED_SHARE of the texts.
 
     Args:
-        texts: the texts, an Arrow array of strings
-        languages: for each text, the code of the language whose rules are applied to it
-        settings: settings of the rules
+        texts: The texts, an Arrow array of strings.
+        languages: For each text, the code of the language whose rules are applied to it.
+        settings: Settings of the rules.
 
     Returns:
         A dict from the setting of each such rule to (value that disables the rule, share of the texts that it drops).

@@ -59,12 +59,12 @@ def fetch_inputs(
     The version that `latest` stands for is written to the lock file as soon as it is known.
 
     Args:
-        recipe: the recipe, which must have a path if a source has a `fetch` table
-        home: the folder CLOZE_HOME, which contains the cache of raw file digests
-        tell: called with a line to print while another run of the recipe holds the lock file
-        options: options of the command `cloze fetch`; None if a run downloads the files that it needs
-        progress: called during each download with the file's name, the bytes received, and the file's size (None if
-            unknown); None to ignore it
+        recipe: The recipe, which must have a path if a source has a `fetch` table.
+        home: The folder CLOZE_HOME, which contains the cache of raw file digests.
+        tell: Called with a line to print while another run of the recipe holds the lock file.
+        options: Options of the command `cloze fetch`; None if a run downloads the files that it needs.
+        progress: Called during each download with the file's name, the bytes received, and the file's size (None if
+            unknown); None to ignore it.
 
     Raises:
         InputError: If files cannot be downloaded, or `options` are given but no source has a `fetch` table.
@@ -101,7 +101,7 @@ def open_stat_cache(home: Path) -> Iterator[StatCache]:
     """Yield the cache of raw file digests, and save it at the end of the block, even after an error.
 
     Args:
-        home: the folder CLOZE_HOME, which contains the caches of this installation
+        home: The folder CLOZE_HOME, which contains the caches of this installation.
 
     Raises:
         InputError: At the end of the block, if the cache cannot be written.
@@ -140,8 +140,8 @@ def resolve_inputs(recipe: Recipe, home: Path) -> ResolvedLock:
     The lock file (which records the raw files of all runs and the models) is read but not written.
 
     Args:
-        recipe: the recipe
-        home: the folder CLOZE_HOME, which contains the cache of raw file digests
+        recipe: The recipe.
+        home: The folder CLOZE_HOME, which contains the cache of raw file digests.
 
     Returns:
         The new content of the lock file, with the current paths of all files, and what the search found: new files and
@@ -164,10 +164,10 @@ def describe_inputs(
     """Return readable lines about a run's inputs: the raw files, the files that are not read, and the models.
 
     Args:
-        recipe: the recipe
-        resolved: the result of `resolve_inputs`
-        describe: function that returns the lines about files that are not read; called with the file counts by source
-            name and the recipe's setting `privacy.samples`
+        recipe: The recipe.
+        resolved: The result of `resolve_inputs`.
+        describe: Function that returns the lines about files that are not read; called with the file counts by source
+            name and the recipe's setting `privacy.samples`.
     """
     generations = resolved.lock.generations
     total = sum(len(files) for generation in generations for files in generation.values())
@@ -200,8 +200,8 @@ def check_labelled_files(place: Place, recipe: Recipe) -> Iterator[str]:
     Tasks for which the store already contains a fine-tuned model are not checked again.
 
     Args:
-        place: the store
-        recipe: the recipe
+        place: The store.
+        recipe: The recipe.
 
     Raises:
         InputError: During iteration, if a file or baseline model is missing, a file does not have the format that its
@@ -219,9 +219,9 @@ def was_learnt(place: Place, name: str, entry: TaskEntry) -> bool:
     Returns False if the description of a stored model is damaged; the run then reports the damage.
 
     Args:
-        place: the store
-        name: name of the models in the store
-        entry: the `[[task]]` table
+        place: The store.
+        name: Name of the models in the store.
+        entry: The `[[task]]` table.
 
     Raises:
         InputError: If a labeled file is missing.

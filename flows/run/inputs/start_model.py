@@ -66,9 +66,9 @@ def fit_to_vocabulary(start: StartModel, recipe: Recipe, existing: Mapping[str, 
     """Return the start model with embedding rows added for the tokens of the recipe's vocabulary that it lacks.
 
     Args:
-        start: the model that training starts from
-        recipe: the recipe, which must train a model
-        existing: vocabularies that the recipe uses but does not train, by the name of their table in the recipe
+        start: The model that training starts from.
+        recipe: The recipe, which must train a model.
+        existing: Vocabularies that the recipe uses but does not train, by the name of their table in the recipe.
 
     Raises:
         InputError: If the recipe trains this vocabulary, or the vocabulary does not fit the model.
@@ -88,8 +88,8 @@ def find_start(recipe: Recipe, cache: StatCache) -> StartModel | None:
     """Find the model that a recipe's training starts from. Return None for random weights.
 
     Args:
-        recipe: the recipe
-        cache: cache of file digests, so that unchanged files are not hashed again
+        recipe: The recipe.
+        cache: Cache of file digests, so that unchanged files are not hashed again.
 
     Raises:
         InputError: If the model is missing.
@@ -104,8 +104,8 @@ def get_teacher(recipe: Recipe, lock: Lock) -> StartModel | None:
     """Return the teacher model for distillation, from the lock if it contains one; None if the recipe names no teacher.
 
     Args:
-        recipe: the recipe
-        lock: content of its lock file, with the models that this run found
+        recipe: The recipe.
+        lock: Content of its lock file, with the models that this run found.
 
     Raises:
         InputError: If the model is missing.
@@ -117,8 +117,8 @@ def find_teacher(recipe: Recipe, cache: StatCache) -> StartModel | None:
     """Find the teacher model that the recipe names for distillation. Return None if it names none.
 
     Args:
-        recipe: the recipe
-        cache: cache of file digests, so that unchanged files are not hashed again
+        recipe: The recipe.
+        cache: Cache of file digests, so that unchanged files are not hashed again.
 
     Raises:
         InputError: If the model is missing.
@@ -151,11 +151,11 @@ def _find_model(key: str, address: str, folder: str, recipe: Recipe, cache: Stat
     """Find the model that a setting of the recipe names: in a local folder, a release, or the recipe's store.
 
     Args:
-        key: name of the setting, for messages
-        address: value of the setting, such as a folder or a release
-        folder: absolute path of the model on this machine; "" if the model is remote
-        recipe: the recipe, whose store is searched
-        cache: cache of file digests
+        key: Name of the setting, for messages.
+        address: Value of the setting, such as a folder or a release.
+        folder: Absolute path of the model on this machine; "" if the model is remote.
+        recipe: The recipe, whose store is searched.
+        cache: Cache of file digests.
 
     Raises:
         InputError: If there is no such model, or several match.
@@ -174,10 +174,10 @@ def _find_artifact(key: str, address: str, folder: str, recipe: Recipe) -> tuple
     """Find a trained model in a release or in the recipe's store. Return (store, manifest of the model).
 
     Args:
-        key: name of the setting that names the model, for messages
-        address: value of the setting: `STORE@NAME` of a release, or `models/NAME` or `models/NAME/FINGERPRINT`
-        folder: path that was searched before, for messages
-        recipe: the recipe, whose store is searched
+        key: Name of the setting that names the model, for messages.
+        address: Value of the setting: `STORE@NAME` of a release, or `models/NAME` or `models/NAME/FINGERPRINT`.
+        folder: Path that was searched before, for messages.
+        recipe: The recipe, whose store is searched.
 
     Raises:
         InputError: If no model matches, or a release has several.
@@ -214,8 +214,8 @@ def _from_artifact(place: Place, manifest: Manifest) -> StartModel:
     """Return a stored model as a local folder. The model is downloaded if the store is an object store.
 
     Args:
-        place: the store
-        manifest: description of the stored model
+        place: The store.
+        manifest: Description of the stored model.
 
     Raises:
         InputError: If the model is incomplete.

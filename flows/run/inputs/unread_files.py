@@ -28,8 +28,8 @@ def describe_unread(looked: Mapping[str, FileCounts], privacy: str) -> list[str]
     """Return lines about the files of each source that a run does not read: unsupported, unreadable and empty files.
 
     Args:
-        looked: by source name, the counts of files in the source's folders
-        privacy: the recipe's setting `privacy.samples`; file names are shown only if it is "text"
+        looked: By source name, the counts of files in the source's folders.
+        privacy: The recipe's setting `privacy.samples`; file names are shown only if it is "text".
     """
     named = privacy == "text"
     return [line for source, files in looked.items() for line in _iter_lines(source, files, named)]
@@ -41,8 +41,8 @@ def summarize_unread(looked: Mapping[str, FileCounts], privacy: str) -> list[str
     Files are counted without their types and names, except files that could not be opened, which may contain text.
 
     Args:
-        looked: by source name, the counts of files in the source's folders
-        privacy: the recipe's setting `privacy.samples`; file names are shown only if it is "text"
+        looked: By source name, the counts of files in the source's folders.
+        privacy: The recipe's setting `privacy.samples`; file names are shown only if it is "text".
 
     >>> code = (FileGroup(kind=".py", number=1468, names=("a.py",)),)
     >>> summarize_unread({"docs": FileCounts(num_read=810, passed_over=code), "news": FileCounts(num_read=1)}, "text")
@@ -71,8 +71,8 @@ def with_lost(looked: Mapping[str, FileCounts], before: Lock, after: Lock) -> Ma
     """Return the file counts of each source, updated for files that were deleted, closed or changed during the run.
 
     Args:
-        looked: by source name, the counts of files in the source's folders
-        before, after: content of the lock file (the raw files of all runs) with and without the lost files
+        looked: By source name, the counts of files in the source's folders.
+        before, after: Content of the lock file (the raw files of all runs) with and without the lost files.
     """
     return {
         source: _with_lost(of, gone) if (gone := _count_names(before, source) - _count_names(after, source)) else of
@@ -84,8 +84,8 @@ def _with_lost(of: FileCounts, gone: Counter[str]) -> FileCounts:
     """Return the file counts of one source with lost files moved from the read files to the group LOST_FILE.
 
     Args:
-        of: the counts
-        gone: number of lost files by name
+        of: The counts.
+        gone: Number of lost files by name.
     """
     earlier = [group for group in of.passed_over if group.kind == LOST_FILE]
     number = gone.total() + sum(group.number for group in earlier)
@@ -116,8 +116,8 @@ def describe_guesses(recipe: Recipe, resolved: ResolvedLock) -> list[str]:
     """Return a line for each source whose text field was guessed: the field's name, and how to choose another field.
 
     Args:
-        recipe: the recipe
-        resolved: the result of `resolve_inputs`
+        recipe: The recipe.
+        resolved: The result of `resolve_inputs`.
     """
     return [
         describe_guess(entry.source, [field.name for field in names], resolved.guesses.get(entry.source.name))
@@ -174,8 +174,8 @@ def build_unread_json(looked: Mapping[str, FileCounts], privacy: str) -> dict[st
     """Return the counts of files that a run does not read, as JSON for the run's record and `cloze plan --json`.
 
     Args:
-        looked: by source name, the counts of files in the source's folders
-        privacy: the recipe's setting `privacy.samples`; file names are included only if it is "text"
+        looked: By source name, the counts of files in the source's folders.
+        privacy: The recipe's setting `privacy.samples`; file names are included only if it is "text".
 
     Returns:
         By source name, a dict with the keys `raw_files` (number of files read), `num_passed_over` (number of files
@@ -199,7 +199,7 @@ def read_unread_json(reported: Mapping[str, Any]) -> dict[str, FileCounts]:
     """Parse counts of files that a run did not read, as `build_unread_json` returned them.
 
     Args:
-        reported: the JSON object, by source name
+        reported: The JSON object, by source name.
 
     Returns:
         The file counts by source name. File names and kinds of files that the JSON omits are missing from them.

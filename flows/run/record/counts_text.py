@@ -39,9 +39,9 @@ def format_count(number: int, one: str, many: str = "") -> str:
     """Format a number followed by its unit.
 
     Args:
-        number: the number
-        one: singular of the unit
-        many: plural of the unit; by default the singular with an "s"
+        number: The number.
+        one: Singular of the unit.
+        many: Plural of the unit; by default the singular with an "s".
 
     >>> format_count(1, "raw file"), format_count(2_000, "raw file"), format_count(2, "copy", "copies")
     ('1 raw file', '2,000 raw files', '2 copies')
@@ -75,8 +75,8 @@ def describe_progress(stage: str, progress: Mapping[str, Any]) -> str:
     """Describe the progress of a pipeline stage. Values that are None are omitted.
 
     Args:
-        stage: kind and name of the stage, as in "tokens/small", followed by " steps" if training steps are counted
-            instead of parts (file sets)
+        stage: Kind and name of the stage, as in "tokens/small", followed by " steps" if training steps are counted
+            instead of parts (file sets).
         progress: `StageProgress.to_json` of the stage, with the keys `built`, `parts`, `rate` (per second) and
             `seconds_left`; the last two may be None
 
@@ -110,8 +110,8 @@ def choose_row_words(kind: str, table: str) -> tuple[str, str]:
     """Return the singular and plural words for what the rows of a table contain.
 
     Args:
-        kind: kind of the artifact (stored result of a pipeline stage) that contains the table
-        table: name of the table
+        kind: Kind of the artifact (stored result of a pipeline stage) that contains the table.
+        table: Name of the table.
 
     >>> choose_row_words("tokens", "tokens"), choose_row_words("vocabularies", "tokens")
     (('document', 'documents'), ('token', 'tokens'))
@@ -135,7 +135,7 @@ def describe_rows(manifest: Manifest) -> dict[str, str]:
     For a tokens artifact (stored token ids), the text for the table `tokens` also includes the number of tokens.
 
     Args:
-        manifest: description of the artifact
+        manifest: Description of the artifact.
     """
     texts = {
         table: format_count(content.rows, *choose_row_words(manifest.kind, table))

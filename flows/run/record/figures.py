@@ -64,8 +64,8 @@ class Figure:
     """One metric of a run, such as the number of documents or a share of dropped records.
 
     Attributes:
-        value: value of the metric
-        unit: what is counted; for a share, what it is a share of
+        value: Value of the metric.
+        unit: What is counted; for a share, what it is a share of.
         kind: COUNT, SHARE (between 0 and 1) or MEAN (an average or another measurement)
     """
 
@@ -81,9 +81,9 @@ def compute_figures(place: Place, manifests: Sequence[Manifest]) -> dict[str, Fi
     """Compute the figures (metrics) of a run, by name, in the order in which they are displayed.
 
     Args:
-        place: the store
-        manifests: descriptions of the run's artifacts (stored results of pipeline stages), in the order in which they
-            were built
+        place: The store.
+        manifests: Descriptions of the run's artifacts (stored results of pipeline stages), in the order in which they
+            were built.
 
     Raises:
         Damaged: If an artifact file that the computation reads is damaged.
@@ -110,10 +110,10 @@ def _iter_ratio(kind: str, name: str, part: float, whole: float, unit: str) -> I
 
     Args:
         kind: SHARE or MEAN
-        name: name of the figure
-        part: the numerator
-        whole: the denominator
-        unit: what is counted; for a share, what it is a share of
+        name: Name of the figure.
+        part: The numerator.
+        whole: The denominator.
+        unit: What is counted; for a share, what it is a share of.
     """
     if whole:
         yield name, Figure(value=part / whole, unit=unit, kind=kind)
@@ -125,7 +125,7 @@ def _iter_record_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, F
     Yields nothing if the manifests describe no parsed documents.
 
     Args:
-        manifests: descriptions of the run's artifacts
+        manifests: Descriptions of the run's artifacts.
     """
     parsed, by_source = filter_kind(manifests, "documents"), _group_by_source(manifests)
     if not parsed:
@@ -162,10 +162,10 @@ def _iter_by_source(
     """Yield a count in total and for each source, as (name, figure).
 
     Args:
-        what: name of the total; the name of a source is appended for its count
-        unit: what is counted
-        number: function that returns the count for the manifests of parsed documents
-        by_source: manifests of the parsed documents, by source name
+        what: Name of the total; the name of a source is appended for its count.
+        unit: What is counted.
+        number: Function that returns the count for the manifests of parsed documents.
+        by_source: Manifests of the parsed documents, by source name.
     """
     counts = {name: number(parsed) for name, parsed in by_source.items()}
     yield _count(what, sum(counts.values()), unit)
@@ -180,7 +180,7 @@ def count_raw_files(parsed: Iterable[Manifest]) -> int:
     """Count the raw files from which some artifacts of parsed documents were built.
 
     Args:
-        parsed: manifests (descriptions) of these artifacts
+        parsed: Manifests (descriptions) of these artifacts.
     """
     raw = (parent for manifest in parsed for parent in manifest.parents if parent.role == "raw")
     return sum(int(parent.name.removesuffix(" files")) for parent in raw)
@@ -199,9 +199,9 @@ def _iter_losses(what: str, outcomes: Mapping[str, int], total: int, unit: str) 
 
     Args:
         what: "dropped" or "removed"
-        outcomes: number of items by outcome, such as "dropped: parse: empty"
-        total: number of all items
-        unit: what is counted
+        outcomes: Number of items by outcome, such as "dropped: parse: empty".
+        total: Number of all items.
+        unit: What is counted.
 
     Yields:
         (name, figure), with names such as "dropped", "dropped: parse: empty", "dropped share".
@@ -219,8 +219,8 @@ def _iter_language_figures(place: Place, manifests: Sequence[Manifest]) -> Itera
     """Yield the share of each language in all documents and, if there are several sources, in each source.
 
     Args:
-        place: the store
-        manifests: descriptions of the run's artifacts
+        place: The store.
+        manifests: Descriptions of the run's artifacts.
 
     Yields:
         (name, figure), with names such as "language share: en".
@@ -242,8 +242,8 @@ def _compute_language_shares(place: Place, parsed: Sequence[Manifest]) -> dict[s
     """Return the share (0 to 1) of each language in a sample of one source's documents, by language code.
 
     Args:
-        place: the store
-        parsed: manifests of the source's parsed documents
+        place: The store.
+        parsed: Manifests of the source's parsed documents.
     """
     holding = [(manifest, part) for manifest in parsed for part in manifest.parts if part.count_rows("documents")]
     counts = Counter[str]()
@@ -260,7 +260,7 @@ def _iter_verdict_figures(manifests: Sequence[Manifest]) -> Iterator[tuple[str, 
     Yields nothing if the run did not come to deduplication.
 
     Args:
-        manifests: descriptions of the run's artifacts
+        manifests: Descriptions of the run's artifacts.
     """
     verdicts = find_newest(manifests, "verdicts")
     if verdicts is None:
@@ -282,8 +282,8 @@ def _iter_token_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator
     """Yield the metrics of the tokens by vocabulary: number, lengths of documents, tokens per word, unknown tokens.
 
     Args:
-        place: the store
-        manifests: descriptions of the run's artifacts
+        place: The store.
+        manifests: Descriptions of the run's artifacts.
 
     Yields:
         (name, figure), with names such as "tokens" and "median tokens a document".
@@ -327,8 +327,8 @@ def _iter_example_figures(place: Place, manifests: Sequence[Manifest]) -> Iterat
     """Yield the metrics of each shard set (training data): its examples, tokens, unused tokens and labels.
 
     Args:
-        place: the store
-        manifests: descriptions of the run's artifacts
+        place: The store.
+        manifests: Descriptions of the run's artifacts.
 
     Yields:
         (name, figure), with names such as "examples" and "example tokens".
@@ -364,8 +364,8 @@ def _iter_model_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator
     """Yield the number of parameters and training steps of each model, and the results of its last evaluation.
 
     Args:
-        place: the store
-        manifests: descriptions of the run's artifacts
+        place: The store.
+        manifests: Descriptions of the run's artifacts.
 
     Yields:
         (name, figure), with names such as "parameters" and "held-out loss".
@@ -385,8 +385,8 @@ def _iter_task_figures(place: Place, manifests: Sequence[Manifest]) -> Iterator[
     """Yield the scores of each fine-tuning task, and their gains over the majority class and the baseline model.
 
     Args:
-        place: the store
-        manifests: descriptions of the run's artifacts
+        place: The store.
+        manifests: Descriptions of the run's artifacts.
 
     Yields:
         (name, figure), with names such as "task sentiment: accuracy".
@@ -403,8 +403,8 @@ def read_stored_manifests(place: Place, record: RunRecord) -> list[Manifest]:
     parsed documents and the last deduplication decisions are included, which the counts of the whole corpus need.
 
     Args:
-        place: the store
-        record: the record of the run
+        place: The store.
+        record: The record of the run.
 
     Raises:
         Damaged: If a manifest is damaged.
@@ -470,9 +470,9 @@ def find_figures_before(
     """Find the previous completed run of the same recipe, and its figures (metrics).
 
     Args:
-        place: the store
-        record: record of the later run
-        tell: called with a line to print if damaged files prevent a comparison
+        place: The store.
+        record: Record of the later run.
+        tell: Called with a line to print if damaged files prevent a comparison.
 
     Returns:
         (record, figures by name) of the previous run; None if there is no previous run, or its figures can no longer be
@@ -546,9 +546,9 @@ def find_run_before(place: Place, run: RunRecord, tell: Callable[[str], None] = 
     """Return the previous completed run of the same recipe; None if there is none.
 
     Args:
-        place: the store
-        run: record of the later run
-        tell: called with a line to print about each damaged run record, which is skipped
+        place: The store.
+        run: Record of the later run.
+        tell: Called with a line to print about each damaged run record, which is skipped.
     """
     ids = (each for each in reversed(list_run_ids(place)) if each < run.run_id and each.partition("-")[2] == run.recipe)
     earlier = (each for each in iter_readable_runs(place, ids, tell) if each.state == "completed")
@@ -560,8 +560,8 @@ class Change:
     """The values of one figure (metric) in two runs.
 
     Attributes:
-        name, unit, kind: name, unit and kind of the figure
-        before, after: its value in the earlier and in the later run; None if that run has no such figure
+        name, unit, kind: Name, unit and kind of the figure.
+        before, after: Its value in the earlier and in the later run; None if that run has no such figure.
     """
 
     name: str
@@ -617,10 +617,10 @@ def list_crossings(
     """Return a line for each figure (metric) that exceeds a limit in the recipe, and for each limit without a figure.
 
     Args:
-        bounds: the limits, from the recipe's `[bounds]`
-        after: the figures of the run, by name
-        before: the figures of the run to compare with; if None, limits on changes are not checked
-        chances: p-values of the task scores that decreased, by figure name
+        bounds: The limits, from the recipe's `[bounds]`.
+        after: The figures of the run, by name.
+        before: The figures of the run to compare with; if None, limits on changes are not checked.
+        chances: P-values of the task scores that decreased, by figure name.
 
     Returns:
         Lines such as "documents is 850 documents and was 1,000 documents: the bound is fall = 0.1".
@@ -637,10 +637,10 @@ def list_run_crossings(
     If the recipe has a limit `worse`, paired significance tests of the predictions are computed.
 
     Args:
-        place: the store
-        bounds: the limits, from the recipe's `[bounds]`
-        run: record of the run
-        after: the figures of the run, by name
+        place: The store.
+        bounds: The limits, from the recipe's `[bounds]`.
+        run: Record of the run.
+        after: The figures of the run, by name.
         before: (record, figures) of the run to compare with; None if there is none
 
     Raises:
@@ -669,8 +669,8 @@ def _list_absent(bound: Bound, changes: Sequence[Change]) -> list[Change]:
     before the colon.
 
     Args:
-        bound: the limit
-        changes: the figures of both runs
+        bound: The limit.
+        changes: The figures of both runs.
     """
     family, colon, _ = bound.figure.partition(": ")
     relatives = [change for change in changes if change.name == family or change.name.startswith(f"{family}: ")]
@@ -702,9 +702,10 @@ def _iter_worse_crossings(bound: Bound, change: Change, chances: Mapping[str, fl
     """Yield a line if a task score is significantly lower than in the previous run, or lower and cannot be tested.
 
     Args:
-        bound: the limit, with the p-value `worse` below which a decrease is significant; without one nothing is yielded
-        change: the score in both runs
-        chances: p-values by figure name; a score without one cannot be tested
+        bound: The limit, with the p-value `worse` below which a decrease is significant; without one nothing is
+            yielded.
+        change: The score in both runs.
+        chances: P-values by figure name; a score without one cannot be tested.
     """
     most = bound.settings.worse
     if most is None or change.after is None or change.before is None or change.after >= change.before:
@@ -720,9 +721,9 @@ def _compute_move(key: str, before: float, after: float) -> float:
     """Return how far a figure moved from `before` to `after`, positive in the direction that a limit restricts.
 
     Args:
-        key: name of the limit: "fall" or "fall_by" for a decrease, "rise" or "rise_by" for an increase
-        before: value of the figure in the earlier run
-        after: value of the figure in the later run
+        key: Name of the limit: "fall" or "fall_by" for a decrease, "rise" or "rise_by" for an increase.
+        before: Value of the figure in the earlier run.
+        after: Value of the figure in the later run.
     """
     return before - after if key.startswith("fall") else after - before
 
@@ -747,8 +748,8 @@ def format_with_unit(value: float, unit: str, kind: str) -> str:
     """Format the value of a figure (metric) with its unit. Shares are formatted as percentages.
 
     Args:
-        value: the value; "not finite" is returned if it is infinite or NaN
-        unit: what is counted
+        value: The value; "not finite" is returned if it is infinite or NaN.
+        unit: What is counted.
         kind: COUNT, SHARE or MEAN
 
     >>> format_with_unit(1234, "documents", COUNT), format_with_unit(0.0312, "records", SHARE)

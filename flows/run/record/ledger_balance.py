@@ -41,10 +41,10 @@ class StepAccount:
     """The counts of one step of a run: how many items the step received, and what happened to them.
 
     Attributes:
-        title: description of the step, such as "Find raw files"
-        unit: what is counted, such as "records"
-        total: number of items that the step received
-        outcomes: number of items by outcome, such as "kept" or "dropped: parse: empty"
+        title: Description of the step, such as "Find raw files".
+        unit: What is counted, such as "records".
+        total: Number of items that the step received.
+        outcomes: Number of items by outcome, such as "kept" or "dropped: parse: empty".
     """
 
     title: str
@@ -72,11 +72,11 @@ class Edge:
     """A comparison of the number of items that one step wrote with the number that the next step read.
 
     Attributes:
-        title: description of what is compared
-        unit: what is counted, such as "documents"
-        given: number of items that the first step wrote
-        received: number of items that the next step read
-        unlabelled: number of further items that the next step may have read, from files that do not name a source
+        title: Description of what is compared.
+        unit: What is counted, such as "documents".
+        given: Number of items that the first step wrote.
+        received: Number of items that the next step read.
+        unlabelled: Number of further items that the next step may have read, from files that do not name a source.
     """
 
     title: str
@@ -100,10 +100,10 @@ class Accounts:
     """The counts of all steps that a run completed, and its main totals.
 
     Attributes:
-        steps: the counts of each step, in the order of the run
-        edges: comparisons of each step's output with the next step's input
-        headline: totals by unit (such as "tokens"), then by name of the artifact that counts it; the name is "" if
-            there is only one
+        steps: The counts of each step, in the order of the run.
+        edges: Comparisons of each step's output with the next step's input.
+        headline: Totals by unit (such as "tokens"), then by name of the artifact that counts it; the name is "" if
+            there is only one.
     """
 
     steps: tuple[StepAccount, ...]
@@ -140,8 +140,8 @@ def find_newest_by_name(manifests: Sequence[Manifest], kind: str) -> dict[str, M
     """Return the last manifest (artifact description) of each name, for artifacts of one kind.
 
     Args:
-        manifests: descriptions of a run's artifacts, in the order of the run
-        kind: the kind, such as "tokens"
+        manifests: Descriptions of a run's artifacts, in the order of the run.
+        kind: The kind, such as "tokens".
 
     Returns:
         The manifests by the name of their table in the recipe; a single one is returned under "".
@@ -156,8 +156,8 @@ def find_parent(manifest: Manifest, candidates: Iterable[Manifest]) -> Manifest 
     """Return the first manifest that describes an input of an artifact; None if there is none.
 
     Args:
-        manifest: description of the artifact
-        candidates: descriptions of the possible inputs
+        manifest: Description of the artifact.
+        candidates: Descriptions of the possible inputs.
     """
     parents = {(parent.role, parent.fingerprint) for parent in manifest.parents}
     return next((candidate for candidate in candidates if (candidate.kind, candidate.fingerprint) in parents), None)
@@ -191,8 +191,8 @@ def _collect_ledgers(manifests: Sequence[Manifest], kind: str) -> dict[str, Ledg
     If each source has its own artifact of this kind, the sum over all sources is returned under "".
 
     Args:
-        manifests: descriptions of a run's artifacts, in the order of the run
-        kind: the kind, such as "tokens"
+        manifests: Descriptions of a run's artifacts, in the order of the run.
+        kind: The kind, such as "tokens".
     """
     if STAGES[kind].is_per_source:
         return {"": sum((manifest.ledger for manifest in filter_kind(manifests, kind)), Ledger())}
@@ -283,8 +283,8 @@ def count_tokens_for(tokens: Manifest, shards: Manifest) -> tuple[int, int]:
     """Count the stored tokens that a shard set (training data) was built from.
 
     Args:
-        tokens: manifest (description) of the tokens artifact
-        shards: manifest of the shard set
+        tokens: Manifest (description) of the tokens artifact.
+        shards: Manifest of the shard set.
 
     Returns:
         The number of tokens that come from the shard set's sources, and the number of further tokens that may come from
@@ -336,7 +336,7 @@ def list_edits(manifest: Manifest) -> list[tuple[str, int]]:
     These are lines removed or repaired, personal data masked, and matches with test data. Zero counts are omitted.
 
     Args:
-        manifest: manifest of the parsed documents
+        manifest: Manifest of the parsed documents.
     """
     edits = ("lines repaired in part", "lines removed: ", "masked: ", "meets ")
     return [(name, count) for name, count in manifest.ledger.figures.items() if name.startswith(edits) and count]
@@ -367,10 +367,10 @@ class LengthSample:
     """The number of tokens in each row of a sample of an artifact's table.
 
     Attributes:
-        lengths: int64 array (n,), the number of tokens of each row
-        unknown: total number of unknown tokens in these rows
-        parts: number of parts (file sets) that were read
-        all_parts: number of parts that contain rows
+        lengths: int64 array (n,), the number of tokens of each row.
+        unknown: Total number of unknown tokens in these rows.
+        parts: Number of parts (file sets) that were read.
+        all_parts: Number of parts that contain rows.
     """
 
     lengths: Int64s
@@ -394,11 +394,11 @@ def sample_lengths(
     """Read the number of tokens in each row of a table, from evenly spaced parts (file sets).
 
     Args:
-        place: the store
-        manifest: artifact that contains the table
-        table: name of a table with a list column `ids`
-        unknown_id: id of the unknown token; if None, unknown tokens are not counted
-        most: maximum number of parts to read
+        place: The store.
+        manifest: Artifact that contains the table.
+        table: Name of a table with a list column `ids`.
+        unknown_id: Id of the unknown token; if None, unknown tokens are not counted.
+        most: Maximum number of parts to read.
 
     Returns:
         The lengths; empty if the table has no rows.
@@ -441,8 +441,8 @@ def iter_shares(place: Place, shards: Manifest) -> Iterator[Share]:
     """Yield shares of a shard set (training data), such as the share of truncated tokens, in display order.
 
     Args:
-        place: the store
-        shards: manifest (description) of the shard set
+        place: The store.
+        shards: Manifest (description) of the shard set.
 
     Yields:
         (name, part, whole, unit): the share is part / whole, and both count `unit`.
@@ -488,8 +488,8 @@ def count_lost(place: Place, shards: Manifest) -> tuple[int, int]:
     """Count the examples that mix deleted and remaining documents, in a sample of the shards.
 
     Args:
-        place: the store
-        shards: manifest (description) of the shard set
+        place: The store.
+        shards: Manifest (description) of the shard set.
 
     Returns:
         The number of such examples, and the number of examples in the sample.
@@ -509,8 +509,8 @@ def measure_surface(place: Place, shards: Manifest) -> SurfaceAccuracy | None:
     Returns None if there are no labels, or the shards contain no counts of surface features.
 
     Args:
-        place: the store
-        shards: manifest (description) of the shard set
+        place: The store.
+        shards: Manifest (description) of the shard set.
     """
     return measure_surface_accuracy({split: _read_looks(place, shards, split) for split in shards.facts["splits"]})
 
@@ -519,9 +519,9 @@ def _read_looks(place: Place, shards: Manifest, split: str) -> pa.Table:
     """Read the counts of surface features (such as segment lengths) in a sample of a split's shards.
 
     Args:
-        place: the store
-        shards: manifest (description) of the shard set
-        split: name of the split, such as "train"
+        place: The store.
+        shards: Manifest (description) of the shard set.
+        split: Name of the split, such as "train".
 
     Returns:
         One table with the columns of SURFACES; it has no rows if there are no counts.
@@ -540,7 +540,7 @@ def list_surface_warnings(figures: Mapping[str, float]) -> list[str]:
     """Return a warning for each shard set whose labels can be guessed from surface features such as segment lengths.
 
     Args:
-        figures: metrics of a run, as values by name
+        figures: Metrics of a run, as values by name.
     """
     return [
         describe_surface(name.removeprefix(LOWER_BOUND_NAME).strip(" ()"), value)
@@ -553,8 +553,8 @@ def describe_surface(name: str, at_least: float) -> str:
     """Return the warning for a shard set whose labels can be guessed from surface features.
 
     Args:
-        name: name of the shard set in the recipe; "" if it is the only one
-        at_least: lower bound of the share (0 to 1) of examples whose label is guessed correctly
+        name: Name of the shard set in the recipe; "" if it is the only one.
+        at_least: Lower bound of the share (0 to 1) of examples whose label is guessed correctly.
     """
     return (
         f"{f'shards/{name}' if name else 'shards'}: the labels of at least {at_least:.0%} of the examples are guessed "
@@ -570,8 +570,8 @@ def explain_no_examples(name: str, shards: Manifest) -> str | None:
     Returns None if it has some, or if there are no documents to train on.
 
     Args:
-        name: name of the shard set
-        shards: manifest (description) of the shard set
+        name: Name of the shard set.
+        shards: Manifest (description) of the shard set.
     """
     train = [part for part in shards.parts if part.labels.get("split") == "train"]
     documents = sum(part.ledger.figures["documents"] for part in train)
@@ -585,7 +585,7 @@ def list_warnings(shards: Manifest) -> list[str]:
     """Return a warning if a shard set has no training examples, or if its examples omit much of the text; else [].
 
     Args:
-        shards: manifest (description) of the shard set
+        shards: Manifest (description) of the shard set.
     """
     if (empty := explain_no_examples(shards.name, shards)) is not None:
         return [empty]

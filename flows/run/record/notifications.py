@@ -52,16 +52,16 @@ class Notice:
     """A notification about a run, to be sent to a webhook or command.
 
     Attributes:
-        event: one of `flows.recipes.run_settings.NOTIFY_EVENTS`
-        recipe: name of the recipe
-        text: the whole message
-        store: address of the store
-        run: id of the run; "" if there is none
-        report: path of the report; "" if there is none
+        event: One of `flows.recipes.run_settings.NOTIFY_EVENTS`.
+        recipe: Name of the recipe.
+        text: The whole message.
+        store: Address of the store.
+        run: Id of the run; "" if there is none.
+        report: Path of the report; "" if there is none.
         url: URL of the run in the Prefect UI; "" if there is none
-        bounds: descriptions of the exceeded limits from the recipe's `[bounds]`
-        host: name of this machine
-        time: time of the notification (ISO 8601)
+        bounds: Descriptions of the exceeded limits from the recipe's `[bounds]`.
+        host: Name of this machine.
+        time: Time of the notification (ISO 8601).
     """
 
     event: str
@@ -85,8 +85,8 @@ def read_named(place: Place, recipe: str) -> Mapping[str, str]:
     """Read what earlier notifications reported about a recipe's newest run.
 
     Args:
-        place: the store
-        recipe: name of the recipe
+        place: The store.
+        recipe: Name of the recipe.
 
     Returns:
         The time of the notification (ISO 8601) by description of what was reported; {} if the file is missing or
@@ -103,9 +103,9 @@ def write_named(place: Place, recipe: str, named: Mapping[str, str]) -> None:
     """Write what notifications reported about a recipe's newest run, for `read_named`.
 
     Args:
-        place: the store
-        recipe: name of the recipe
-        named: time of the notification (ISO 8601) by description of what was reported
+        place: The store.
+        recipe: Name of the recipe.
+        named: Time of the notification (ISO 8601) by description of what was reported.
 
     Raises:
         InputError: If the store is not writable.
@@ -117,7 +117,7 @@ def is_due(moment: str) -> bool:
     """Return True if the last notification about a limit is at least a day old, so that it should be repeated.
 
     Args:
-        moment: time of the last notification (ISO 8601)
+        moment: Time of the last notification (ISO 8601).
     """
     since = datetime.fromisoformat(moment)
     return datetime.now(UTC) - since.replace(tzinfo=since.tzinfo or UTC) >= REPEAT_AFTER
@@ -129,10 +129,10 @@ def notify(settings: NotifySettings, notice: Notice, folder: Path, tell: Tell) -
     Both are called in parallel and have a time limit, so that the run is not delayed for long.
 
     Args:
-        settings: the recipe's `[notify]` settings
-        notice: the notification
-        folder: folder of the recipe, in which the command runs
-        tell: called with a line to print for each of the two that failed
+        settings: The recipe's `[notify]` settings.
+        notice: The notification.
+        folder: Folder of the recipe, in which the command runs.
+        tell: Called with a line to print for each of the two that failed.
 
     Returns:
         True if at least one of the two succeeded.
@@ -165,8 +165,8 @@ def post_notice(variable: str, notice: Notice) -> str:
     """Send a notification to the address in an environment variable.
 
     Args:
-        variable: name of the environment variable
-        notice: the notification
+        variable: Name of the environment variable.
+        notice: The notification.
 
     Returns:
         Why sending failed, such as "it does not answer"; "" on success.
@@ -202,7 +202,7 @@ def build_apprise_target(address: str, fields: Mapping[str, Any]) -> str | dict[
 
     Args:
         address: URL of a webhook or of an Apprise service
-        fields: the JSON object to post to a webhook
+        fields: The JSON object to post to a webhook.
 
     Returns:
         For a webhook (http or https), a dict of Apprise's URL fields and the payload; any other address unchanged; ""
@@ -232,9 +232,9 @@ def call_command(settings: NotifySettings, notice: Notice, folder: Path) -> str:
     The command is killed after `settings.command_seconds`.
 
     Args:
-        settings: the recipe's `[notify]` settings
-        notice: the notification
-        folder: working directory of the command
+        settings: The recipe's `[notify]` settings.
+        notice: The notification.
+        folder: Working directory of the command.
 
     Returns:
         Why the command failed, or "" if it succeeded.
@@ -258,8 +258,8 @@ def list_setting_warnings(settings: NotifySettings, environment: Mapping[str, st
     """Return a one-line warning if the environment variable that `notify.webhook` names is not set; else [].
 
     Args:
-        settings: the recipe's `[notify]` settings
-        environment: the environment variables of this process
+        settings: The recipe's `[notify]` settings.
+        environment: The environment variables of this process.
     """
     if settings.webhook and not environment.get(settings.webhook):
         unset = f"notify.webhook names the environment variable {settings.webhook}, which is not set"

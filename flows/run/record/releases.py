@@ -70,19 +70,19 @@ class Release:
     """One entry in the history of a release name: the artifacts of a run that are in use under this name.
 
     Attributes:
-        name: name of the release
-        number: one-based position in the history
+        name: Name of the release.
+        number: One-based position in the history.
         action: "release" or "rollback"
-        recipe: name of the recipe
-        run: id of the run that was released
-        artifacts: the released artifacts
-        who: user and host that made the release, as user@host
-        when: time of the release (ISO 8601)
-        reason: why the release was made, as given by the user
+        recipe: Name of the recipe.
+        run: Id of the run that was released.
+        artifacts: The released artifacts.
+        who: User and host that made the release, as user@host.
+        when: Time of the release (ISO 8601).
+        reason: Why the release was made, as given by the user.
         approved: "bounds" if the run exceeds no limit of the recipe's `[bounds]`; "person" if a person approved it
-        crossed: descriptions of the exceeded limits
-        back_to: for a rollback, the number of the entry that becomes current again
-        figures: the metrics of the run by name; values may be infinite or NaN
+        crossed: Descriptions of the exceeded limits.
+        back_to: For a rollback, the number of the entry that becomes current again.
+        figures: The metrics of the run by name; values may be infinite or NaN.
     """
 
     name: str
@@ -104,8 +104,8 @@ def list_run_artifacts(place: Place, record: RunRecord) -> tuple[ReleasedArtifac
     """Return the artifacts (stored results) of a run that a release would contain: the last one of each kind and name.
 
     Args:
-        place: the store
-        record: the record of the run
+        place: The store.
+        record: The record of the run.
 
     Raises:
         InputError: If the run has no artifacts that can be released, or one is no longer in the store.
@@ -156,8 +156,8 @@ def list_release_entries(place: Place, name: str | None = None) -> list[str]:
     """Return the paths, relative to the store, of all releases made under a name, oldest first.
 
     Args:
-        place: the store
-        name: the name; if None, the releases of all names are listed, sorted by name
+        place: The store.
+        name: The name; if None, the releases of all names are listed, sorted by name.
     """
     folder = RELEASES_FOLDER if name is None else f"{RELEASES_FOLDER}/{name}"
     pieces = [tuple(path.split("/")) for path in place.list_files(folder)]
@@ -183,9 +183,9 @@ def read_current_release(place: Place, name: str, number: int | None = None) -> 
     """Read the newest release made under a name, or the one with the given number.
 
     Args:
-        place: the store
-        name: name of the release
-        number: one-based position in the history of the name; None for the newest
+        place: The store.
+        name: Name of the release.
+        number: One-based position in the history of the name; None for the newest.
 
     Raises:
         InputError: If there is no such name or number.
@@ -212,9 +212,9 @@ def find_release_before(place: Place, recipe: str, moment: str) -> Release | Non
     """Return the newest release of a recipe, under any name, that was made at or before a given time.
 
     Args:
-        place: the store
-        recipe: name of the recipe
-        moment: time in the format of `format_now`
+        place: The store.
+        recipe: Name of the recipe.
+        moment: Time in the format of `format_now`.
 
     Returns:
         The release, or None if there is none.
@@ -234,11 +234,11 @@ def find_last_answered(place: Place, recipe: str, name: str, answer_kind: str, g
     released run is repeated, it therefore makes predictions for the same documents again.
 
     Args:
-        place: the store
-        recipe: name of the recipe
-        name: name of the predictions artifact
+        place: The store.
+        recipe: Name of the recipe.
+        name: Name of the predictions artifact.
         answer_kind: "predict" or "embed"; predictions of the other kind are ignored
-        generations: current number of generations
+        generations: Current number of generations.
 
     Returns:
         The one-based number of the generation; 0 if there is none.
@@ -282,8 +282,8 @@ def add_release(place: Place, entry: Release) -> Release:
     Waits until no clean-up of the store is running.
 
     Args:
-        place: the store
-        entry: the release; its `number` is ignored
+        place: The store.
+        entry: The release; its `number` is ignored.
 
     Raises:
         InputError: If the name is not valid, the store is not writable, or a clean-up of the store has removed an
@@ -311,10 +311,10 @@ def roll_back(place: Place, name: str, to: int | None, reason: str) -> Release:
     """Make an earlier release of a name current again by appending a copy of it to the history. Return the copy.
 
     Args:
-        place: the store
-        name: name of the release
-        to: number of the earlier release; if None, the last one whose artifacts differ from the current ones
-        reason: why, as given by the user
+        place: The store.
+        name: Name of the release.
+        to: Number of the earlier release; if None, the last one whose artifacts differ from the current ones.
+        reason: Why, as given by the user.
 
     Raises:
         InputError: If there is no such release, or one of its artifacts is missing.
@@ -333,8 +333,8 @@ def _find_earlier(place: Place, now: Release) -> Release:
     """Return the last release of the same name whose artifacts differ from those of the current release.
 
     Args:
-        place: the store
-        now: the current release
+        place: The store.
+        now: The current release.
 
     Raises:
         InputError: If there is none.

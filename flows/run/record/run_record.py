@@ -55,9 +55,9 @@ class Cost:
     """The cost of a run.
 
     Attributes:
-        cpu_seconds: processor time of the run's process and all its child processes, including the Prefect server
-        bytes_written: size of the files that the run built, for finished stages only
-        peak_bytes: peak memory of all these processes together, sampled once a second
+        cpu_seconds: Processor time of the run's process and all its child processes, including the Prefect server.
+        bytes_written: Size of the files that the run built, for finished stages only.
+        peak_bytes: Peak memory of all these processes together, sampled once a second.
     """
 
     cpu_seconds: float
@@ -78,14 +78,14 @@ class StageRecord:
     """What a run did with one stage of the pipeline.
 
     Attributes:
-        kind, name: kind and name of the artifact (the stage's stored result), such as "tokens" and "small"
-        folder: folder of the artifact, relative to the store
+        kind, name: Kind and name of the artifact (the stage's stored result), such as "tokens" and "small".
+        folder: Folder of the artifact, relative to the store.
         state: "built" or "reused"
-        reason: why the stage was built or reused
-        seconds: time that the run spent on the stage
-        parts: number of parts (file sets that are built independently)
-        parts_built: number of parts that the run built
-        bytes_built: size of the files of these parts
+        reason: Why the stage was built or reused.
+        seconds: Time that the run spent on the stage.
+        parts: Number of parts (file sets that are built independently).
+        parts_built: Number of parts that the run built.
+        bytes_built: Size of the files of these parts.
     """
 
     kind: str
@@ -104,10 +104,10 @@ class StageHistory:
     """Collects what happens to one pipeline stage during a run, which may process the stage several times.
 
     Attributes:
-        reasons: the distinct reasons why the stage was not complete
-        missing: names of the parts that were missing at any time
-        unchanged_reason: why the stage was reused
-        record: the record of the stage; None until the stage is complete
+        reasons: The distinct reasons why the stage was not complete.
+        missing: Names of the parts that were missing at any time.
+        unchanged_reason: Why the stage was reused.
+        record: The record of the stage; None until the stage is complete.
     """
 
     reasons: list[str] = field(default_factory=list)
@@ -119,8 +119,8 @@ class StageHistory:
         """Record that the run starts to process the stage.
 
         Args:
-            survey: the parts of the stage's result that the store contains and that are missing
-            reason: why the stage is reused or built
+            survey: The parts of the stage's result that the store contains and that are missing.
+            reason: Why the stage is reused or built.
             damaged: True if the stage is incomplete because of damage
         """
         if survey.manifest is not None:
@@ -134,8 +134,8 @@ class StageHistory:
         """Record that the stage is complete, and return its record.
 
         Args:
-            manifest: manifest (description) of the complete artifact
-            seconds: time since `begin`, which is added to the time of earlier calls
+            manifest: Manifest (description) of the complete artifact.
+            seconds: Time since `begin`, which is added to the time of earlier calls.
         """
         before = self.record.seconds if self.record is not None else 0.0
         built = [part for part in manifest.parts if part.name in self.missing]
@@ -158,11 +158,11 @@ class SetAside:
     """Files or records of one kind that a run skips because they cannot be read.
 
     Attributes:
-        kind: kind of the skipped items, such as "damaged record"
-        number: number of skipped items
-        place: location of the items: the folder of an artifact of parsed documents, or the source of the files,
-            followed by a generation (raw files that one run added) or a digest of the file names
-        new: number of items that the previous completed run did not skip
+        kind: Kind of the skipped items, such as "damaged record".
+        number: Number of skipped items.
+        place: Location of the items: the folder of an artifact of parsed documents, or the source of the files,
+            followed by a generation (raw files that one run added) or a digest of the file names.
+        new: Number of items that the previous completed run did not skip.
     """
 
     kind: str
@@ -176,26 +176,26 @@ class RunRecord:
     """The stored record of a run: its recipe, state, stages, cost and exceeded limits.
 
     Attributes:
-        run_id: id of the run
-        recipe, recipe_path, recipe_toml: name, path and text of the recipe
-        started: start time in UTC (ISO 8601)
-        seconds: elapsed time
-        workers: number of worker processes
+        run_id: Id of the run.
+        recipe, recipe_path, recipe_toml: Name, path and text of the recipe.
+        started: Start time in UTC (ISO 8601).
+        seconds: Elapsed time.
+        workers: Number of worker processes.
         state: "completed", "failed" or "interrupted"
-        stages: what the run did with each stage
-        versions: versions of Python and libraries, by name
-        overrides: settings given with `--set`, as value by key
-        inputs: by source name, the counts of files read and not read, as `build_unread_json` returns them
-        names: names of the artifacts that the run may have used or built
-        cost: cost of the run; None if it was not measured
-        crossed: descriptions of the limits from the recipe's `[bounds]` that the run's metrics exceed, compared
-            with the previous run
-        withheld: descriptions of the limits that they exceed compared with the current release
-        set_aside: the items that the run skipped because they cannot be read
-        settled: folders of artifacts that were already complete in the store and were reused without a check
-        flow_run: the Prefect flow run; None if there is none
+        stages: What the run did with each stage.
+        versions: Versions of Python and libraries, by name.
+        overrides: Settings given with `--set`, as value by key.
+        inputs: By source name, the counts of files read and not read, as `build_unread_json` returns them.
+        names: Names of the artifacts that the run may have used or built.
+        cost: Cost of the run; None if it was not measured.
+        crossed: Descriptions of the limits from the recipe's `[bounds]` that the run's metrics exceed, compared
+            with the previous run.
+        withheld: Descriptions of the limits that they exceed compared with the current release.
+        set_aside: The items that the run skipped because they cannot be read.
+        settled: Folders of artifacts that were already complete in the store and were reused without a check.
+        flow_run: The Prefect flow run; None if there is none.
         watched: True if Prefect tracked the run while it ran; otherwise the run is reported to Prefect afterwards
-        error: message of the error that made the run fail
+        error: Message of the error that made the run fail.
     """
 
     run_id: str
@@ -259,10 +259,10 @@ def from_sealed(kind: type[Value], data: bytes, path: str, damaged: type[Damaged
     """Parse a dataclass that `to_sealed` serialized.
 
     Args:
-        kind: the dataclass
-        data: the serialized bytes
-        path: path of the file that contains the data, for messages
-        damaged: class of the error to raise
+        kind: The dataclass.
+        data: The serialized bytes.
+        path: Path of the file that contains the data, for messages.
+        damaged: Class of the error to raise.
 
     Raises:
         Damaged: If the data does not match its digest or has invalid fields; the error is an instance of `damaged`.
@@ -289,8 +289,8 @@ def build_run_id(place: Place, recipe: str) -> str:
     one second after it.
 
     Args:
-        place: the store
-        recipe: name of the recipe
+        place: The store.
+        recipe: Name of the recipe.
     """
     now = datetime.now(UTC)
     newest = max(
@@ -328,9 +328,9 @@ def begin_run(place: Place, run_id: str, recipe: "Recipe") -> None:
     """Write the text of a new run's recipe to the store.
 
     Args:
-        place: the store
-        run_id: id of the run
-        recipe: the recipe
+        place: The store.
+        run_id: Id of the run.
+        recipe: The recipe.
 
     Raises:
         InputError: If the store is not writable.
@@ -352,10 +352,10 @@ def write_run(place: Place, record: RunRecord, lock: "Lock", report: str | None 
     """Write the files of a run that has ended: its lock, the paths of its raw files, its report and, last, its record.
 
     Args:
-        place: the store
-        record: the record of the run
-        lock: content of the recipe's lock file (the raw files and models that the run used)
-        report: the report as HTML; None if there is none
+        place: The store.
+        record: The record of the run.
+        lock: Content of the recipe's lock file (the raw files and models that the run used).
+        report: The report as HTML; None if there is none.
 
     Raises:
         InputError: If the store is not writable.
@@ -397,9 +397,9 @@ def iter_newest_runs(place: Place, tell: Callable[[str], None] = print_to_stderr
     """Yield the records of all runs, newest first. Runs with a damaged record are skipped.
 
     Args:
-        place: the store
-        tell: called with a line to print for each skipped run, and for each run whose start time is in the future
-            (its position may be wrong)
+        place: The store.
+        tell: Called with a line to print for each skipped run, and for each run whose start time is in the future
+            (its position may be wrong).
     """
     for record in iter_readable_runs(place, reversed(list_run_ids(place)), tell):
         if is_ahead(record):
@@ -411,9 +411,9 @@ def iter_readable_runs(place: Place, run_ids: Iterable[str], tell: Callable[[str
     """Yield the records of the given runs in the order of `run_ids`. Runs with a damaged record are skipped.
 
     Args:
-        place: the store
-        run_ids: ids of recorded runs
-        tell: called with a line to print for each skipped run
+        place: The store.
+        run_ids: Ids of recorded runs.
+        tell: Called with a line to print for each skipped run.
 
     Raises:
         FileNotFoundError: During iteration, if a run has no record.
@@ -431,8 +431,8 @@ def find_newest_used(place: Place, manifests: Sequence[Manifest]) -> Manifest:
     If no recorded run used any of the artifacts, the last manifest is returned.
 
     Args:
-        place: the store
-        manifests: manifests (descriptions) of artifacts in the store; must not be empty
+        place: The store.
+        manifests: Manifests (descriptions) of artifacts in the store; must not be empty.
     """
     by_folder = {manifest.folder: manifest for manifest in manifests}
     for record in iter_newest_runs(place) if len(manifests) > 1 else ():
@@ -461,8 +461,8 @@ def read_raw_paths(place: Place, run_id: str) -> Mapping[str, str]:
     """Read the paths of the raw files that a recorded run read, by sha256 of their content.
 
     Args:
-        place: the store
-        run_id: full id of the run
+        place: The store.
+        run_id: Full id of the run.
 
     Raises:
         DamagedRun: If the file with the paths is missing or damaged.
@@ -485,9 +485,9 @@ def find_raw_file(
     """Find the newest run that read a raw file with the given content from a path that still exists.
 
     Args:
-        place: the store
-        sha256: digest of the content
-        tell: called with a line to print for each damaged run, which is skipped
+        place: The store.
+        sha256: Digest of the content.
+        tell: Called with a line to print for each damaged run, which is skipped.
 
     Returns:
         (record of the run, path of the file); None if there is no such run.
@@ -527,8 +527,8 @@ def read_recorded_recipe(record: RunRecord, store: str) -> "Recipe":
     """Parse the recipe of a recorded run, with the settings that were given with `--set`.
 
     Args:
-        record: the record of the run
-        store: current address of the store; a relative path is resolved against the current folder
+        record: The record of the run.
+        store: Current address of the store; a relative path is resolved against the current folder.
 
     Raises:
         InputError: If the recipe is no longer valid.

@@ -59,10 +59,10 @@ class StageProgress:
     """Progress of a pipeline stage during a run.
 
     Attributes:
-        parts: number of parts (file sets) to build or, for a training stage, number of training steps
-        built: number of parts or steps that are done
-        first_built: value of `built` at the first report; parts done earlier do not count for the rate
-        started: time of the first report (`time.monotonic`)
+        parts: Number of parts (file sets) to build or, for a training stage, number of training steps.
+        built: Number of parts or steps that are done.
+        first_built: Value of `built` at the first report; parts done earlier do not count for the rate.
+        started: Time of the first report (`time.monotonic`).
     """
 
     parts: int
@@ -74,7 +74,7 @@ class StageProgress:
         """Return the parts or steps per second since the first report; None if none is done or it is too early.
 
         Args:
-            now: current time (`time.monotonic`)
+            now: Current time (`time.monotonic`).
         """
         done, seconds = self.built - self.first_built, now - self.started
         return done / seconds if done > 0 and seconds > RATE_SECONDS else None
@@ -85,7 +85,7 @@ class StageProgress:
         The last two values are None if the rate is unknown.
 
         Args:
-            now: current time (`time.monotonic`)
+            now: Current time (`time.monotonic`).
         """
         rate = self.compute_rate(now)
         left = None if rate is None else round((self.parts - self.built) / rate)
@@ -100,7 +100,7 @@ def end_on_failure(pulse: "RunHeartbeat") -> Iterator["RunHeartbeat"]:
     Otherwise, the heartbeat continues after the block.
 
     Args:
-        pulse: the heartbeat
+        pulse: The heartbeat.
 
     Yields:
         The heartbeat.
@@ -118,8 +118,8 @@ class RunHeartbeat:
     """Heartbeat of the current run: a file in the store that reports regularly what the run is doing. Thread-safe.
 
     Attributes:
-        doing: description of what the run is doing while no stage is being built
-        workers: current number of worker processes
+        doing: Description of what the run is doing while no stage is being built.
+        workers: Current number of worker processes.
     """
 
     doing = "finds its raw files"
@@ -153,9 +153,9 @@ class RunHeartbeat:
         Once all are done, the stage is no longer reported.
 
         Args:
-            stage: kind and name of the stage, as in "tokens/small", followed by " steps" if training steps are counted
-            built: number of parts or steps that are done
-            parts: number of parts or steps to do in all
+            stage: Kind and name of the stage, as in "tokens/small", followed by " steps" if training steps are counted.
+            built: Number of parts or steps that are done.
+            parts: Number of parts or steps to do in all.
         """
         with self._lock:
             progress = self._stages.setdefault(stage, StageProgress(parts=parts, built=built, first_built=built))
@@ -168,7 +168,7 @@ class RunHeartbeat:
         """Return the cost of the run so far.
 
         Args:
-            bytes_written: size in bytes of the files that the run built
+            bytes_written: Size in bytes of the files that the run built.
         """
         processes = list_process_tree(os.getpid())
         self._update_peak(processes)
@@ -206,12 +206,12 @@ class ListedRun:
     """One run that is recorded, running or lost, as listed by `cloze runs`.
 
     Attributes:
-        run_id: id of the run
-        recipe: name of the recipe
-        state: the recorded state, "running", or "lost" (its process ended without writing a record)
-        started: start time (ISO 8601); "" if unknown
-        record: the stored record; None if the run is running or lost
-        heartbeat: the last report of the run's process; None if the run is recorded or never reported
+        run_id: Id of the run.
+        recipe: Name of the recipe.
+        state: The recorded state, "running", or "lost" (its process ended without writing a record).
+        started: Start time (ISO 8601); "" if unknown.
+        record: The stored record; None if the run is running or lost.
+        heartbeat: The last report of the run's process; None if the run is recorded or never reported.
     """
 
     run_id: str
@@ -273,10 +273,10 @@ def list_runs(
     """List the runs of a store, newest first: recorded, running and lost ones.
 
     Args:
-        place: the store
-        recipe: name of the recipe whose runs are listed; if None, runs of all recipes are listed
-        limit: maximum number of runs; if None, all runs are listed
-        tell: called with a line to print for each damaged record, which is skipped
+        place: The store.
+        recipe: Name of the recipe whose runs are listed; if None, runs of all recipes are listed.
+        limit: Maximum number of runs; if None, all runs are listed.
+        tell: Called with a line to print for each damaged record, which is skipped.
     """
     files = list_run_files(place)
     ids = [run_id for run_id in sorted(files, reverse=True) if recipe in (None, parse_recipe_name(run_id))]
@@ -290,10 +290,10 @@ def read_run_state(
     """Read the state of one run.
 
     Args:
-        place: the store
-        run_id: id of the run
-        files: names of the files in the run's folder
-        tell: called with a line to print if the record is damaged
+        place: The store.
+        run_id: Id of the run.
+        files: Names of the files in the run's folder.
+        tell: Called with a line to print if the record is damaged.
 
     Returns:
         The run; None if its record is damaged, or its folder contains no file of a run.
@@ -334,8 +334,8 @@ def _read_unfinished_run(place: Place, run_id: str) -> ListedRun | None:
     If the record has been written since then, the recorded run is returned; None if that record is damaged.
 
     Args:
-        place: the store
-        run_id: id of the run
+        place: The store.
+        run_id: Id of the run.
     """
     present = read_heartbeat(place, get_running_path(run_id))
     runs_now = present is not None and not present.is_gone
@@ -356,8 +356,8 @@ def find_names_in_use(place: Place, state: ListedRun) -> Sequence[str] | None:
     read.
 
     Args:
-        place: the store
-        state: the run
+        place: The store.
+        state: The run.
     """
     if state.record is not None:
         return state.record.names
@@ -377,11 +377,11 @@ class StoreStatus:
     """The current activity in a store, as shown by `cloze status`.
 
     Attributes:
-        running: the current runs, newest first; the `heartbeat` of each reports what it is doing
-        lost: the newest run of each recipe, if its process ended without writing a record
-        schedules: last reports of the processes that run a recipe on a schedule
-        waiting: last reports of the processes that wait for a person to approve a release
-        ended: the newest run of each recipe, if it is recorded
+        running: The current runs, newest first; the `heartbeat` of each reports what it is doing.
+        lost: The newest run of each recipe, if its process ended without writing a record.
+        schedules: Last reports of the processes that run a recipe on a schedule.
+        waiting: Last reports of the processes that wait for a person to approve a release.
+        ended: The newest run of each recipe, if it is recorded.
     """
 
     running: tuple[ListedRun, ...]
@@ -441,7 +441,7 @@ def get_schedule_path(name: str) -> str:
     """Return the path, relative to the store, of the heartbeat file of a process that runs a recipe on a schedule.
 
     Args:
-        name: name of the recipe
+        name: Name of the recipe.
     """
     return f"{SCHEDULES_FOLDER}/{name}.json"
 
@@ -459,7 +459,7 @@ def get_waiting_path(release: str) -> str:
     """Return the path, relative to the store, of the heartbeat file of a process that waits for approval of a release.
 
     Args:
-        release: name of the release
+        release: Name of the release.
     """
     return f"{WAITING_FOLDER}/{release}.json"
 
@@ -468,7 +468,7 @@ def _read_live(place: Place, folder: str) -> tuple[Heartbeat, ...]:
     """Return the last reports of live processes from the heartbeat files in a folder of the store, sorted by file.
 
     Args:
-        place: the store
+        place: The store.
         folder: SCHEDULES_FOLDER or WAITING_FOLDER
     """
     paths = sorted(path for path in place.list_files(folder) if path.endswith(".json"))

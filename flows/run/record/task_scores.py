@@ -39,9 +39,9 @@ class TaskScore(NamedTuple):
     """One metric of a fine-tuning task.
 
     Attributes:
-        name: name of the metric, as used in a recipe's `[bounds]` (limits)
-        value: the score, or its gain over the majority class or the baseline model
-        unit: description of the value, shown after the number
+        name: Name of the metric, as used in a recipe's `[bounds]` (limits).
+        value: The score, or its gain over the majority class or the baseline model.
+        unit: Description of the value, shown after the number.
     """
 
     name: str
@@ -55,9 +55,9 @@ def iter_scores(place: Place, tasks: Manifest, called: str = "") -> Iterator[Tas
     The first metric of each split is followed by its gains over the majority class and over the baseline model, if any.
 
     Args:
-        place: the store
-        tasks: manifest (description) of the stored fine-tuned models
-        called: name of the artifact if the run has several such artifacts; else ""
+        place: The store.
+        tasks: Manifest (description) of the stored fine-tuned models.
+        called: Name of the artifact if the run has several such artifacts; else "".
 
     Raises:
         Damaged: If the stored predictions are damaged.
@@ -84,9 +84,9 @@ def read_result(place: Place, tasks: Manifest, called: str = "") -> SuiteResult:
     """Return the scores of stored fine-tuned models as the table of their suite (set of tasks).
 
     Args:
-        place: the store
-        tasks: manifest (description) of the stored models
-        called: title of the table; if "", the name of the suite is used
+        place: The store.
+        tasks: Manifest (description) of the stored models.
+        called: Title of the table; if "", the name of the suite is used.
 
     Raises:
         Damaged: If the stored predictions are damaged.
@@ -102,7 +102,7 @@ def iter_summaries(result: SuiteResult) -> Iterator[str]:
     A line looks like "sentiment: accuracy 91.2 (89.5 to 93.0); the most frequent class has 50.0."
 
     Args:
-        result: the scores of the tasks
+        result: The scores of the tasks.
     """
     for task, row in _find_main_rows(result).items():
         interval = f" ({format_score(row.interval[0])} to {format_score(row.interval[1])})" if row.interval else ""
@@ -124,9 +124,9 @@ class TaskWorth(NamedTuple):
     """Whether pre-training was worth it for one task.
 
     Attributes:
-        task: the name of the task
+        task: The name of the task.
         answer: "yes", "no" or "not shown"
-        reason: the scores that the answer is about, as a clause without a full stop
+        reason: The scores that the answer is about, as a clause without a full stop.
     """
 
     task: str
@@ -141,8 +141,9 @@ def iter_task_worth(result: SuiteResult, control: SuiteComparison | None) -> Ite
     one, each by a paired test on the same examples. It was not if one of them is as good or better.
 
     Args:
-        result: the scores of the model
-        control: its comparison with the same model from first weights; None if there is none, and then nothing is shown
+        result: The scores of the model.
+        control: Its comparison with the same model from first weights; None if there is none, and then nothing is
+            shown.
     """
     compared = {each.task: each for each in control.tasks} if control is not None else {}
     for task, row in _find_main_rows(result).items():
@@ -188,9 +189,9 @@ def name_task(suite: Suite, called: str, task: str) -> str:
     """Return the name of a task as used in the names of its figures (metrics).
 
     Args:
-        suite: the set of tasks to which the task belongs
-        called: name of the artifact of the fine-tuned models if the run has several; else ""
-        task: name of the task in the suite
+        suite: The set of tasks to which the task belongs.
+        called: Name of the artifact of the fine-tuned models if the run has several; else "".
+        task: Name of the task in the suite.
     """
     return (called or suite.name) if len(suite.tasks) == 1 else f"{called or suite.name} {task}"
 
@@ -203,10 +204,10 @@ def compare_with(place: Place, tasks: Manifest, other: Manifest, names: tuple[st
     """Compare stored fine-tuned models with those of another artifact, by paired significance tests.
 
     Args:
-        place: the store
-        tasks: manifest (description) of the stored models
-        other: manifest of the models to compare them with
-        names: column titles for `tasks` and `other`
+        place: The store.
+        tasks: Manifest (description) of the stored models.
+        other: Manifest of the models to compare them with.
+        names: Column titles for `tasks` and `other`.
 
     Returns:
         The comparison of the tasks for which both have predictions for the same examples and seeds; None if there are
@@ -226,9 +227,9 @@ def compare_within(place: Place, tasks: Manifest, of: str) -> SuiteComparison | 
     Returns None if there is no such model.
 
     Args:
-        place: the store
-        tasks: manifest (description) of the stored models
-        of: which model to compare with, BASELINE or CONTROL
+        place: The store.
+        tasks: Manifest (description) of the stored models.
+        of: Which model to compare with, BASELINE or CONTROL.
 
     Raises:
         Damaged: If the stored predictions are damaged.
@@ -261,8 +262,8 @@ def compute_worse_chances(place: Place, after: Sequence[Manifest], before: Seque
     """Compute a p-value for each task whose first metric decreased: the probability of such a decrease by chance.
 
     Args:
-        place: the store
-        after, before: manifests (artifact descriptions) of the later and the earlier run
+        place: The store.
+        after, before: Manifests (artifact descriptions) of the later and the earlier run.
 
     Returns:
         The p-values by name of the figure (metric). Tasks that cannot be compared are omitted.
@@ -302,7 +303,7 @@ class EventPrinter:
     """Prints the events of fine-tuning runs as lines.
 
     Args:
-        tell: called with each line to print
+        tell: Called with each line to print.
     """
 
     def __init__(self, tell: Tell) -> None:
@@ -314,8 +315,8 @@ class EventPrinter:
         """Print one event. Step events are printed at most once in METRIC_SECONDS, checkpoint events never.
 
         Args:
-            event: dict with the kind of the event under the key "event" (such as "start", "step", "warning" or "done"),
-                and the values that such an event has
+            event: Dict with the kind of the event under the key "event" (such as "start", "step", "warning" or "done"),
+                and the values that such an event has.
         """
         if event["event"] in SUITE_LINES:
             self._tell(SUITE_LINES[event["event"]](event))
@@ -341,8 +342,8 @@ def iter_start_lines(event: Event) -> Iterator[str]:
     """Yield lines about the start of a fine-tuning run: the record counts of its files, and its settings.
 
     Args:
-        event: dict with the keys "training" and "evaluation" (record counts as for `describe_ledger`), "settings"
-            (values by name), "resumed" (True or False) and "step"
+        event: Dict with the keys "training" and "evaluation" (record counts as for `describe_ledger`), "settings"
+            (values by name), "resumed" (True or False) and "step".
     """
     for name in ("training", "evaluation"):
         yield f"{name}: {describe_ledger(event[name])}"
@@ -356,8 +357,8 @@ def describe_ledger(ledger: Mapping[str, Any]) -> str:
     """Describe in one line how many records of a labeled file were used, dropped and truncated.
 
     Args:
-        ledger: record counts of the file as JSON, with the keys `accounts` (of one unit, such as "examples": a dict
-            with the counts by outcome under "outcomes") and `figures` (other counts by name)
+        ledger: Record counts of the file as JSON, with the keys `accounts` (of one unit, such as "examples": a dict
+            with the counts by outcome under "outcomes") and `figures` (other counts by name).
     """
     [(unit, account)] = ledger["accounts"].items()
     figures = ledger["figures"]
@@ -376,8 +377,8 @@ def format_event(event: Event, steps: int) -> str:
     """Format an event of a fine-tuning run as one line: its kind, step, epoch, losses and scores.
 
     Args:
-        event: dict with the keys `event` and `step`, and the metrics to show, by name
-        steps: total number of steps of the run
+        event: Dict with the keys `event` and `step`, and the metrics to show, by name.
+        steps: Total number of steps of the run.
 
     >>> format_event({"event": "step", "step": 3, "epoch": 1, "loss": 0.6931}, 9)
     'step 3/9: epoch 1, loss 0.6931'
