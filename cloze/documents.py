@@ -67,7 +67,7 @@ class OpenedSource:
 
     Attributes:
         given: Location of the caller's input.
-        tables: For a folder, the tables of the recipe that fits its texts; otherwise empty.
+        tables: For a folder, the tables of the recipe that fits its texts. Otherwise empty.
         lock: The raw files. Files that turn out to be unreadable are removed from it.
     """
 
@@ -254,8 +254,7 @@ class Documents:
             made: The documents that the step made.
 
         Returns:
-            If `given` is a `datasets.Dataset`, a Dataset of the rows that are left, with their new texts; otherwise
-            `made`.
+            If `given` is a `datasets.Dataset`, a Dataset of the remaining rows, with their new texts. Otherwise `made`.
 
         Raises:
             InputError: If the texts are not in a column of the Dataset.
@@ -335,8 +334,8 @@ class Documents:
         return self._retry_without_bad_files(self._make_corpus)
 
     def _list_accounts(self, all_of_them: bool = False) -> list[tuple[Account, str]]:
-        """List the accounts of all steps. Each account counts records by outcome, and comes with its "kept" outcome's
-        name.
+        """List (account, outcome) pairs. An account counts the records of a step by outcome. `outcome` names the kept
+        records.
 
         Args:
             all_of_them: If True, deduplicated documents also list the counts of the steps before the deduplication.
@@ -484,7 +483,7 @@ def to_documents(docs: Any, progress: bool | None = None) -> Documents:
         progress: Whether such a store shows progress bars. None means True.
 
     Raises:
-        InputError: If `docs` is something else.
+        InputError: If `docs` is none of these.
     """
     if isinstance(docs, Documents):
         return docs

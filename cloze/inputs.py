@@ -52,7 +52,7 @@ class InputLocation:
         is_written: True if the input was written to this path, False if the caller named the path.
         has_only_texts: True if the input is a list of texts, which are in the column `text`.
         is_documents: True if the file has the columns of documents.
-        num_rows: Number of rows that were written; None if the caller named the path.
+        num_rows: Number of rows that were written, or None if the caller named the path.
         dataset: The `datasets.Dataset` that was given, or None.
     """
 
@@ -93,7 +93,7 @@ def locate_input(value: Any, argument: str, folder: Path, name: str = "") -> Inp
 
 
 def _locate_path(value: str | Path, argument: str, path: Path) -> InputLocation:
-    """Check a path that the caller named, and return it.
+    """Check that a path named by the caller exists, and return its location.
 
     If the path points into a store, the documents found there are written to a file, and that file is returned.
 
@@ -271,6 +271,9 @@ def compute_group_begins(path: Path) -> dict[int, int]:
 
     The keys are byte offsets in the file, estimated from the sizes of the row groups. `Locator.stream` of a row has the
     same offset for its group.
+
+    Raises:
+        InputError: If the file is not a Parquet file or is damaged.
     """
     with open_parquet(path) as table:
         groups = range(table.metadata.num_row_groups)

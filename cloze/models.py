@@ -73,7 +73,7 @@ class Model:
         workspace: Workspace | None = None,
         comparison: dict[str, Any] | None = None,
     ) -> None:
-        """Create a model. This is only for functions of this package; use `train`, `finetune` or `load_model`."""
+        """Create a model. This is only for functions of this package. Use `train`, `finetune` or `load_model`."""
         self.address, self.history, self._workspace = str(address), [dict(event) for event in history], workspace
         self.comparison = comparison
         self._loaded = dict[Sequence[str], "LoadedModel"]()
@@ -119,9 +119,9 @@ class Model:
             columns: Maps each role to the name of its column, if they differ: `{"text": "sentence"}`.
             reading: How to read a file: `format`, `header` (False if it has no column names), `ragged`.
             progress: Whether to show progress bars.
-            settings: `pooling` ("mean", "cls", "max", ...), `prompt` (one of the folder's), `layers`, `combine`,
-                `max_length`, `by` ("text", "word" or "token"; N is the number of these), ...; all fields of
-                `EmbedSettings`.
+            settings: Fields of `EmbedSettings`: `pooling` ("mean", "cls", "max", ...), `prompt` (the name of one in the
+                model's folder), `layers`, `combine`, `max_length`, `by` ("text", "word" or "token", which N counts),
+                ...
 
         Raises:
             InputError: If a setting is unknown, or an input is not a text.
@@ -263,10 +263,9 @@ def train(
         name: Name of the artifact (default: the name of the shards).
         phase: Additional keys of the training phase: `weight_decay`, `batch_ramp`, `mask_rate`, ...
         progress: Whether to show progress bars (default: like the shards).
-        training: Keys of the table `[training]`: `learning_rate`, `warmup_steps`, `precision`, `seed` and the others.
-            For a hidden size below 512, keys of both tables that you leave out get values for narrow models: a
-            `learning_rate` of 2e-3 at 128 to 5e-4 at 512, `warmup_share` 0.06, `beta2` 0.98, wider initial weights, and
-            no dropout.
+        training: Keys of the table `[training]`: `learning_rate`, `warmup_steps`, `precision`, `seed`, ... For a hidden
+            size below 512, keys of both tables that you leave out get values for narrow models: a `learning_rate` of
+            2e-3 at 128 to 5e-4 at 512, `warmup_share` 0.06, `beta2` 0.98, wider initial weights, and no dropout.
 
     Raises:
         InputError: If a setting is unknown, the shards do not suit the model, the model to start or learn from is
@@ -363,8 +362,8 @@ def finetune(
         output: An empty or new folder for the result. By default a temporary one. If you repeat a call that was
             interrupted, it resumes there.
         columns: Maps each role to the name of its column, if they differ: `{"text": "sentence"}`.
-        reading: How to read the rows: `format`, `header` (False if there are no column names), `max_unusable` (0.01 of
-            the rows).
+        reading: How to read the rows: `format`, `header` (False if there are no column names), `max_unusable` (default:
+            0.01 of the rows).
         progress: Whether to show progress bars.
         control: If True, the same model with random initial weights is fine-tuned in the same way, and `comparison` of
             the result tells whether pre-training was worth it. Its folder is next to `output`, with "-control" at the
@@ -402,7 +401,7 @@ def collect_history(events: Iterator[Event], task: str, workspace: Workspace) ->
     Args:
         events: Events as written to metrics.jsonl: dictionaries with `event`, `step` and other keys.
         task: Name of the task, which labels the progress bar.
-        workspace: Shows the bar and the warnings.
+        workspace: The workspace, which shows the bar and the warnings.
     """
     history: list[Event] = []
     start: Event = {"steps": 0}

@@ -134,8 +134,7 @@ class Workspace:
         self._damage.mark_damaged(fault)
 
     def perform(self, stages: Sequence[Stage]) -> list[Manifest]:
-        """Build the parts (sets of files) of all stages that are missing from the store, and write the stages'
-        manifests.
+        """Build the missing parts (sets of files) of stages in the store, and write the manifest of each stage.
 
         Returns:
             The manifests (stored descriptions) of the stages, in the same order.
@@ -147,9 +146,7 @@ class Workspace:
         return [self._perform(stage) for stage in stages]
 
     def _perform(self, stage: Stage) -> Manifest:
-        """Build the parts of one stage that are missing from the store. Write its manifest (stored description) and
-        return it.
-        """
+        """Build the missing parts of one stage in the store. Write its manifest (stored description) and return it."""
         survey = self._damage.survey(stage)
         self._damage.refuse_changed_inputs(stage, survey)
         if survey.missing:

@@ -84,7 +84,7 @@ class DocumentSelection:
         first: Lowest shuffle hash.
         last: Highest shuffle hash.
         held_out: Whether to select the held-out split instead of the training split.
-        sources: Names of sources; empty selects all.
+        sources: Names of sources. If empty, all are selected.
     """
 
     first: int = 0

@@ -59,7 +59,7 @@ class ShardSettings:
         return Common(self.length, self.copies, self.seed)
 
     def to_json(self) -> dict[str, Json]:
-        """Convert the settings to a dictionary of everything that determines the examples.
+        """Convert the settings to a dictionary with everything that determines the examples.
 
         It has the keys of `[shards]` and "input_version", and for an input from an installed package also
         "input_package" (the package's name and version).

@@ -124,7 +124,7 @@ class WordPieceCutter:
         """Remove a token from the vocabulary.
 
         Raises:
-            KeyError: If it is not there.
+            KeyError: If the token is not in the vocabulary.
         """
         self._tokens.remove(token)
 
@@ -137,7 +137,7 @@ class UnigramCutter:
     original vocabulary. So it replaces its own pieces and, unless its score was raised to that minimum, no others.
 
     Args:
-        scores: Maps each piece to the logarithm of its probability; must not be empty.
+        scores: Maps each piece to the logarithm of its probability. It must not be empty.
     """
 
     def __init__(self, scores: Mapping[str, float]) -> None:
@@ -180,7 +180,7 @@ class UnigramCutter:
         """Remove a token and its score from the vocabulary.
 
         Raises:
-            KeyError: If it is not there.
+            KeyError: If the token is not in the vocabulary.
         """
         del self.scores[token]
 
@@ -389,8 +389,8 @@ def choose_tokens(
     Whole words are chosen greedily: each one saves the most tokens, given the choices before it. For byte-level BPE,
     each choice merges the most frequent pair of pieces in the eligible words.
 
-    A word that is encoded as unknown counts as one token per character. Ties are broken by code points (in byte-level
-    BPE, those of the two pieces in turn).
+    A word that is encoded as unknown counts as one token per character. Ties are broken by the code points of the
+    token, or in byte-level BPE of its left piece and then its right piece.
 
     Args:
         vocabulary: The vocabulary to adapt.
@@ -418,7 +418,7 @@ def require_word_rule(vocabulary: Vocabulary) -> WordRule:
     """Return the word rule of a vocabulary that can be adapted.
 
     Raises:
-        InputError: If it does not have the rule of BERT, GPT-2, RoBERTa or ALBERT.
+        InputError: If the vocabulary does not have the word rule of BERT, GPT-2, RoBERTa or ALBERT.
     """
     rule = vocabulary.word_rule
     if rule is None:
@@ -530,7 +530,7 @@ class _TokenChooser:
     def _add_token(self, token: str, count: int) -> Choice:
         """Add a token permanently, update the pieces of the words that it changes, and return it as a choice.
 
-        `count` is how often the token occurs in the eligible words; it is copied to the result.
+        `count` is how often the token occurs in the eligible words. It is copied to the result.
         """
         before, saved_tokens, rescued_words = self._cutter.cut(token), 0, 0
         for number, cut in self._find_changed_cuts(token).items():
@@ -620,7 +620,7 @@ def with_added_tokens(vocabulary: Vocabulary, choices: Sequence[Choice], mode: s
         choices: Choices returned by `choose_tokens`, in the same order. For byte-level BPE, none may be left out except
             at the end.
         mode: "fill" replaces unused tokens ([unusedN], or madeupwordNNNN in RoBERTa) in ascending order and appends the
-            rest; "append" appends all.
+            rest. "append" appends all.
 
     Raises:
         InputError: If a token already exists, if the tokenizer would not encode a token's text as that token, if `mode`

@@ -96,7 +96,7 @@ def build_counts_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
     Args:
         writer: Writes the table.
-        plan: The plan of the part; its job is a `CountJob`.
+        plan: The plan of the part. Its `job` is a `CountJob`.
 
     Returns:
         The number of documents that were counted, held out and deleted, as a ledger.
@@ -162,7 +162,7 @@ def build_totals_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
     Args:
         writer: Writes the table.
-        plan: The plan of the part; its job is a `MergeJob`.
+        plan: The plan of the part. Its `job` is a `MergeJob`.
 
     Returns:
         The number of words before and after, as a ledger.
@@ -232,7 +232,7 @@ def build_vocabulary_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
     Args:
         writer: Writes the files.
-        plan: The plan of the part; its job is a `VocabularyJob`.
+        plan: The plan of the part. Its `job` is a `VocabularyJob`.
 
     Returns:
         The numbers of distinct words and of tokens, as figures of a ledger.

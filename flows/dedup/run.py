@@ -422,7 +422,7 @@ class _RowNamer:
         """Return the one-based number of each row in its file: int64.
 
         Args:
-            rows: int64, indices of rows in the whole input
+            rows: int64, indices of rows in the whole input.
         """
         at = self._find_pieces(rows)
         return self._firsts[at] + rows - self._starts[at] + 1
@@ -440,7 +440,7 @@ class _RowNamer:
         """Return the index of the piece (range of a file) that contains each row: int64.
 
         Args:
-            rows: int64, indices of rows in the whole input
+            rows: int64, indices of rows in the whole input.
         """
         return np.searchsorted(self._starts, rows, side="right") - 1
 

@@ -79,7 +79,7 @@ class BuiltExamples(NamedTuple):
     Attributes:
         examples: The examples of all copies.
         ledgers: For each copy, a checked account of what became of every token.
-        surfaces: Counts from `shards.surfaces.count_surfaces`; None if the input does not count surface features.
+        surfaces: Counts from `shards.surfaces.count_surfaces`, or None if the input does not count surface features.
     """
 
     examples: Examples
@@ -95,7 +95,7 @@ class ExampleInput(Protocol):
         version: Version of the output. Increase it whenever the output changes.
         masked: Whether the model predicts masked tokens. If False, `[shards.masking]` must be `none`.
         segments: Number of segments: 1, or 2 for `[CLS] A [SEP] B [SEP]`.
-        labels: What the label of an example means: "next-sentence", "sentence-order" or another name; None without
+        labels: What the label of an example means: "next-sentence", "sentence-order" or another name, or None without
             labels.
     """
 

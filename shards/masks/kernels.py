@@ -60,7 +60,7 @@ def mask_examples(
     The chosen tokens in `ids` are overwritten with what the model sees.
 
     Args:
-        ids: uint16 or uint32 [tokens], the ids of all examples, one after another. They are modified in place.
+        ids: uint16 or uint32 [tokens], the concatenated ids of all examples. They are modified in place.
         offsets: int64 [n + 1], the start of each example in `ids`.
         word_starts: uint8 [tokens], 1 if the token begins a word. It may be empty if single tokens are masked.
         example_ids: uint64 [n], the id of each example.
@@ -146,8 +146,8 @@ def _draw_mask_count(num: int, rate: float, count: int, cap: int, key: np.uint64
     Args:
         num: Number of ordinary tokens of the example.
         rate: Share of these tokens to mask.
-        count: EXACT to round to the nearest integer, but at least to 1 unless `num` is 0; otherwise the product is
-            randomly rounded up or down.
+        count: EXACT to round to the nearest integer, but at least to 1 unless `num` is 0. For other values, the product
+            is randomly rounded up or down.
         cap: Maximum of the result, which is at most `num` as well.
         key: Random key of the example.
     """
@@ -374,7 +374,7 @@ def _keep_independent(units: UInt64s, num_units: int, bounds: UInt64s, rate: flo
     """Keep each unit with probability `rate`, and move the kept units to the front of `units`.
 
     Args:
-        units: Units from `_build_units`; changed in place.
+        units: Units from `_build_units`, which are changed in place.
         num_units: Number of units.
         bounds: Word bounds from `_build_units`.
         rate: Probability of each unit.
@@ -406,7 +406,7 @@ def _choose_units(
     position is chosen more often than others. If a single word is still too long, it is skipped.
 
     Args:
-        units: Units from `_build_units`; reordered in place.
+        units: Units from `_build_units`, which are reordered in place.
         num_units: Number of units.
         bounds: Word bounds from `_build_units`.
         num_masks: Maximum number of tokens to choose.

@@ -326,7 +326,7 @@ def mask_tokens(
     n-grams 0.63 (one x86-64 core, shared at the time).
 
     Args:
-        ids: uint16 or uint32 [tokens], the ids of all examples, one after another. They are modified in place.
+        ids: uint16 or uint32 [tokens], the concatenated ids of all examples. They are modified in place.
         offsets: int64 [n + 1], the start of each example in `ids`.
         word_starts: uint8 [tokens], 1 if the token begins a word. It may be empty if single tokens are masked.
         example_ids: uint64 [n], the id of each example.
@@ -377,7 +377,7 @@ def draw_masks(
     To stay in the processor's cache, the examples are masked in chunks of about `TOKENS_PER_CHUNK` tokens.
 
     Args:
-        ids: uint16 or uint32 [tokens], the ids of all examples, one after another.
+        ids: uint16 or uint32 [tokens], the concatenated ids of all examples.
         offsets: int64 [n + 1], the start of each example in `ids`.
         word_starts: uint8 [tokens], 1 if the token begins a word. It may be empty if single tokens are masked.
         example_ids: uint64 [n], the id of each example.
@@ -452,9 +452,9 @@ def _encode_settings(settings: MaskSettings, mask_id: int) -> KernelSettings:
 def to_kind_bounds(settings: MaskSettings) -> tuple[int, int]:
     """Compute the two thresholds that a 32-bit random number is compared with to decide how to replace a chosen token.
 
-    If the number is below the first threshold, the token becomes [MASK]; if it is below the second, a random token;
-    otherwise it is left unchanged. The probabilities are exact to within 2^-32. The thresholds are integers from 0 to
-    2^32.
+    If the number is below the first threshold, the token becomes [MASK]. If it is below the second, the token becomes a
+    random token. Otherwise the token is left unchanged. The probabilities are exact to within 2^-32. The thresholds are
+    integers from 0 to 2^32.
     """
     shares = settings.mask_share, settings.mask_share + settings.random_share
     return round(shares[0] * 2**32), round(shares[1] * 2**32)

@@ -73,7 +73,7 @@ def plan_micro_batches(lengths: Int64s, ranks: int, budget: int) -> MicroBatchPl
     """Split the examples of a step into micro-batches of at most `budget` tokens, the same number on every process.
 
     Args:
-        lengths: int64 [examples], the number of tokens of each example of the step; 0 for a deleted example.
+        lengths: int64 [examples], the number of tokens of each example of the step, or 0 for a deleted example.
         ranks: Number of processes.
         budget: Maximum number of tokens in a micro-batch, including padding.
 
@@ -107,7 +107,7 @@ def round_shape_up(shape: BatchShape, capacity: int, max_positions: int) -> Batc
     """Return the padded shape of a micro-batch. Shapes are rounded up so that only a few different ones occur.
 
     Args:
-        shape: The unpadded shape; all zeros if the micro-batch is empty.
+        shape: The unpadded shape, or all zeros if the micro-batch is empty.
         capacity: Total number of tokens after padding. Padding is added as dummy sequences, none longer than the
             `max_length` of the result.
         max_positions: Maximum sequence length of the model.
@@ -162,7 +162,7 @@ def _assign_bins(longest_first: Int64s, lengths: Int64s, room: Int64s, bins: Int
     Args:
         longest_first: int64 [examples], indices of the examples, longest first.
         lengths: int64 [examples], tokens of each example.
-        room: int64 [bins], free tokens of each bin, descending; reduced in place.
+        room: int64 [bins], free tokens of each bin, descending. They are reduced in place.
         bins: int64 [examples], the output. An example that does not fit leaves its entry unchanged.
     """
     heap, left = np.arange(len(room)), 0

@@ -83,7 +83,7 @@ def _iter_gathered(shard_set: ShardSet, epoch: int, seed: int | None) -> Iterato
     Args:
         shard_set: The split to read.
         epoch: Zero-based epoch.
-        seed: Seed of the training run whose order is used; None keeps the order of the shards.
+        seed: Seed of the training run whose order is used. None keeps the order of the shards.
 
     Raises:
         Damaged: A shard is damaged or was changed. It is raised at the latest after the last batch.
@@ -242,8 +242,8 @@ def find_document(
     Args:
         corpus: The corpus to search. The ids of all its parts are read.
         id: The document's id, 16 bytes.
-        revision: Revision of the document; None accepts any.
-        generation: The corpus update (counted from 1) that added the row; None searches all.
+        revision: Revision of the document. None accepts any revision.
+        generation: The corpus update (counted from 1) that added the row. None searches all updates.
 
     Returns:
         The row from the last part that contains the document, or None if there is none.

@@ -52,16 +52,18 @@ class GatheredExamples:
 
     Attributes:
         ids: uint16 or uint32 [T], the token ids as the model sees them, with masks applied, one example after another.
-        offsets: int32 [B + 1], the start of each example in `ids`; the last entry is T.
-        boundary: int64 [B], the number of tokens of the first segment; the length of the example if it has one segment.
-        labels: int64 [B], the label of each segment pair; None if the shards have no labels.
+        offsets: int32 [B + 1], the start of each example in `ids`. The last entry is T.
+        boundary: int64 [B], the number of tokens of the first segment, or the length of the example if it has one
+            segment.
+        labels: int64 [B], the label of each segment pair, or None if the shards have no labels.
         masked: int64 [M], the positions of the masked tokens in `ids`.
         targets: uint16 or uint32 [M], the original tokens at these positions.
         example_ids: uint64 [B], the id of each example.
         epochs: int64 [B], the epoch in which each example is read.
         deleted: Number of requested examples that were left out because they are deleted.
-        by_component: int64 [shard sets, TALLY_NAMES], counts for each shard set of a mixture; None without a mixture.
-        word_starts: bool [M], whether each target begins a word; None if it was not requested.
+        by_component: int64 [shard sets, TALLY_NAMES], counts for each shard set of a mixture, or None without a
+            mixture.
+        word_starts: bool [M], whether each target begins a word, or None if this was not requested.
     """
 
     ids: Ids
@@ -94,7 +96,7 @@ class GatheredExamples:
 
     @property
     def max_length(self) -> int:
-        """Length of the longest example in tokens; 0 if the batch is empty."""
+        """Length of the longest example in tokens, or 0 if the batch is empty."""
         return int(np.diff(self.offsets).max(initial=0))
 
 
@@ -218,7 +220,7 @@ class Loader:
 
         Raises:
             Damaged: A shard is damaged or was changed. Once many record batches have been read, verification runs in
-                the background, and the error may come from a later call; see `check_read`.
+                the background, and the error may come from a later call (see `check_read`).
         """
         numbers = to_slot_array(slots)
         examples, epochs = self._order.find_examples(numbers), self._order.find_epochs(numbers)
@@ -273,7 +275,7 @@ class Loader:
             deleted: Number of deleted examples that the caller has left out. It is copied to the result.
 
         Raises:
-            Damaged: A shard is damaged or was changed. It may also be raised by a later call; see `check_read`.
+            Damaged: A shard is damaged or was changed. It may also be raised by a later call (see `check_read`).
         """
         columns = self._open_columns(slots)
         needs_word_starts = self._masking.kind == "dynamic" and self._masking.unit != "token"  # nothing else reads them

@@ -71,7 +71,7 @@ class Mixture:
             slots: A range, or int64 [slots], of positions in the training order of the mixture.
 
         Raises:
-            Damaged: A shard is damaged or was changed. It may also be raised by a later call; see `check_read`.
+            Damaged: A shard is damaged or was changed. It may also be raised by a later call (see `check_read`).
         """
         components, inner = self.locate_slots(slots)
         positions = [np.flatnonzero(components == number) for number in range(len(self._readers))]

@@ -265,7 +265,7 @@ class _EpochLayout(NamedTuple):
 
     Attributes:
         shards: Indices of the shards, in reading order.
-        starts: [shards + 1], the number of examples before each shard; the last entry is the number of all examples.
+        starts: [shards + 1], the number of examples before each shard. The last entry is the number of all examples.
         window_starts: [windows + 1], the number of examples before each window (a group of shards shuffled together).
     """
 

@@ -43,7 +43,7 @@ class RecordFormat:
 
     Attributes:
         pad_id: Id of the padding token.
-        label: Column of the label of a segment pair, "next_sentence_label" or "sentence_order_label"; None without
+        label: Column of the label of a segment pair, "next_sentence_label" or "sentence_order_label", or None without
             labels.
         masked_only: Whether only masked tokens have a label. If False, every token is its own label.
     """
@@ -115,7 +115,7 @@ def to_records(gathered: GatheredExamples, format: RecordFormat, width: int = 0)
     Args:
         gathered: The batch.
         format: Column names and padding values.
-        width: Number of tokens to which each record is padded; 0 does not pad.
+        width: Number of tokens to which each record is padded. 0 means no padding.
 
     Raises:
         InputError: `width` is not 0 and an example has more tokens.
@@ -278,7 +278,7 @@ def to_rows(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) -> Mas
     """Pad masked examples to the length of the longest one.
 
     Args:
-        ids: [tokens], the masked ids of all examples, one after another.
+        ids: [tokens], the concatenated masked ids of all examples.
         offsets: int64 [n + 1], the start of each example in `ids`.
         masked: The masked tokens, as returned by `mask_tokens`.
         pad_id: Id of the padding token.
@@ -305,7 +305,7 @@ def _write_rows(
     """Write the ids and labels of each example to its row of `input_ids` and `labels`, and pad the rest of the row.
 
     Args:
-        ids: [tokens], the masked ids of all examples, one after another.
+        ids: [tokens], the concatenated masked ids of all examples.
         offsets: int64 [n + 1], the start of each example in `ids`.
         flat_positions: int64 [masks], the positions of the masked tokens in `ids`.
         targets: [masks], the original tokens at these positions.
@@ -329,7 +329,7 @@ def to_rows_plain(ids: Ids, offsets: Int64s, masked: MaskedTokens, pad_id: int) 
     """Reference implementation of `to_rows` in plain Python, for tests: pad masked examples to the longest one.
 
     Args:
-        ids: [tokens], the masked ids of all examples, one after another.
+        ids: [tokens], the concatenated masked ids of all examples.
         offsets: int64 [n + 1], the start of each example in `ids`.
         masked: The masked tokens, as returned by `mask_tokens`.
         pad_id: Id of the padding token.

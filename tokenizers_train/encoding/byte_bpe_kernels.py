@@ -84,7 +84,7 @@ def fill_pair_table(pairs: UInt64s, keys: UInt64s, values: UInt64s) -> None:
     """Insert distinct pairs into an empty hash table (see `ByteBpeModel.pairs`).
 
     Args:
-        pairs: uint64, the table, all `NO_VALUE`; it must have more entries than there are pairs.
+        pairs: uint64, the table, initialized to `NO_VALUE`. It must have more entries than there are pairs.
         keys: uint64 [pairs], left id * 2^32 + right id of each pair.
         values: uint64 [pairs], the value of each pair (see `ByteBpeModel`).
     """
@@ -171,8 +171,8 @@ def _merge_short(
     Args:
         byte_pairs: The values of pairs of bytes (see `ByteBpeModel`).
         pairs: The hash table of pairs (see `ByteBpeModel`).
-        pieces: uint32, the ids of the word's bytes; overwritten with the ids of its tokens.
-        values: uint64, scratch space as long as `pieces`; overwritten with the values of the pairs.
+        pieces: uint32, the ids of the word's bytes. Overwritten with the ids of its tokens.
+        values: uint64, scratch space as long as `pieces`. Overwritten with the values of the pairs.
         data: The bytes of the text.
         start: Offset of the word in `data`.
         length: Length of the word in bytes. If it equals `count`, every byte has a token, and the first values are read
@@ -221,7 +221,7 @@ def _merge_long(pairs: UInt64s, pieces: UInt32s, count: int) -> int:
 
     Args:
         pairs: The hash table of pairs (see `ByteBpeModel`).
-        pieces: uint32 [count], the ids of the word's bytes; overwritten with the ids of its tokens.
+        pieces: uint32 [count], the ids of the word's bytes. Overwritten with the ids of its tokens.
         count: Number of ids, below 2^32.
     """
     values = np.full(count, NO_VALUE, np.uint64)
@@ -401,8 +401,9 @@ def encode_ranges(
         cache: Cached ids of short words. New words are added.
         ids: Filled with the ids of all texts.
         word_starts: Filled with 1 at the first id of each word and 0 at the others. It must be as long as `ids`.
-        offsets: int64 [texts + 1]; offsets[r + 1] is set to the end of text r in `ids`, offsets[0] is left unchanged.
-        progress: The point at which to start; updated in place.
+        offsets: int64 [texts + 1]. offsets[r + 1] is set to the end of text r in `ids`, and offsets[0] is left
+            unchanged.
+        progress: The point at which to start, which is updated in place.
 
     Returns:
         0 if all texts are encoded. Otherwise the minimum number of free entries that `ids` and `word_starts` need after

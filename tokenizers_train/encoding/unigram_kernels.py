@@ -175,7 +175,7 @@ def encode_ranges(
         cache: Cached ids of short words. New words are added.
         ids: Filled with the ids of all texts.
         word_starts: Must be initialized to zero. Set to 1 at the first token of each word.
-        offsets: int64 [texts + 1]; offsets[r + 1] is set to the end of text r in `ids`.
+        offsets: int64 [texts + 1]. offsets[r + 1] is set to the end of text r in `ids`.
         state: int64 [3], updated in place: the index of the current text, the byte offset in the data (-1 for the start
             of the text), and the number of ids written. Initialize it to (0, -1, 0).
 

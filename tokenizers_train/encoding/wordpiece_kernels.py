@@ -79,7 +79,7 @@ def encode_ranges(
         rules: The character tables.
         model: The vocabulary.
         cache: Cached ids of short words. New words are added.
-        output: Filled with ids, word starts and offsets; offsets[0] is left unchanged.
+        output: Filled with ids, word starts and offsets. offsets[0] is left unchanged.
         buffer: Scratch space for normalized words.
         state: int64 [3], updated in place: the index of the current text, the byte offset in the data, and the number
             of tokens written. Initialize it to (0, start of the first text, 0).
@@ -144,7 +144,7 @@ def encode_words(words: Ranges, model: WordPieceModel, output: Output, state: In
         model: The vocabulary.
         output: Filled with ids and word starts.
         state: int64 [3], updated in place: the index of the first word to encode, an unused entry, and the number of
-            tokens written. If the result is NEEDS_ROOM, state[0] is set to the next word; otherwise it is left
+            tokens written. If the result is NEEDS_ROOM, state[0] is set to the next word. Otherwise it is left
             unchanged.
 
     Returns:
@@ -265,7 +265,7 @@ def _write_new_word(
         cache: The word is added to it.
         output: The ids and word starts are written from index `total` on.
         total: Number of tokens that are already in the output.
-        buffer: Scratch space; the first 16 bytes of its text are overwritten.
+        buffer: Scratch space. The first 16 bytes of its text are overwritten.
 
     Returns:
         The number of tokens written so far.

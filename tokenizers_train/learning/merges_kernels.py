@@ -86,7 +86,7 @@ def spell_words(
     Args:
         data: UTF-8 bytes of all words.
         offsets: int64 [words + 1], offsets of the words in `data`.
-        order: The indices of the words in the order to write them; words with the same count form a group.
+        order: The indices of the words in the order to write them. Words with the same count form a group.
         run_starts: The index in `order` of the first word of each group, and the end of the last group.
         first_ids: The id of each letter as the first letter of a word, by code point, or by byte if the array has 256
             entries. A letter with the id -1 is skipped.
@@ -150,7 +150,7 @@ class Pairs(NamedTuple):
 
     Attributes:
         keys: int64, left id * 2^32 + right id of each pair.
-        counts: int64, how often each pair occurs, weighted by word counts; 0 once it is merged.
+        counts: int64, how often each pair occurs, weighted by word counts. The count is 0 once the pair is merged.
         begins: int64, the start of each pair's list in `places`.
         ends: int64, the end of each pair's list in `places`.
         slots: int32, the hash table. A slot has the index of a pair, or -1 if it is empty. The number of slots is a
@@ -239,7 +239,7 @@ def _with_place_room(cells: Int32s, sizes: Int32s, pairs: Pairs, more: int, min_
     Args:
         cells: `Cells.pieces`, to recognize outdated entries.
         sizes: int32, the number of cells of each id.
-        pairs: The pairs; `places`, `begins` and `ends` are changed in place.
+        pairs: The pairs. `places`, `begins` and `ends` are changed in place.
         more: Number of additional entries.
         min_count: Minimum count of a pair to be merged. The lists of less frequent pairs are emptied.
     """
@@ -471,7 +471,7 @@ def _note_neighbours(
     """Lower the counts of the pairs that a merge removed and insert the pairs that it created.
 
     Args:
-        pairs: The table; must have capacity for the new pairs.
+        pairs: The table, which must have capacity for the new pairs.
         left: The left id of the merged pair.
         right: The right id of the merged pair.
         new: The id of the merged piece.
@@ -515,12 +515,12 @@ def _list_places(
     """Fill the lists of cells of the new pairs in ascending order.
 
     Args:
-        pairs: The table; `places` is changed in place.
+        pairs: The table. Its `places` is changed in place.
         joined: The cells at which the merged piece begins, ascending.
         sizes: int32, the number of cells of each id.
         new: The id of the merged piece.
         next_repeat: The start of the list for the pair of the new piece with itself, or -1 if there is none.
-        changes: The neighbors and the starts of the lists, from `_note_neighbours`; the starts are advanced in place.
+        changes: The neighbors and the starts of the lists, from `_note_neighbours`. The starts are advanced in place.
     """
     sums, places, neighbours = changes.neighbour_sums, pairs.places, changes.neighbours
     for i in range(len(joined)):
@@ -555,7 +555,7 @@ def _join_pair(
 
     Args:
         cells: The words, which are changed in place.
-        sizes: int32, the number of cells of each id; sizes[new] is set.
+        sizes: int32, the number of cells of each id. sizes[new] is set.
         pairs: The table, which is changed in place.
         number: Index of the pair in the table.
         new: The id of the merged piece.
@@ -612,8 +612,8 @@ def join_pairs(
 
     Args:
         cells: The words, which are overwritten.
-        sizes: int32, the number of cells of each id, including the ids of all possible merges; must be initialized to
-            1.
+        sizes: int32, the number of cells of each id, including the ids of all possible merges. It must be initialized
+            to 1.
         pairs: The table from `count_pairs`.
         changes: Scratch space from `_build_empty_changes`.
         min_count: Minimum count of a pair for it to be merged.

@@ -126,7 +126,7 @@ def cut_at_rare_characters(counts: WordCounts, coverage: float) -> WordCounts:
     """Split words at rare characters. The other characters make up at least the fraction `coverage` of the text.
 
     Characters are kept in order of frequency until they reach this fraction, as in sentencepiece. Ties are broken by
-    the lower code point. Rare characters are removed from the words in `counts`, and the parts are counted as words.
+    the lower code point. The result has the parts of words between rare characters, counted as words.
 
     Args:
         counts: The word counts.
@@ -374,7 +374,7 @@ def _check_trainable(spelling: Spelling, settings: UnigramSettings, max_pieces: 
 
 
 def compute_unknown_score(scores: Float64s) -> float:
-    """Return the score of a character that is not a piece, which is a fixed penalty below the lowest of `scores`."""
+    """Return the score of a character that is not a piece: the lowest of `scores` minus a fixed penalty."""
     return float(scores.min()) - UNKNOWN_PENALTY
 
 

@@ -229,7 +229,7 @@ def _compute_backward(
         max_length: Maximum length of a piece in characters.
         lifts: The result of `_compute_forward` for the same word.
         scratch: Has `forward` and `lifts` from `_compute_forward`. `backward` is overwritten.
-        expected: float64, the expected count of each piece; incremented in place, weighted by the word's count.
+        expected: float64, the expected count of each piece, weighted by word counts. Incremented in place.
     """
     start, size = lattice.starts[word], lattice.starts[word + 1] - lattice.starts[word] - 1
     backward = scratch.backward
@@ -331,7 +331,8 @@ def _find_best_cut(
     unknown_score: float,
     scratch: WordScratch,
 ) -> float:
-    """Find the best segmentation of text[start:start + size] into at least two pieces; a single character is one piece.
+    """Find the best segmentation of text[start:start + size] into at least two pieces, or one piece if it is a single
+    character.
 
     If two segmentations have the same score, the one with the longer last piece is chosen.
 
@@ -342,7 +343,7 @@ def _find_best_cut(
         scores: float64, the score of each piece.
         unknown_score: The score of a character that is not a piece.
         scratch: `ids` and `lengths` are filled with the last piece of the best segmentation up to each position,
-            counted from `start`; `forward` is overwritten.
+            counted from `start`. `forward` is overwritten.
 
     Returns:
         The sum of the scores of the best segmentation.
@@ -406,7 +407,7 @@ def judge_pieces(
     num_unknown: int,
     losses: Float64s,
 ) -> Bytes:
-    """Decide for each piece whether pruning drops it, keeps it, or compares its loss with that of others.
+    """Decide for each piece whether pruning drops it, keeps it, or has to compare the losses of pieces first.
 
     Args:
         lattice: The occurrences of the pieces.
@@ -415,7 +416,7 @@ def judge_pieces(
         unknown_score: The score of a character that is not a piece.
         counts: The counts returned by `count_best_pieces`.
         num_unknown: The number of unknown characters returned by `count_best_pieces`.
-        losses: float64 [pieces], filled with the log likelihood lost by removing each piece that gets WEIGH; the other
+        losses: float64 [pieces], filled with the log likelihood lost by removing each piece that gets WEIGH. The other
             entries are left unchanged.
 
     Returns:
@@ -479,7 +480,7 @@ def thin_lattice(lattice: Lattice, kept: Int64s) -> Lattice:
     """Return a lattice with only the pieces in `kept`, renumbered in the order in which `kept` lists them.
 
     Args:
-        lattice: The occurrences of all pieces; its `longest` is overwritten.
+        lattice: The occurrences of all pieces. Its `longest` is overwritten.
         kept: int64, the indices of the pieces to keep.
     """
     renumbered = np.full(len(lattice.parents), -1, np.int32)

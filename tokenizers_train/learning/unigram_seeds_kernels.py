@@ -103,7 +103,7 @@ def sort_suffixes(text: Int32s, order: Int32s, limit: int) -> None:
 
     Args:
         text: int32, the words as character ids, with a 0 after each word.
-        order: int32, the positions of the suffixes in `text`; sorted in place.
+        order: int32, the positions of the suffixes in `text`, which are sorted in place.
         limit: Maximum number of characters to compare.
     """
     waiting = [(0, len(order), 0)]
@@ -200,7 +200,7 @@ def match_pieces(strings: RepeatedStrings, by_left: Int32s, longest: Int32s, par
     Args:
         strings: The pieces.
         by_left: The indices of the pieces, sorted by `lefts`, then by length.
-        longest: int32 [text], must be initialized to -1; filled with the longest piece at each position.
+        longest: int32 [text], must be initialized to -1. Filled with the longest piece at each position.
         parents: int32 [pieces], filled with the parent of each piece, or -1 if there is none.
     """
     open_pieces = np.empty(256, np.int32)

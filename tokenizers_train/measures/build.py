@@ -204,7 +204,7 @@ def build_measures_part(writer: PartWriter, plan: PartPlan) -> Ledger:
 
     Args:
         writer: Writes the tables "measures", "pieces" and "splits".
-        plan: The plan of the part; its job is a `MeasuresJob`.
+        plan: The plan of the part. Its `job` is a `MeasuresJob`.
 
     Returns:
         The number of words that are one token, several tokens or unknown, as a ledger.

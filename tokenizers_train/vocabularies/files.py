@@ -62,7 +62,7 @@ def check_growth(content: Mapping[str, Any], origin: str) -> None:
         origin: The name of the folder in the error message.
 
     Raises:
-        InputError: If it can make a text longer than that.
+        InputError: If the normalizer can make a text longer than that.
     """
     growth = compute_max_growth(content.get("normalizer"))
     if growth > MAX_GROWTH:
@@ -264,8 +264,8 @@ def read_bounded_bytes(path: Path) -> bytes:
     """Read all bytes of a file that is not too large.
 
     Raises:
-        InputError: If it is larger than `MAX_FILE_BYTES`.
-        OSError: If it cannot be read.
+        InputError: If the file is larger than `MAX_FILE_BYTES`.
+        OSError: If the file cannot be read.
     """
     with path.open("rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
@@ -327,7 +327,7 @@ def _parse_tokenizer(data: bytes, origin: str) -> Tokenizer:
     """Parse the bytes of a tokenizer.json to a Hugging Face tokenizer. `origin` names the folder in error messages.
 
     Raises:
-        InputError: If it is invalid, has ids that are out of range, or an object in it has a duplicate key.
+        InputError: If the content is invalid, has ids that are out of range, or has an object with a duplicate key.
     """
     try:
         text = data.decode()
@@ -388,7 +388,7 @@ def _from_merges(files: Mapping[str, bytes], config: Mapping[str, Any], origin: 
     """Build a RoBERTa tokenizer from a vocab.json and a merges.txt.
 
     Args:
-        files: Maps file names to contents; must have both files.
+        files: Maps file names to contents. It must have both files.
         config: The parsed tokenizer_config.json, or an empty dict.
         origin: The name of the folder in error messages.
 
@@ -438,7 +438,7 @@ def _check_other_files(tokenizer: Tokenizer, files: Mapping[str, bytes], origin:
 
     Args:
         tokenizer: The tokenizer that was read from tokenizer.json.
-        files: Maps file names to contents; files that are missing are not checked.
+        files: Maps file names to contents. Files that are missing are not checked.
         origin: The name of the folder in error messages.
 
     Raises:

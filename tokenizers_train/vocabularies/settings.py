@@ -134,7 +134,7 @@ class VocabularySettings:
         """Check the size of the vocabulary.
 
         Raises:
-            InputError: If it leaves no room for learned tokens or is above `MAX_TOKENS`.
+            InputError: If the size leaves no room for learned tokens or is above `MAX_TOKENS`.
         """
         reserved = len(self.family_tokens) + len(self.special_tokens) + self.unused
         usual = {WORDPIECE: "BERT's is 30522", BYTE_BPE: "RoBERTa's is 50265", UNIGRAM: "ALBERT's is 30000"}

@@ -127,7 +127,9 @@ def _find_sentencepiece_rule(normalizer: Any, pre_tokenizer: Any) -> WordRule | 
 
 @cache
 def _build_albert_rules(lowercase: bool, strip_accents: bool) -> tuple[Any, Any]:
-    """Return the normalizer and the pre-tokenizer of `SentencePieceWords` as in a parsed tokenizer.json; cached."""
+    """Return the normalizer and the pre-tokenizer of `SentencePieceWords` as in a parsed tokenizer.json. They are
+    cached.
+    """
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer, tokenizer.pre_tokenizer = build_albert_normalizer(lowercase, strip_accents), build_metaspace()
     content = json.loads(tokenizer.to_str())
@@ -273,7 +275,7 @@ class Vocabulary:
             origin: The name of the vocabulary in the error message.
 
         Raises:
-            InputError: If one is missing.
+            InputError: If one of them is missing.
         """
         missing = [role for role in ROLES if role not in self.special_tokens]
         if missing:

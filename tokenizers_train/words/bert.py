@@ -79,7 +79,7 @@ class BertWords:
 
     @property
     def characters(self) -> CharacterTables:
-        """The tables that say what BertNormalizer and BertPreTokenizer do with each character. They are cached."""
+        """Class and normalized form of each character in BertNormalizer and BertPreTokenizer. The tables are cached."""
         return build_bert_tables(self.clean_text, self.handle_chinese_chars, self.strip_accents, self.lowercase)
 
     def split(self, text: str) -> list[str]:
@@ -142,7 +142,7 @@ def split_by_reference(words: BertWords, ranges: Ranges, state: Int64s, rules: W
     Args:
         words: The word rule.
         ranges: The texts.
-        state: int64, the index of the current range, and the byte offset in the data; not changed.
+        state: int64, the index of the current range, and the byte offset in the data. It is not changed.
         rules: The character tables.
 
     Returns:
@@ -166,7 +166,7 @@ def _add_words(table: WordTable, words: list[bytes], counts: Int64s) -> WordTabl
 
     Args:
         table: The table.
-        words: The words in UTF-8; none may be empty.
+        words: The words in UTF-8. None may be empty.
         counts: int64 [words], the number to add for each word.
     """
     ends = np.cumsum([len(word) for word in words], dtype=np.int64)

@@ -39,7 +39,7 @@ _TOP_BIT = np.uint64(0x80)
 def load8_padded(data: Bytes, at: int) -> np.uint64:
     """Load the eight bytes at index `at` into a word. The first byte is the lowest.
 
-    Bytes after the end of `data` are zero; `data` must have at least eight bytes.
+    Bytes after the end of `data` are zero. `data` must have at least eight bytes.
     """
     place = min(at, len(data) - 8)
     return load8(data, place) >> np.uint64((at - place) << 3)
@@ -192,7 +192,7 @@ def count_gpt2_words(
 
     Returns:
         True if all words are counted. False if the table is full: `position` is then set to the first word that did not
-        fit; grow the table and call again.
+        fit. Grow the table and call again.
     """
     first_byte = position[1]
     for r in range(position[0], len(starts)):

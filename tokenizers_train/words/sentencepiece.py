@@ -67,9 +67,9 @@ class SentencePieceWords:
         return {"pre_tokenizer": "metaspace", "lowercase": self.lowercase, "strip_accents": self.strip_accents}
 
     def split(self, text: str) -> list[str]:
-        """Split a text into normalized words with the rules of transformers' AlbertTokenizer, which define the words.
+        """Split a text into normalized words with the normalizer and pre-tokenizer of transformers' AlbertTokenizer.
 
-        Each word begins with U+2581.
+        They define the rule. Each word begins with U+2581.
         """
         normalized = build_albert_normalizer(self.lowercase, self.strip_accents).normalize_str(text)
         return [word for word, _ in build_metaspace().pre_tokenize_str(normalized)]
@@ -96,7 +96,7 @@ class SentencePieceWords:
 
     @property
     def character_rules(self) -> CharacterRules:
-        """The table that says what ALBERT's normalizer does with each character. It is cached."""
+        """Table of the characters that ALBERT's normalizer changes, with their normalized forms. It is cached."""
         return _load_character_rules(self.lowercase, self.strip_accents)
 
 

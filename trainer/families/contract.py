@@ -74,6 +74,8 @@ class EncoderShape:
         causal: True if a token attends to itself and earlier tokens only.
         norm_epsilon: The epsilon of every norm.
         initializer_range: The standard deviation of the random weights of matrices.
+        sinusoidal: True if a table of learned positions begins as sinusoids (Vaswani et al. 2017, section 3.5); False
+            if at random.
     """
 
     vocab_size: int
@@ -99,6 +101,7 @@ class EncoderShape:
     causal: bool = False
     projects: bool = False
     initializer_range: float = DEVIATION
+    sinusoidal: bool = False
 
     def get_window(self, layer: int) -> int | None:
         """Return the attention window of a layer in tokens, or None if the layer attends to all tokens.
@@ -331,6 +334,11 @@ class Family:
     choice_head: ClassHeadShape | None = None
     token_head: TokenHeadShape = TokenHeadShape()
     span_head: TokenHeadShape = TokenHeadShape(dropout=0.0)
+
+    @property
+    def has_position_table(self) -> bool:
+        """True if positions are the learned rows of a table."""
+        return bool(self.shape.get("position_kind", "learned") == "learned")
 
     @property
     def names_pooling(self) -> bool:

@@ -92,15 +92,15 @@ class Book(NamedTuple):
 class BookCorpusSource:
     """The `[[source]]` table of kind "bookcorpus".
 
-    path:             a file, a folder or a glob: `.txt`, `.epub.txt`, `.txt.gz`, `.epub`, and `.tar`, `.tar.gz`
-                      of these; other endings in a folder are passed over, other members of a tar are dropped
+    path:             a file, a folder or a glob: `.txt`, `.epub.txt`, `.txt.gz`, `.epub`, and `.tar` or `.tar.gz`
+                      of these; other files in a folder are not read, other members of a tar are dropped
     min_prose_words:  a book with less running text (a table, an index, a cover) is dropped
     max_record_bytes: a larger book, or an EPUB that unpacks to more, is dropped
 
-    A book with only a small part of running text (`MIN_PROSE_RATIO`: a commented program, a dictionary) is dropped
-    too. A book with Gutenberg's number has the key `gutenberg:<number>`, in whatever file it comes, and the last
-    date of its header for a revision: the newest edition supersedes the others. Any other book's id is made
-    of its bytes.
+    A book with only a small share of running text (`MIN_PROSE_RATIO`), such as a commented program or a dictionary,
+    is dropped, too. A book with a Gutenberg number has the key `gutenberg:<number>` in any file, and its revision is
+    the last date in its header, so that the newest edition supersedes the others. The id of any other book is
+    derived from its bytes.
     """
 
     kind: ClassVar[str] = "bookcorpus"

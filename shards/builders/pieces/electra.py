@@ -130,7 +130,7 @@ def _draw_target(key: np.uint64, length: int, short: float) -> int:
 
 @kernel
 def _divide(sentences: Int64s, start: int, first: int, end: int, target: int, single: float, key: np.uint64) -> int:
-    """Find the sentence with which the second segment of an example begins.
+    """Find the first sentence of the second segment of an example.
 
     Args:
         sentences: int64 [sentences + 1], the start of each sentence in the tokens.
@@ -164,7 +164,7 @@ def _trim_segments(word_starts: Bytes, start: int, middle: int, end: int, length
         word_starts: uint8 [tokens], 1 if the token begins a word.
         start: Token position at which the first segment begins.
         middle: Token position at which the first segment ends and the second begins.
-        end: Token position at which the second segment ends; equal to `middle` if there is only one.
+        end: Token position at which the second segment ends. Equal to `middle` if there is only one.
         length: Maximum length of an example in tokens, including special tokens.
 
     Returns:

@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
         b: The token positions of the true B.
         partner: The token positions of the other document's text, as many as in `b`.
         is_cut: Whether a sentence is cut.
-        reason: Why no example is made, "one_word" or "without_partner"; empty if one is made.
+        reason: Why no example is made, "one_word" or "without_partner". Empty if one is made.
     """
 
     a: range
@@ -218,8 +218,7 @@ class PlainText:
     def _split(self, anchor: int, rest: Sequence[range], size: int, cut_key: int, key: int) -> Chunk:
         """Divide several sentences into the segments A and B, at the end of a sentence.
 
-        If no other document has a text like such a B, then B becomes a part of the sentence after the first cut that
-        was tried.
+        If no other document has a text like any such B, only a part of the sentence after the first cut becomes B.
 
         Args:
             anchor: Index of the document.

@@ -144,7 +144,7 @@ def gather_fixed_width(
         offsets: int64 [n + 1], the start of each example's tokens, from `locate_lists`.
         example_ids: uint64 [n], the output array.
         boundary: int64 [n], filled with the number of tokens of the first segment.
-        labels: int64 [n], output; may be empty if the shards have no labels.
+        labels: int64 [n], the output array. It may be empty if the shards have no labels.
 
     Returns:
         -1, or the index in `examples` of the first example that is shorter than its first segment. The values of all
@@ -175,7 +175,7 @@ def gather_bits(memory: Bytes, values: Int64s, batches: Int64s, firsts: Int64s, 
         batches: int64 [n], the record batch of each list, from `locate_lists`.
         firsts: int64 [n], the index of each list's first bit within its record batch, from `locate_lists`.
         offsets: int64 [n + 1], the start of each list in `flags`, from `locate_lists`.
-        flags: uint8 [bits + FLAG_PADDING_BYTES], output. Bytes are written eight at a time, so the padding is
+        flags: uint8 [bits + FLAG_PADDING_BYTES], the output array. Bytes are written eight at a time, so the padding is
             overwritten.
     """
     for row in range(len(batches)):
@@ -241,7 +241,7 @@ class ExampleColumns:
 
     Args:
         shard_set: The split. It must contain examples.
-        shards: Indices of the shards to open, ascending; None opens all.
+        shards: Indices of the shards to open, ascending. None opens all shards.
 
     Raises:
         Damaged: The layout of a file differs from its metadata. File contents are only verified when rows are read.
@@ -284,7 +284,7 @@ class ExampleColumns:
 
         Raises:
             Damaged: A row lies outside its file's buffers or contains an id that is not in the vocabulary. Other damage
-                is raised here or, once many record batches have been read, by a later call; see `check_read`.
+                is raised here or, once many record batches have been read, by a later call (see `check_read`).
         """
         ids, lists = self._read_values("ids", examples, self._vocab_size)
         num = len(examples)

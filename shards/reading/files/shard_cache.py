@@ -281,7 +281,8 @@ def compute_bytes_needed(shard_set: ShardSet, window: int | None, batch: int) ->
 
     Args:
         shard_set: The split to read.
-        window: Number of shards in a window (a group of shards that are read together); None if all shards are needed.
+        window: Number of shards in a window (a group of shards that are read together), or None if all shards are
+            needed.
         batch: Number of examples in a step, which may extend over several windows.
     """
     sizes = [sum(file.size_bytes for file in list_example_files(part)) for part in shard_set.parts]
@@ -295,9 +296,10 @@ def check_room(subject: str, bytes_needed: int, window: int | None, max_bytes: i
     """Check that the shards fit into the cache.
 
     Args:
-        subject: Description of what is being read, with which the error message begins.
+        subject: Description of what is being read. The error message begins with it.
         bytes_needed: Size of the shards that must be cached at the same time.
-        window: Number of shards in a window (a group of shards that are read together); None if all shards are needed.
+        window: Number of shards in a window (a group of shards that are read together), or None if all shards are
+            needed.
         max_bytes: Maximum size of the cache.
 
     Raises:
