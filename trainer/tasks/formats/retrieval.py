@@ -63,11 +63,15 @@ def check_untagged(path: str) -> None:
 def read_judgements(path: str) -> Judgements:
     """Read relevance judgments (qrels) from a file in the format of TREC, MS MARCO or BEIR.
 
+    A line with three tab-separated columns is in BEIR's format, otherwise it must have four columns. BEIR's header is
+    skipped.
+
     Returns:
         The relevance (an integer) of each query's judged documents, by query id and document id.
 
     Raises:
-        InputError: If a line is not a judgment or contradicts an earlier line, or there are no judgments.
+        InputError: If the file cannot be read, a line is not a judgment or contradicts an earlier line, or there are no
+            judgments.
     """
     judgements = Judgements()
     for place, (number, line) in enumerate(_iter_nonblank_lines(path)):

@@ -103,7 +103,7 @@ def _guess_delimiter(lines: list[str], names: set[str]) -> str:
 
 
 def read_text_lines(settings: FileSettings, wanted: Roles) -> Iterator[LineRecord]:
-    """Yield (line number, values) pairs for the lines of a `.txt` that are not blank. The line is the only needed value."""
+    """Yield the number of each line of a `.txt` that is not blank, and the line as the value of the needed role."""
     [role] = wanted.needed
     for number, line in number_lines(settings.path):
         if line.strip():

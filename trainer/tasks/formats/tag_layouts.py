@@ -183,7 +183,7 @@ def _without_comments(lines: list[Line]) -> list[Row]:
 
 
 def _make_sentence(lines: list[Row], columns: tuple[int, int], marks: Mapping[str, Any], width: int = 0) -> LineRecord:
-    """Build the record of a sentence with the number of its first line, or `Unusable` with the number of the wrong line.
+    """Return the first line number and record of a sentence, or the number of an uneven line and `Unusable`.
 
     If there is only one column, the sentence has no tags.
 

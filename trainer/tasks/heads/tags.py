@@ -1,4 +1,4 @@
-"""A tag for each word, from the hidden state of its first token: dropout and a matrix (Devlin et al. 2018, section 5.3).
+"""A tag for each word, from its first token's hidden state: dropout and a matrix (Devlin et al. 2018, section 5.3).
 
     encoder ─► matrix ─► softmax, or a CRF
 
@@ -226,7 +226,7 @@ class TagModel(TaskModel):
 
 
 def find_forbidden_tags(task: TagsTask) -> ForbiddenTags:
-    """Find the first tags, last tags and pairs of tags that never occur in a well-formed sentence of the task's scheme."""
+    """Find the first tags, last tags and pairs of tags that never occur in a valid sentence of the task's scheme."""
     labels, scheme = task.labels, task.scheme
     return ForbiddenTags(
         first=torch.tensor([not may_follow(None, label, scheme) for label in labels]),

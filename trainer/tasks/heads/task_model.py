@@ -77,7 +77,10 @@ class TaskModel(Objective):
         raise NotImplementedError(f"{type(self).__name__} has no outputs")
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Compute the summed loss and the number of correct predictions of each term from outputs: float32 [terms, 2]."""
+        """Compute the summed loss and the number of correct predictions of each term from outputs.
+
+        The result is float32 [terms, 2].
+        """
         raise NotImplementedError(f"{type(self).__name__} has no losses")
 
     def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
@@ -143,7 +146,7 @@ def freeze(model: TaskModel, words: Iterable[str]) -> None:
 
 
 def pool_texts(hidden_TH: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """Represent each text by the hidden state of its first token ("cls") or by the mean over its tokens ("mean"): [S, H].
+    """Compute one vector per text: the hidden state of its first token ("cls"), or the mean of all ("mean"): [S, H].
 
     `hidden_TH` has the hidden states of all tokens.
     """

@@ -83,7 +83,7 @@ def _sum_class_losses(logits_SC: Tensor, labels_SC: Tensor) -> Tensor:
 
 
 def _sum_squared_errors(answers_S1: Tensor, numbers_S: Tensor) -> Tensor:
-    """Sum the squared errors of predicted numbers: [2]. The second value is 0, because there are no correct predictions."""
+    """Sum the squared errors of predicted numbers: [2]. The second value is 0, because numbers are not counted."""
     error = F.mse_loss(answers_S1[:, 0], numbers_S, reduction="sum")
     return torch.stack([error, torch.zeros_like(error)])
 

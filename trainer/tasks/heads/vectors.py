@@ -228,7 +228,7 @@ class VectorModel(TaskModel):
         return torch.cat(vectors).index_select(0, places_S)
 
     def compute_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Sum the loss over pairs and widths, and count the pairs that are correctly predicted at full width: [1, 2]."""
+        """Sum the loss over pairs and widths, and count the pairs predicted correctly at full width: [1, 2]."""
         sides, [term] = split_sides(outputs, batch), self.terms
         losses = [self._compute_loss(term.name, sides, batch, width) for width in self.widths]
         return torch.stack([torch.stack([torch.stack([loss[0] for loss in losses]).sum(), losses[-1][1].detach()])])
@@ -257,7 +257,10 @@ class VectorModel(TaskModel):
         return F.linear(compared.to(parts.dtype), parts).float()
 
     def to_answers(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """Return the vector of each sequence, [S, H]. If pairs are classified, the logits of its pair are appended: [S, H + C]."""
+        """Return the vector of each sequence, [S, H], or [S, H + C] if pairs are classified.
+
+        The last C columns are then the logits of the sequence's pair.
+        """
         if self.pair_head is None:
             return outputs
         sides = split_sides(outputs, batch)

@@ -217,7 +217,7 @@ class SpanExample(NamedTuple):
 
 
 class FoundSpans(NamedTuple):
-    """The best spans for a question, the best one first, and the score of "no answer" minus the score of the best span."""
+    """The best spans for a question, best first, and the score of "no answer" minus that of the best span."""
 
     best: list[Candidate]
     null_odds: float

@@ -71,7 +71,7 @@ class ChoiceTask(Task):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles of a record: the context, the question, the choices, the index of the correct choice, and the level.
+        """The roles of a record: the context, the question, the choices, the index of the correct one, and the level.
 
         If the examples have levels, scores are also computed for each level.
         """

@@ -106,7 +106,7 @@ class NextTask(Task):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics that can be used to choose the best epoch: the mean log-likelihood per token, and the accuracy."""
+        """The metrics that can be used to choose the best epoch: mean log-likelihood per token, and accuracy."""
         return with_first(self.metric, (LIKELIHOOD, "accuracy"))
 
     def make_example(self, values: Mapping[str, Any], labelled: bool) -> str:

@@ -72,7 +72,7 @@ class _Spans(NamedTuple):
 
 
 def compute_span_scores(gold: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Compute `precision`, `recall` and `f1` of spans, and `token_accuracy`, the fraction of tokens with the correct tag.
+    """Compute `precision`, `recall` and `f1` of spans, and `token_accuracy`, the fraction of correctly tagged tokens.
 
     A rate whose denominator is zero is 0.
 
@@ -596,7 +596,7 @@ class TagsTask(Task):
 
 
 def _make_chain_targets(of: Int64s, points: Int64s) -> dict[str, npt.NDArray[Any]]:
-    """Build the targets CHAINS (words per sentence) and INNER (whether sentences continue outside of the item), by name.
+    """Build the targets CHAINS (words per sentence) and INNER (whether sentences continue outside the item), by name.
 
     Args:
         of: int64, the index of the sentence of each word in a range of sentences.
